@@ -222,7 +222,7 @@ func TestAllAddressesDeletedByHandComeBackToLivingPodsAndGoToNobodyElse(t *testi
 		names = append(names, address.Name)
 		w.api.drop(address)
 	}
-	// The order in which an operator looks at pods must not matter.
+	// The result must not depend on the order of pods in an operator.
 	o := w.operators[0]
 	for _, i := range o.inputs.all {
 		for i.behind() {
@@ -386,7 +386,7 @@ func TestRangesGoInAnyOrderAndNobodyIsBusyWaiting(t *testing.T) {
 		}
 		o, writes := w.operators[0], len(w.api.log)
 		clear(o.reconciles)
-		w.settle() // at least 45 s in which nothing changes
+		w.settle() // at least 45 s without a change
 		if len(o.reconciles) > 0 || len(w.api.log) != writes {
 			t.Errorf("while pods hold them: reconciled %v, %d writes", o.reconciles, len(w.api.log)-writes)
 		}

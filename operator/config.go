@@ -56,12 +56,12 @@ type Config struct {
 	// ServiceCIDRs and ShadowCIDRs are ranges that no VPC may use.
 	ServiceCIDRs, ShadowCIDRs []netip.Prefix
 
-	// MultiNetwork has networks outside of every VPC: those of DANM.
+	// MultiNetwork has networks outside of every VPC: the networks of DANM.
 	MultiNetwork bool
 	// VPCTypes are NetworkTypes whose networks stand for the VPC of the pod, in any case.
 	VPCTypes []string
-	// Annotations in which pods may request interfaces: interfaces.AnnotationDANM and
-	// interfaces.AnnotationNPWG.
+	// Annotations lists the annotations that may request interfaces of pods:
+	// interfaces.AnnotationDANM and interfaces.AnnotationNPWG.
 	Annotations []string
 	// Delegation: nodes run other CNI plugins for pods, where a DelegationGrant permits it.
 	Delegation bool
@@ -92,7 +92,7 @@ type Config struct {
 	NodeIPAM bool
 	// NodeIPAMInfraSubnet is the name of the Subnet object of their first interface.
 	NodeIPAMInfraSubnet string
-	// NodeIPAMGroups are those of ipamapi.Groups whose kinds are served.
+	// NodeIPAMGroups lists the groups of ipamapi.Groups whose kinds are served.
 	NodeIPAMGroups []string
 
 	// ScaledEndpoints: the operator judges who the backends of Services are, and nodes may
@@ -240,7 +240,7 @@ func (c Config) source() pod.Source {
 	return c.ownSource()
 }
 
-// ownSource is that of pods whose interfaces Alioth makes.
+// ownSource returns the source for pods whose interfaces Alioth makes.
 func (c Config) ownSource() pod.Source {
 	if !c.MultiNetwork {
 		return pod.Primary(c.DefaultVPC)

@@ -348,7 +348,7 @@ func (a *fakeAPI) delete(object client.Object, preconditions *metav1.Preconditio
 	return nil
 }
 
-// markDeleting is the graceful deletion of a pod, and that of an object with a
+// markDeleting marks an object as deleted: a pod in graceful deletion, or an object with a
 // finalizer.
 func (a *fakeAPI) markDeleting(object client.Object) {
 	next, now := clone(object), metav1.NewTime(a.now())
@@ -362,7 +362,7 @@ func (a *fakeAPI) snapshot() map[apiKey]client.Object { return maps.Clone(a.obje
 
 func (a *fakeAPI) restore(snapshot map[apiKey]client.Object) { a.objects = maps.Clone(snapshot) }
 
-// fromCache is the verb of a read that informers answer, which is no request.
+// fromCache is the verb of a read that informers answer without a request.
 const fromCache = "read"
 
 // apiClient is one program's connection to the fake. hook is called before and
@@ -433,8 +433,8 @@ func (s statusClient) Patch(_ context.Context, object client.Object, patch clien
 	return s.c.hook("patch status", object, func() error { return s.c.api.patchStatus(object, patch) })
 }
 
-// kindsOfAPI are the kinds that operators and daemons follow, in the order in
-// which a feed asks for them.
+// kindsOfAPI returns the kinds that operators and daemons follow, in the order of a feed's
+// requests.
 func kindsOfAPI() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{}, &corev1.Node{}, &networkingv1.ServiceCIDR{}, &v1alpha1.VNIClaim{}, &v1alpha1.RollCall{},

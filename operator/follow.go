@@ -69,10 +69,11 @@ func followLease(ctx context.Context, config *rest.Config, cfg Config, refuse fu
 	}, nil
 }
 
-// leaseConfig returns a configuration whose requests share no connection with those of the
-// operator, which may be behind lists of any size. With the protocol http/1.1 requests share none
-// with each other either, and a request that is given up closes its connection. Over HTTP/2 a
-// connection that hangs is used for 45 s, which does for a watch.
+// leaseConfig returns a configuration for lease requests. They share no connection with other
+// requests of the operator, which may be behind lists of any size. With the protocol http/1.1
+// requests share no connection with each other either, and a request that is given up closes its
+// connection. Over HTTP/2 a connection that hangs is used for 45 s, which is short enough for a
+// watch.
 func leaseConfig(config *rest.Config, protocol string, timeout time.Duration) *rest.Config {
 	own := rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
 	own.NextProtos = []string{protocol}
@@ -134,7 +135,7 @@ func (f *followed) Update(ctx context.Context, lease *coordinationv1.Lease, opti
 // all releases that have led.
 const stateAnnotation = "alioth.dev/state-format"
 
-// withState notes the format in the Lease with which a process becomes the leader, before the
+// withState notes the format in the Lease as soon as a process becomes the leader, before the
 // process writes anything else. It changes the Lease that the elector keeps.
 func withState(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, stateAnnotation, strconv.Itoa(version.State))

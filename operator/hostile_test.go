@@ -168,8 +168,8 @@ func TestAKubeletEndsNoDefaultVPC(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestFieldsOfAPodTakeNothingOfAnother: a tenant writes each field of its pod as that of the pod
-// whose address it wants, before the pod has addresses of its own and after that.
+// TestFieldsOfAPodTakeNothingOfAnother: a tenant copies fields from the pod whose address it wants
+// to its own pod, before the own pod has addresses, and after that.
 func TestFieldsOfAPodTakeNothingOfAnother(t *testing.T) {
 	const wanted = `{"ip": "10.0.1.9"}`
 	for name, alike := range map[string]func(rival, victim *corev1.Pod){
@@ -214,9 +214,9 @@ func TestFieldsOfAPodTakeNothingOfAnother(t *testing.T) {
 	}
 }
 
-// TestConditionsOfANodeReleaseNothing: a kubelet's token writes conditions of its Node, also
-// those of Alioth. What its node may hold stays the node's until the node is fenced or answers:
-// the address of a pod that was deleted by force, and the VNI of a deleted VPC.
+// TestConditionsOfANodeReleaseNothing: a kubelet's token writes conditions of its Node, also the
+// conditions of Alioth. A node keeps what it may hold until the node is fenced or answers: the
+// address of a pod that was deleted by force, and the VNI of a deleted VPC.
 func TestConditionsOfANodeReleaseNothing(t *testing.T) {
 	says := func(kind corev1.NodeConditionType, status corev1.ConditionStatus) corev1.NodeCondition {
 		return corev1.NodeCondition{Type: kind, Status: status}

@@ -27,7 +27,7 @@ const defaultLease, leastLease = 5 * time.Second, 3 * time.Second
 // answer.
 func (c Config) renewPeriod() time.Duration { return c.LeaseDuration / 10 }
 
-// lookPeriod is the time between two looks at the lease, most of which cost no request.
+// lookPeriod returns the time between two looks at the lease. Most looks cost no request.
 func (c Config) lookPeriod() time.Duration { return c.LeaseDuration / 50 }
 
 // renewDeadline is how long the leader tries to renew its lease. It begins one lookPeriod after the

@@ -233,7 +233,7 @@ func TestAForgedStatusGivesAServiceNoAddress(t *testing.T) {
 	sees(r, victim, shows("10.10.7.2"))
 }
 
-// inCommon is a world in which two tenants have a VPC and two external addresses together.
+// inCommon returns a world where two tenants share a VPC and two external addresses.
 func inCommon(t *testing.T) *world {
 	w := calm(t)
 	w.create(newNamespace("bank", "bank"), newVPC("both", []string{"shop", "bank"}, "10.0.0.0/16"), ranges("both.net1", "10.0.1.0/28"), virtual("both"),
@@ -408,7 +408,8 @@ func TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant(t *testing
 	sees(r, half, shows("192.0.2.25"))
 	r.gone(&v1alpha1.ExternalAddress{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.17"}})
 
-	// Addresses that the pool no longer has are deleted, and those of their kind with them.
+	// Addresses that the pool no longer has are deleted, and their ExternalAddress objects with
+	// them.
 	change(r, pool, func(p *v1alpha1.ExternalPool) { p.Spec.AllowedTenants = []string{"somebody"} })
 	sees(r, half, shows())
 	r.announced(half, v1alpha1.ExternalPoolNotFoundReason)

@@ -51,8 +51,8 @@ type module struct {
 	// kinds are those that it watches. A kind belongs to one module, and its rows to
 	// all of them.
 	kinds []*descriptor.Kind
-	// rights are those of the module beside listing and watching its kinds, as
-	// "resource: verbs".
+	// rights are the rights of the module besides listing and watching its kinds, as "resource:
+	// verbs".
 	rights []string
 	// register adds the controllers, made of the parts of a term.
 	register func(p *parts) error
@@ -73,8 +73,8 @@ func modules(cfg Config) []module {
 	return all
 }
 
-// announcements is the area of events for changed conditions, and of what is told about objects
-// that are left out.
+// announcements returns the area of events about changed conditions, and about objects that are
+// left out.
 func announcements() module {
 	return module{
 		rights: []string{
@@ -197,8 +197,8 @@ func registerServices(p *parts) error {
 	)
 }
 
-// scaledEndpoints is the area of what nodes follow instead of Services. Switched off, it tells
-// nodes that what was written before is old.
+// scaledEndpoints returns the area of the objects that nodes follow instead of Services. Switched
+// off, it tells nodes that objects written before are old.
 func scaledEndpoints(on bool) module {
 	if !on {
 		return module{

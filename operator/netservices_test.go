@@ -311,9 +311,9 @@ func TestEndpointsOfAnotherProgramStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestForgedEndpointsMoveNoService: a tenant makes Endpoints that look like the operator's, of a
-// Service to come, and changes those of a Service that is served. Nodes read none of them. The
-// operator writes its own of the Service, and deletes nothing else.
+// TestForgedEndpointsMoveNoService: a tenant makes Endpoints that look like the operator's, for a
+// Service to come, and changes the Endpoints of a Service that is served. Nodes read neither. The
+// operator writes its own Endpoints of the Service, and deletes nothing else.
 func TestForgedEndpointsMoveNoService(t *testing.T) {
 	r := start(t)
 	r.lan("forged-lan")

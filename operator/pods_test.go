@@ -74,8 +74,7 @@ func (r *rig) network(name string) {
 	first.Spec.Reserved = []string{"10.10.1.2-10.10.1.9"}
 	r.create(first)
 	sees(r, first, subnetReady(v1alpha1.ReadyReason))
-	// The order of subnets is that of their creation, which the API keeps in
-	// seconds.
+	// The order of subnets is the order of their creation times, which the API keeps in seconds.
 	r.eventually(func() error {
 		if !time.Now().After(first.CreationTimestamp.Add(time.Second)) {
 			return errors.New("the second of the first subnet is not over")

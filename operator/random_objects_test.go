@@ -63,7 +63,7 @@ func (c *chaos) changePool() {
 	})
 }
 
-// deleteAddresses deletes those of pods and Services that live, one or all.
+// deleteAddresses deletes Addresses of pods and Services that live, one or all.
 func (c *chaos) deleteAddresses() {
 	living := map[string]bool{}
 	for _, pod := range sorted[*corev1.Pod](c.api) {

@@ -29,8 +29,8 @@ const (
 	nested = 3
 )
 
-// chaos is a world in which anything happens at any time: between a request and
-// its effect and between that and its answer, others go on.
+// chaos is a world where anything happens at any time. Other processes go on between a request and
+// its effect, and between the effect and its answer.
 type chaos struct {
 	*world
 	rand  *rand.Rand
@@ -144,9 +144,8 @@ func (c *chaos) step() {
 	}
 }
 
-// answered reports whether the operators' patience is not tried: a call to which
-// nodes that are up have not had the time to answer must not run out, because
-// what follows is allowed to go wrong.
+// answered reports whether all nodes that are up have answered the last call. The test must not let
+// a call run out before: later steps are allowed to go wrong then.
 func (c *chaos) answered() bool {
 	question, ok := c.api.objects[keyOf(&v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.OperatorRollCall}})].(*v1alpha1.RollCall)
 	if !ok {
@@ -222,7 +221,7 @@ func (c *chaos) disturb(_ string, o *instance, verb string, object client.Object
 	}
 	err := c.meets(fate, o, object, effect)
 	if verb == fromCache && o != nil {
-		c.hear(o.news()) // what was read may be out of date by now
+		c.hear(o.news()) // the data read may be out of date by now
 	}
 	if isWrite(verb) {
 		what := verb + " " + group(object).Resource

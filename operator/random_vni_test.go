@@ -30,8 +30,8 @@ const manyVNIEpisodes, vniEpisodes, vniSteps = 400, 15, 250
 // network.
 var vniRanges = []string{"200-203", "202-206", "200,205-206"}
 
-// vniChaos is a world in which people make and delete networks, and change the
-// TenantConfig, while two operators are killed between any two requests.
+// vniChaos is a world where people make and delete networks, and change the TenantConfig, while two
+// operators are killed between any two requests.
 type vniChaos struct {
 	*world
 	rand  *rand.Rand

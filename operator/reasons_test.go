@@ -29,7 +29,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/apiserver"
 )
 
-// fine are the names of the reasons that are no refusals.
+// fine lists the names of the reasons that do not stand for refusals.
 var fine = []string{"ReadyReason", "AttachedReason", "NetworkHealthyReason", "ProfileReason", "HostLinkReadyReason", "RolesServingReason"}
 
 // elsewhere are the reasons that no operator gives within a test, and where
@@ -407,7 +407,7 @@ func podScenes() []scene {
 	}
 }
 
-// says makes a check of an object's condition: that of pods has no Ready.
+// says makes a check of an object's condition: Ready, or for pods the condition that pods have.
 func says(object client.Object, reason string) error {
 	switch object := object.(type) {
 	case *v1alpha1.VPC:

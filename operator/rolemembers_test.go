@@ -165,7 +165,7 @@ func TestNodesOfAnEarlierReleaseGetNoMembers(t *testing.T) {
 	r.members("unbounced", map[string]v1alpha1.Stage{"role-new": v1alpha1.StageJoining})
 }
 
-// judging is a configuration with which roles are placed.
+// judging returns a configuration that places roles.
 func judging() Config {
 	cfg := testConfig()
 	cfg.ScaledEndpoints = true

@@ -330,7 +330,7 @@ func (f *flooded) churn(ctx context.Context) error {
 	}
 }
 
-// cpu is the time that this process, in which the operator runs, has used of the processors.
+// cpu returns the processor time that this process has used. The operator runs in this process.
 func cpu(t *testing.T) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

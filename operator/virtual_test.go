@@ -71,8 +71,8 @@ func (i *informer) hear() {
 	}
 }
 
-// list takes in the present state at once, and misses what was between, as
-// after a watch that broke.
+// list takes in the present state at once, and misses the changes between, as after a watch that
+// broke.
 func (i *informer) list() {
 	i.next = len(i.api.log)
 	for _, key := range keysOf(i.kind, i.objects) {
@@ -134,7 +134,7 @@ func keysOf(kind reflect.Type, objects map[apiKey]client.Object) []apiKey {
 	return keys
 }
 
-// informers are those of one program.
+// informers has the informers of one program.
 type informers struct {
 	cache.Cache
 	all []*informer

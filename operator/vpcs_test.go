@@ -150,8 +150,8 @@ func usageOf(kind v1alpha1.UsageKind, name string) *v1alpha1.Usage {
 	return &v1alpha1.Usage{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.UsageName(kind, name)}}
 }
 
-// older is the order in which objects win: by time, which the API keeps in
-// seconds, then by name.
+// older reports whether object a wins over b: by creation time, which the API keeps in seconds,
+// then by name.
 func older(a, b client.Object) bool {
 	if at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !at.Equal(&bt) {
 		return at.Before(&bt)

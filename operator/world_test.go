@@ -38,10 +38,10 @@ type world struct {
 	// pausesGrow: an operator repeats what fails after the pauses of the real queues.
 	pausesGrow bool
 	// thief reports that an attacker writes with the token of a node. toldBefore has the
-	// allocations of pods so far; those of pods on other nodes must not change.
+	// allocations of pods so far. Allocations of pods on other nodes must not change.
 	thief      bool
 	toldBefore map[types.UID]string
-	// robbed are pods of which the thief took an address that a person had deleted.
+	// robbed has the pods that lost an address to the thief after a person had deleted the address.
 	robbed map[types.UID]bool
 	// forger reports that a tenant writes the status of its pods. forged are those pods:
 	// their own sandboxes have no guarantees.
@@ -151,7 +151,7 @@ func (w *world) host(name string) *host {
 	return nil
 }
 
-// create makes objects, with what is set of their status.
+// create makes objects, with the fields that are set of their status.
 func (w *world) create(objects ...client.Object) {
 	w.t.Helper()
 	for _, object := range objects {

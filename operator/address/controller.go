@@ -62,8 +62,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// expel deletes an address that does not count for the pod that it names, and reports
-// the node for which it was created.
+// expel deletes an address that does not count for the pod that it names, and reports the node that
+// the address was created for.
 func (r *Reconciler) expel(ctx context.Context, address *store.Address) error {
 	pod, counts, err := r.counts(ctx, address)
 	if err != nil || counts {
@@ -169,8 +169,8 @@ func source(f *feed.Feed) *feed.Source {
 	)
 }
 
-// undecided requests the addresses with which something is to be done: with many addresses,
-// requests for all would delay what a restarted operator has to do.
+// undecided requests the addresses that need work. With many addresses, requests for all would
+// delay the work of a restarted operator.
 func undecided(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
 	for _, address := range store.ListAddresses(tx) {

@@ -19,8 +19,7 @@ const (
 	expel
 )
 
-// decide plans for one address of a pod or a Service. Package node plans for those of
-// nodes.
+// decide plans for one address of a pod or a Service. Package node plans for addresses of nodes.
 func decide(tx store.ReadTx, address *store.Address) verb {
 	switch address.Holder.Kind {
 	case store.HolderPod:

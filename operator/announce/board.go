@@ -22,7 +22,7 @@ type Board struct {
 	last map[string]map[string]entry
 }
 
-// entry is what was reported of an object with one UID.
+// entry has the refusals that were reported of an object with one UID.
 type entry struct {
 	uid      string
 	refusals []tenancy.Refusal

@@ -36,8 +36,8 @@ const (
 // left.
 const namespacesLimit = 1024
 
-// NewBounded returns a writer of events that withholds those of a namespace above the bounds.
-// withheld is called for each. The first of them is replaced by an event of the namespace.
+// NewBounded returns a writer of events that withholds events of a namespace above the bounds. It
+// calls withheld for each withheld event. An event of the namespace replaces the first of them.
 func NewBounded(to events.EventRecorder, now func() time.Time, withheld func()) events.EventRecorder {
 	return &bounded{to: to, now: now, withheld: withheld, namespaces: map[string]*account{}}
 }
@@ -145,8 +145,8 @@ type bucket struct{ full time.Time }
 
 func (b *bucket) isFull(now time.Time) bool { return !b.full.After(now) }
 
-// take takes an event of a bucket of a size, to which one is added in each interval, and
-// reports whether there was one.
+// take takes an event from a bucket and reports whether there was one. The bucket holds size
+// events, and gets one more in each interval.
 func (b *bucket) take(now time.Time, size int, interval time.Duration) bool {
 	if b.isFull(now) {
 		b.full = now

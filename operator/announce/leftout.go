@@ -33,7 +33,7 @@ func LeftOut(f *feed.Feed, recorder events.EventRecorder, leading <-chan struct{
 	f.Subscribe(func(feed.Change) { l.flush() })
 }
 
-// leftOut keeps what is to be announced until this process leads.
+// leftOut keeps the announcements to make until this process leads.
 type leftOut struct {
 	recorder events.EventRecorder
 	leading  <-chan struct{}
@@ -132,7 +132,7 @@ func (r *LeftOutReconciler) tell(ctx context.Context, one descriptor.LeftOut) er
 		return client.IgnoreNotFound(err)
 	}
 	if string(object.GetUID()) != one.UID {
-		return nil // a successor, of which there is an event
+		return nil // a successor, which has an event of its own
 	}
 	before := object.DeepCopyObject().(client.Object)
 	write.SetCondition(conditionsOf(object), object.GetGeneration(), v1alpha1.ReadyCondition, false, v1alpha1.ObjectLeftOutReason,

@@ -43,7 +43,7 @@ func (a *api) claimed(t *testing.T) []string {
 	return all
 }
 
-// readsClaims makes the claims of a store those of the API.
+// readsClaims puts the claims of the API into a store.
 func (a *api) readsClaims(t *testing.T, c *Claimer) {
 	t.Helper()
 	var list v1alpha1.AttachmentClaimList

@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
-// twoVPCs are what a pod wants that has an interface in VPC v, and one in VPC w of which
-// it names an IP, if any.
+// twoVPCs returns the wishes of a pod with an interface in VPC v, and one in VPC w. The pod names
+// ips for the second interface, if any.
 func twoVPCs(ips ...string) []Wanted {
 	first, second := requestFor("p"), requestFor("p", ips...)
 	second.VPC, second.Attachment = "w", "net1"

@@ -31,7 +31,7 @@ const countsEvery = 2 * time.Second
 // Reconciler applies the decisions of decide to the networks of one kind in one group.
 type Reconciler struct {
 	Kind outside.Network
-	// Limits are those of each tenant.
+	// Limits apply to each tenant.
 	Limits Limits
 	// Serving is what the nodes serve.
 	Serving Serving

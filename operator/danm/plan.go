@@ -33,7 +33,7 @@ type decision struct {
 	empty bool
 	figures
 	pods []string
-	// living are those of the pods that are there.
+	// living lists the pods that still exist.
 	living          []string
 	ready           bool
 	reason, message string

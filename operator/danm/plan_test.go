@@ -82,7 +82,7 @@ func claimed(of *multinet.Network, vniType string, vni uint32, device string) *m
 	}
 }
 
-// claims are those of numbers on ens4, for another network.
+// claims returns claims of numbers on ens4 for another network.
 func claims(first, last uint32) []any {
 	var all []any
 	other := net(multinet.KindTenantNetwork, "b", "other", 0, nil)
@@ -325,8 +325,8 @@ func TestANetworkWaitsForPodsWithoutClaims(t *testing.T) {
 	})
 }
 
-// TestAClaimForAnotherNetworkKeepsNobodyFromDeletingANetwork: the UID of an object can be read
-// by others, and is no proof.
+// TestAClaimForAnotherNetworkKeepsNobodyFromDeletingANetwork: others can read the UID of an object,
+// so the UID proves nothing.
 func TestAClaimForAnotherNetworkKeepsNobodyFromDeletingANetwork(t *testing.T) {
 	n := tenants(func(n *multinet.Network) { n.Deleting, n.HostDevice, n.VLAN, n.Profiled = true, "ens4", 500, true })
 	n.Kind, n.Namespace = multinet.KindClusterNetwork, ""

@@ -29,7 +29,7 @@ func onSegment(kind, namespace, name string, age int, change func(*multinet.Netw
 }
 
 // TestTheAuthorWithMoreRightsKeepsTheRange has every pair of kinds, the loser first, and the
-// text by which the loser is told.
+// message to the loser.
 func TestTheAuthorWithMoreRightsKeepsTheRange(t *testing.T) {
 	const danmNet, cluster, tenant = multinet.KindDanmNet, multinet.KindClusterNetwork, multinet.KindTenantNetwork
 	secret := func(n *multinet.Network) { n.AllowedNamespaces = []string{"b"} }

@@ -17,9 +17,9 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// TestTheProfileOfATenantNetwork has the cases of section 7.4, 7.6 and 7.7 of the DANM
-// reference by number. Those of bitmaps and conflicts of updates (61 to 64) have no place
-// here: a claim is an object.
+// TestTheProfileOfATenantNetwork has the cases of section 7.4, 7.6 and 7.7 of the DANM reference by
+// number. The cases of bitmaps and update conflicts (61 to 64) have no place here: a claim is an
+// object.
 func TestTheProfileOfATenantNetwork(t *testing.T) {
 	held := tenants(func(n *multinet.Network) { n.HostDevice, n.VLAN, n.Profiled = "ens4", 200, true })
 	younger := devices()

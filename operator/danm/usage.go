@@ -41,15 +41,14 @@ func usersOf(tx store.ReadTx, net *multinet.Network) []user {
 	return all
 }
 
-// isFor reports whether a claim is for a network. A claim with its UID alone is none that the
-// operator has made.
+// isFor reports whether a claim is for a network. A claim that matches by UID alone was not made by
+// the operator.
 func isFor(claim *multinet.Claim, net *multinet.Network) bool {
 	return claim.Network.Kind == net.Kind && claim.Network.Namespace == net.Namespace && claim.Network.Name == net.Name
 }
 
-// podsOf returns the pods with an interface in a network as namespace/name, in order, and
-// those of them that are there. Nobody can delete the others: their nodes have not released
-// them.
+// podsOf returns the pods with an interface in a network as namespace/name, in order. living has
+// the pods that still exist. Nobody can delete the others: their nodes have not released them.
 func podsOf(tx store.ReadTx, net *multinet.Network) (all, living []string) {
 	for _, u := range usersOf(tx, net) {
 		name := u.Namespace + "/" + u.Name
@@ -80,8 +79,8 @@ func unreleased(tx store.ReadTx, net *multinet.Network) []string {
 // figures are the numbers of addresses in a network's status.
 type figures struct{ used, free, total int64 }
 
-// count counts the addresses of a network. Total and free are those of the family that has
-// the fewest, 0 without a range. Those of a shared pool that pods hold in the other networks
+// count counts the addresses of a network. Total and free count the family with the fewest
+// addresses, and are 0 without a range. Addresses of a shared pool that pods hold in other networks
 // of the segment are not free.
 func count(tx store.ReadTx, net *multinet.Network) figures {
 	v4, v6 := store.CountAddressesByNetwork(tx, net.Domain())

@@ -184,8 +184,8 @@ func unknownIn(decoder runtime.Decoder, object *unstructured.Unstructured) ([]st
 	return found, nil
 }
 
-// unknownValue converts an object to its row, and returns the error about a value that this
-// release does not know. Other faults of an object are no matter of releases.
+// unknownValue converts an object to its row, and returns the error about a value that this release
+// does not know. Other faults of an object do not depend on the release.
 func unknownValue(decoder runtime.Decoder, object *unstructured.Unstructured) (*values.UnknownError, bool) {
 	var decoded runtime.Object
 	if raw, err := object.MarshalJSON(); err == nil {
@@ -221,7 +221,7 @@ func problems(err error) []error {
 	return nil
 }
 
-// summarize names some of what was found, and the number of the others.
+// summarize names some of the objects found, and gives the number of the others.
 func summarize(found []string) string {
 	slices.Sort(found)
 	if len(found) <= listed {

@@ -71,7 +71,7 @@ func (b *batch) put(objects ...*kept) error {
 				return object.err
 			}
 			if object.row == nil {
-				continue // there was none before
+				continue // the object had no row before
 			}
 			if err := b.kind.Put(tx, object.row); err != nil {
 				return err

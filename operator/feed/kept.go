@@ -29,7 +29,7 @@ type kept struct {
 	deleting bool
 }
 
-// GetObjectMeta implements metav1.ObjectMetaAccessor, by which informers identify objects.
+// GetObjectMeta implements metav1.ObjectMetaAccessor. Informers identify objects by its result.
 func (k *kept) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: k.id.Namespace, Name: k.id.Name, UID: types.UID(k.id.UID), ResourceVersion: k.version}
 }

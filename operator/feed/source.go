@@ -22,8 +22,8 @@ import (
 type Request struct {
 	reconcile.Request
 	After time.Duration
-	// Priority orders requests that are due: higher ones first, then in the order in which
-	// they came. Of several requests for one object the highest counts.
+	// Priority orders requests that are due: higher ones first, equal ones by time of arrival. Of
+	// several requests for one object the highest counts.
 	Priority int
 }
 
@@ -87,7 +87,7 @@ func (s *Source) ByTurns() *Source {
 	return s
 }
 
-// Serve returns the reconciler with which a queue of this source has to process requests.
+// Serve returns the reconciler that has to process the requests of this source's queue.
 func (s *Source) Serve(r reconcile.Reconciler) reconcile.Reconciler {
 	if s.turns == nil {
 		return r

@@ -53,9 +53,8 @@ const unknownAfter = math.MaxInt64
 
 func newTurns() *turns { return &turns{open: map[types.NamespacedName]turn{}} }
 
-// expect notes a request and gives it its priority. It reports false for an object that is
-// requested already and as soon: many changes then make no more requests than there are
-// objects.
+// expect notes a request and gives it its priority. It reports false for an object that already has
+// a request at least as soon. So many changes never make more requests than there are objects.
 func (t *turns) expect(tx store.ReadTx, request *Request) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -64,8 +64,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// told logs what was done. An object that exists although the informer does not have it yet
-// is requested again by its event.
+// told logs a completed change. If an object exists although the informer does not have it yet, the
+// event of the object requests it again.
 func (r *Reconciler) told(ctx context.Context, done, name string, err error) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil

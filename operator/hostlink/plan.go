@@ -77,8 +77,8 @@ func wants(tx store.ReadTx, net *multinet.Network) bool {
 	return net.Ready || net.Reason == v1alpha1.NoServingNodeReason || len(multinet.ClaimsByNetwork(tx, net.UID)) > 0
 }
 
-// larger returns the larger of two MTUs; 0, which stands for that of the parent, is the
-// largest.
+// larger returns the larger of two MTUs. The MTU 0 stands for the MTU of the parent, and counts as
+// the largest.
 func larger(a, b int32) int32 {
 	if a == 0 || b == 0 {
 		return 0

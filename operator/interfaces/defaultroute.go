@@ -32,8 +32,8 @@ func moveDefaultRoute(tx store.ReadTx, requests []request) *tenancy.Refusal {
 	return requests[chosen].checkDefaultRoute(tx)
 }
 
-// checkDefaultRoute refuses default routes that the interface can't have. Those of an
-// interface of CNI plugins are known on the node alone.
+// checkDefaultRoute refuses default routes that the interface can't have. Only the node knows the
+// default routes of an interface that CNI plugins make.
 func (r request) checkDefaultRoute(tx store.ReadTx) *tenancy.Refusal {
 	if !r.inVPC() && (r.net == nil || r.chosenByPlugins()) {
 		return nil

@@ -50,8 +50,8 @@ func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 }
 
 // static decides an interface in a network of DANM with a static type. Nodes have the
-// configuration, and build it with what is granted here. The type of a row is in lower
-// case, as DANM compares types; nodes compare the file's own type with the grant exactly.
+// configuration, and build it with the parameters granted here. The type of a row is in lower case,
+// as DANM compares types. Nodes compare the type in the file with the grant exactly.
 func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (request, *tenancy.Refusal) {
 	if !unlabelled(p) {
 		return r, notGranted("%s is of type %q, which a CNI plugin serves, and pods of tenants can't use plugins: use a network of one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)

@@ -232,7 +232,7 @@ func TestAPluginLearnsWhereItsDeviceIsDescribed(t *testing.T) {
 	}
 }
 
-// A definition of another namespace is for pods of those to which administrators lend it.
+// A definition serves pods of other namespaces only if administrators lend it to these namespaces.
 func TestDefinitionsOfAnotherNamespaceNeedAGrantOrAGlobalNamespace(t *testing.T) {
 	shared := &store.Namespace{Meta: operatortest.Meta("uid-ns-shared", 0), Name: "shared", Tenant: "ns:shared"}
 	rented := &store.Namespace{Meta: operatortest.Meta("uid-ns-rented", 0), Name: "rented", Tenant: "red"}

@@ -20,9 +20,9 @@ func (r request) onDevice() bool {
 	return !r.inVPC() && r.net != nil && r.net.Type == multinet.TypeSRIOV
 }
 
-// define adds the settings of a definition to those of the network that it names. Users of
-// the namespace write definitions. So settings with power over others need a grant, and pods
-// of tenants have none.
+// define adds the settings of a definition to the settings of the network that it names. Users of
+// the namespace write definitions. So settings with power over others need a grant, and pods of
+// tenants have no grant.
 func (cfg Config) define(tx store.ReadTx, p *store.Pod, r *request, def *multinet.Definition) *tenancy.Refusal {
 	own := annotations.VF(def.VF)
 	if !r.onDevice() {

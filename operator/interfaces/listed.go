@@ -187,8 +187,8 @@ func usable(tx store.ReadTx, p *store.Pod, target annotations.Target) (*multinet
 	return net, nil
 }
 
-// namespaceOf returns the namespace in which a pod finds networks of a kind, "" for those
-// of the whole cluster.
+// namespaceOf returns the namespace where a pod finds networks of a kind, "" for networks of the
+// whole cluster.
 func namespaceOf(kind string, p *store.Pod) string {
 	if kind == multinet.KindClusterNetwork {
 		return ""

@@ -24,20 +24,20 @@ type Request struct {
 	Subnet string
 	// requested IPs, at most one per family. Families that are not named are chosen.
 	IPs []netip.Addr
-	// Families are those of the requested addresses; the zero value means those of
-	// the subnet. In a Network it means those of IPs alone: an interface need not have
+	// Families are the families of the requested addresses. The zero value means all families of
+	// the subnet. In a Network it means the families of IPs alone: an interface need not have
 	// addresses.
 	Families Families
-	// Node, Holder and Attachment describe the holder; a Service is on no node and has
-	// no attachment. A requested IP that the same attachment of the same holder has
-	// already is no conflict.
+	// Node, Holder and Attachment describe the holder; a Service is on no node and has no
+	// attachment. A requested IP does not conflict if the same attachment of the same holder has it
+	// already.
 	Node       string
 	Holder     store.Holder
 	Attachment string
 	// External: another CNI plugin makes the interface.
 	External bool
-	// Devices are the Ethernet addresses of devices of the node, of which one that no
-	// other attachment has becomes the interface; nil for an interface without a device.
+	// Devices are the Ethernet addresses of devices of the node; nil for an interface without a
+	// device. A device that no other attachment has becomes the interface.
 	Devices []string
 	// Instance is namespace/name of the PodNetworkInstance whose reserved addresses the
 	// holder may have, "" for none. If that has reserved some for PodNetwork, the holder gets one of
@@ -119,9 +119,9 @@ type Result struct {
 	Network store.NetworkRef
 	// IPs, one per family of the request or else of the subnet, IPv4 first.
 	IPs []netip.Addr
-	// MAC of the attachment; "" where there is none.
+	// MAC is the MAC of the attachment, "" without one.
 	MAC string
-	// Cursors are those of the IPs that were not requested.
+	// Cursors are the cursors of the IPs that were not requested.
 	Cursors []netip.Addr
 	// Rows of the Address objects to create, in the order of IPs.
 	Rows []*store.Address
@@ -208,9 +208,8 @@ func sameAttachment(a, b *store.Address) bool {
 	return a.CountsFor(b.Holder, b.Node) && a.Attachment == b.Attachment
 }
 
-// candidateSubnets returns the subnets that may serve a request, in the order in which
-// they are tried. Those that contain the requested IPs have been checked to have them
-// to give.
+// candidateSubnets returns the subnets that may serve a request, in the order of the attempts.
+// Subnets that contain the requested IPs have been checked to be able to give them.
 func candidateSubnets(tx store.ReadTx, req *Request) ([]*store.Subnet, error) {
 	all, others := subnetsFor(tx, req)
 	if req.Subnet != "" {

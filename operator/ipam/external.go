@@ -24,7 +24,7 @@ type ExternalRequest struct {
 	Pool string
 	// requested IPs, at most one per family. Families that are not named are chosen.
 	IPs []netip.Addr
-	// Families are those of the requested addresses.
+	// Families are the families of the requested addresses.
 	Families Families
 	// Holder is the Service.
 	Holder store.Holder

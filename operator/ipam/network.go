@@ -24,9 +24,9 @@ type NetworkRange struct {
 	// Peers are the domains of the other networks of the segment. An IP that is held in
 	// one of them is refused here, because both are on one wire.
 	Peers []string
-	// SharedMAC: interfaces have the MAC of the device on their node, so that an
-	// attachment has none of its own. Interface identifiers follow from NetworkMAC all the
-	// same, because those of the device's MAC would be equal.
+	// SharedMAC: interfaces have the MAC of the device on their node, so that an attachment has
+	// none of its own. Interface identifiers follow from NetworkMAC all the same, because
+	// identifiers from the device's MAC would be equal.
 	SharedMAC bool
 	// of is the row that RangeOf read. It is nil for the range of an allocation status,
 	// whose network may be gone.
@@ -56,9 +56,9 @@ func RangeOf(tx store.ReadTx, net *multinet.Network) *NetworkRange {
 	return n
 }
 
-// Renewed returns the network as it is now, with its present peers. It returns an *Error
-// if pods may not use it any more, or if its specification or profile is another one
-// than RangeOf read: an attachment that was decided by it may lead elsewhere by now.
+// Renewed returns the network as it is now, with its present peers. It returns an *Error if pods
+// may not use it any more, or if its specification or profile differs from the one that RangeOf
+// read. An attachment that was decided by it may lead elsewhere by now.
 func (n *NetworkRange) Renewed(tx store.ReadTx) (*NetworkRange, error) {
 	if n.of == nil {
 		return n, nil

@@ -31,7 +31,7 @@ func reservedForOthers(tx store.ReadTx, req *Request, ip netip.Addr) *nodeipam.I
 
 func nameOf(instance *nodeipam.Instance) string { return instance.Namespace + "/" + instance.Name }
 
-// instanceServes refuses a pod whose instance is no longer Ready: the source of its
+// instanceServes refuses a pod whose instance is not Ready any longer: the source of its
 // attachments has looked at it in an earlier transaction.
 func instanceServes(tx store.ReadTx, req *Request) error {
 	namespace, name, ok := strings.Cut(req.Instance, "/")
@@ -126,8 +126,8 @@ func Reservable(tx store.ReadTx, subnet *store.Subnet, instance string, ip netip
 	return available(tx, ip, blockedBy(prefixOf(subnet, ip), reservesOf(subnet), ip), "subnet "+subnet.Name, &req)
 }
 
-// SubnetNamed finds the subnet that a VPC has under a name, as Choose does for pods. It
-// returns one for load balancers if there is no other, and nil for none.
+// SubnetNamed finds the subnet that a VPC has under a name, as Choose does for pods. It falls back
+// to a subnet for load balancers, and returns nil if the VPC has neither.
 func SubnetNamed(tx store.ReadTx, vpc, name string) *store.Subnet {
 	pods, others := subnetsFor(tx, &Request{VPC: vpc, Holder: store.Holder{Kind: store.HolderPod}})
 	if found := byName(pods, name); found != nil {

@@ -13,7 +13,7 @@ import (
 
 // ring is a range of addresses in a domain, which are assigned in turn.
 type ring struct {
-	// domain is the name of a VPC, or that of a network outside of every VPC.
+	// domain is the name of a VPC, or the domain of a network outside of every VPC.
 	domain string
 	whole  store.AddrRange
 	// blocked are the addresses that may not be assigned, ascending.

@@ -201,7 +201,7 @@ func TestAProcessMayEndAtEveryWrite(t *testing.T) {
 				r := newRig(t, rows, objects...)
 				r.failAt, r.late = failAt, late
 				if !gone {
-					if err := r.look(); err == nil { // there was no such write
+					if err := r.look(); err == nil { // the pass makes fewer writes than this number
 						break
 					}
 					r.restart()

@@ -18,8 +18,8 @@ type limited struct {
 	limit    int
 }
 
-// ofTenant returns the Services of a tenant that select endpoints. It reads no more of a
-// namespace than the limit, however many there are. Without a limit there are none.
+// ofTenant returns the Services of a tenant that select endpoints. It reads at most the limit of
+// each namespace, however many Services there are. Without a limit it returns no Services.
 func (r Rules) ofTenant(tx store.ReadTx, tenant string) limited {
 	l := limited{limit: r.Services}
 	if l.limit == 0 {

@@ -37,7 +37,7 @@ func twoTenants(more ...any) []any {
 }
 
 // TestATenantHasSoManyServicesThatSelect: the oldest count first, in all namespaces together.
-// Services without annotations, and those of other tenants, do not count.
+// Services without annotations, and Services of other tenants, do not count.
 func TestATenantHasSoManyServicesThatSelect(t *testing.T) {
 	plain, unreadable, selects := aged("blue", "plain", 0), aged("blue", "unreadable", 0), aged("blue", "selects", 0)
 	plain.Endpoints, unreadable.Endpoints, selects.Selectorless = nil, &store.EndpointSelection{Problem: "x"}, false
@@ -83,8 +83,8 @@ func TestRoomBelowTheLimitGoesToTheNextService(t *testing.T) {
 	}
 }
 
-// TestServicesOfACrowdCostOthersNothing has the changes that a tenant can make without limit.
-// Each requests Services of its own tenant alone, and no more than the limit of a namespace.
+// TestServicesOfACrowdCostOthersNothing has the changes that a tenant can make without limit. Each
+// requests Services of its own tenant alone, at most as many as the limit of a namespace.
 func TestServicesOfACrowdCostOthersNothing(t *testing.T) {
 	crowd := func(size int) []any {
 		var rows []any

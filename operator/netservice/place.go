@@ -33,7 +33,7 @@ type place struct {
 	name store.NetworkName
 	// outside is the UID of a network outside of every VPC.
 	outside string
-	// vpc is the name of a VPC, and subnet that of a Subnet in it, "" for all.
+	// vpc is the name of a VPC, and subnet the name of a Subnet in it, "" for all.
 	vpc, subnet string
 	// ofPod: the VPC that each pod's own Network leads to.
 	ofPod bool

@@ -59,7 +59,7 @@ func (r *Reconciler) writeSlices(ctx context.Context, service *corev1.Service, p
 
 // writeDomain writes the slices of one domain.
 func (r *Reconciler) writeDomain(ctx context.Context, service *corev1.Service, domain string, pods []*corev1.Pod, present []*discoveryv1.EndpointSlice) error {
-	labelled := service.DeepCopy() // its labels are those of the slices
+	labelled := service.DeepCopy() // the slices get its labels
 	if labelled.Labels == nil {
 		labelled.Labels = map[string]string{}
 	}

@@ -45,8 +45,8 @@ func everything(tx store.ReadTx) []feed.Request {
 
 func of(service *store.Service) feed.Request { return feed.Now(service.Namespace, service.Name) }
 
-// ofService requests a Service with annotations, and those of its tenant that come below or
-// above the limit with it.
+// ofService requests a Service with annotations, and the Services of its tenant that fall below or
+// rise above the limit with it.
 func (r *Reconciler) ofService(tx store.ReadTx, old, now *store.Service) []feed.Request {
 	if (old == nil || old.Endpoints == nil) && (now == nil || now.Endpoints == nil) {
 		return nil
@@ -143,8 +143,8 @@ func (r *Reconciler) ofNode(tx store.ReadTx, old, now *store.Node) []feed.Reques
 // turns.
 const wakeAfter = 50 * time.Millisecond
 
-// naming requests the Services of a namespace for which a network is of concern, by turns. It
-// leaves out those that are above the limit for certain.
+// naming requests, by turns, the Services of a namespace that a network concerns. It leaves out
+// Services that are above the limit for certain.
 func (r *Reconciler) naming(tx store.ReadTx, namespace string, concerns func(*store.Service) bool) []feed.Request {
 	var all []feed.Request
 	count := 0
@@ -229,7 +229,7 @@ func (r *Reconciler) ofDefinition(tx store.ReadTx, old, now *multinet.Definition
 	return all
 }
 
-// borrowers are the namespaces to which grants lend the definitions of a namespace.
+// borrowers returns the namespaces that grants lend the definitions of a namespace to.
 func borrowers(tx store.ReadTx, namespace string) (all []string) {
 	for grant := range multinet.AllGrants(tx) {
 		if slices.Contains(grant.FromNamespaces, namespace) {
@@ -239,8 +239,8 @@ func borrowers(tx store.ReadTx, namespace string) (all []string) {
 	return all
 }
 
-// ofGrant requests the Services of the namespaces to which a grant begins or ends to lend
-// definitions.
+// ofGrant requests the Services of a namespace when a grant begins or ends to lend definitions to
+// it.
 func (r *Reconciler) ofGrant(tx store.ReadTx, old, now *multinet.Grant) []feed.Request {
 	var all []feed.Request
 	for _, grant := range []*multinet.Grant{old, now} {

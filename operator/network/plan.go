@@ -66,8 +66,8 @@ func decide(tx store.ReadTx, net *store.Network) decision {
 	return d
 }
 
-// unrestricted lists the namespaces of a tenant without Pod Security. A namespace without a
-// tenant label is trusted with the nodes, and so is none of them.
+// unrestricted lists the namespaces of a tenant without Pod Security. It leaves out namespaces
+// without a tenant label, because these are trusted with the nodes.
 func unrestricted(tx store.ReadTx, tenant string) []string {
 	if strings.HasPrefix(tenant, v1alpha1.NamespaceTenantPrefix) {
 		return nil

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node assigns every node an address per family in the default VPC, with which
-// the node reaches the VPC's pods, and releases it when the Node object is deleted.
+// Package node assigns every node an address per family in the default VPC, and releases it when
+// the Node object is deleted. The node reaches the VPC's pods from this address.
 package node
 
 import (

@@ -27,8 +27,8 @@ import (
 func Source(infraSubnet string, next pod.Source) pod.Source {
 	return func(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
 		if !asks(p) && store.GetNode(tx, p.Node) == nil {
-			// A pod may be bound, as those of DaemonSets are, before its node is seen here. What
-			// it got now it would keep, whatever the node's labels are.
+			// A pod may be bound before its node is seen here, as pods of DaemonSets are. The pod
+			// would keep an address that it gets now, whatever the node's labels are.
 			return nil, &tenancy.Refusal{Message: fmt.Sprintf("node %s is not known yet", p.Node)}
 		}
 		if !Serves(tx, p) {
@@ -123,7 +123,7 @@ func delegated(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
 }
 
 // PodNetworks lists the names of the PodNetworks that a pod asks for, in the order of its
-// interfaces: those of its instance, which may be missing, or the one of its label.
+// interfaces: the PodNetworks of its instance, which may be missing, or the one of its label.
 func PodNetworks(tx store.ReadTx, p *store.Pod) []string {
 	instance, named := p.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]
 	if !named {

@@ -59,8 +59,8 @@ func cluster(t *testing.T) *store.Store {
 		enactmentRow("n1", "a", nmstate.Progressing), enactmentRow("n1", "b", nmstate.Pending))
 }
 
-// TestAPolicyThatIsGoneIsRequestedForTheEnactmentsThatItLeaves: nobody else deletes those of a
-// node that is gone as well.
+// TestAPolicyThatIsGoneIsRequestedForTheEnactmentsThatItLeaves: nobody else deletes the enactments
+// of a node that is gone as well.
 func TestAPolicyThatIsGoneIsRequestedForTheEnactmentsThatItLeaves(t *testing.T) {
 	p := &Policies{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind}
 	operatortest.New(t, enactmentRow("n1", "gone", nmstate.Progressing)).View(func(tx store.ReadTx) {

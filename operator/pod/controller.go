@@ -94,7 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, err
 }
 
-// carryOut returns the refusal that is valid until a change, nil if there is none.
+// carryOut returns the refusal that is valid until a change, or nil.
 func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (*tenancy.Refusal, error) {
 	if d.verb == assign || d.verb == refuse || d.rewrite {
 		if err := r.confirmUndecided(ctx, pod); err != nil {
@@ -148,8 +148,8 @@ func (r *Reconciler) assign(ctx context.Context, pod *store.Pod, wishes []Wish) 
 	return r.record(ctx, pod, wishes, claimed)
 }
 
-// restoreAll carries out a decision to restore: it completes what is decided, and then
-// replaces an allocation status of which nothing confirms a part.
+// restoreAll carries out a decision to restore. It completes the decided parts, and then replaces
+// an allocation status if nothing confirms a part of it.
 func (r *Reconciler) restoreAll(ctx context.Context, pod *store.Pod, d decision) (*tenancy.Refusal, error) {
 	awaits := d.refusal != tenancy.Refusal{}
 	if !d.rewrite && !awaits {
@@ -240,8 +240,7 @@ func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, 
 	return nil, nil
 }
 
-// claimAttachments makes the AttachmentClaims of a pod those of an allocation status, ""
-// for none.
+// claimAttachments makes the AttachmentClaims of a pod match an allocation status, "" for none.
 func (r *Reconciler) claimAttachments(ctx context.Context, pod *store.Pod, text string) error {
 	var rows []claim.AttachmentRow
 	if text != "" {

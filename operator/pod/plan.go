@@ -38,8 +38,8 @@ type decision struct {
 	// surplus are addresses of interfaces that the pod should not have.
 	surplus []*store.Address
 	refusal tenancy.Refusal
-	// rewrite reports that the allocation status is to be that of the wishes: no object of
-	// the operator confirms a part of it.
+	// rewrite reports that the wishes replace the allocation status, because no object of the
+	// operator confirms a part of the status.
 	rewrite bool
 }
 
@@ -100,9 +100,9 @@ func recheck(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 	return d
 }
 
-// replace keeps the parts of an allocation status that are decided, and decides the others
-// anew, with all checks of a new pod. Without the pod's present wishes, only what is lost
-// of the decided parts is claimed again.
+// replace keeps the decided parts of an allocation status, and decides the other parts anew, with
+// all checks of a new pod. Without the pod's present wishes, only lost claims of the decided parts
+// are claimed again.
 func replace(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source) decision {
 	fresh, refusal := wishesOf(tx, pod, sources)
 	d := decision{verb: restore, rewrite: refusal == nil}

@@ -119,8 +119,8 @@ func (p told) names(ips []netip.Addr) bool {
 	})
 }
 
-// isDecision reports whether a row shows a decision of the operator about its pod, and is no
-// claim in progress.
+// isDecision reports whether a row shows a decision of the operator about its pod, and not a claim
+// in progress.
 func isDecision(row *store.Address) bool { return row.UID != "" || row.Kept }
 
 // isDecided reports whether any object of the operator shows that the pod has been decided.

@@ -134,9 +134,9 @@ type woken struct {
 	before int
 }
 
-// wake returns the pods that one of the keys is for, or all without keys. Until they are
-// decided, later changes do not wake them again: the decision will see these, too. So a tenant
-// with many pods and many changes makes no more requests than it has pods.
+// wake returns the pods that one of the keys is for, or all without keys. Until they are decided,
+// later changes do not wake them again: the decision will see these, too. So a tenant makes at most
+// one request per pod, however many changes it makes.
 func (w *waiting) wake(keys ...string) []woken {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -51,7 +51,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		}),
 		feed.On(func(_ store.ReadTx, _, _ *multinet.Grant) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, old, now *multinet.Claim) []feed.Request {
-			claim := feed.Either(old, now) // a living pod has those of its allocation status
+			claim := feed.Either(old, now) // a living pod has the claims of its allocation status
 			return []feed.Request{feed.Later(wakeAfter, claim.Namespace, claim.PodName)}
 		}),
 		feed.On(r.ofNamespace),
@@ -79,8 +79,8 @@ func (r *Reconciler) ofInstance(tx store.ReadTx, old, now *nodeipam.Instance) []
 	return r.wakeUnder(keys...)
 }
 
-// ofOutside requests the pods that may name a network outside of every VPC: those of its
-// namespace's tenant, or all for a ClusterNetwork. The figures of a network help no pod.
+// ofOutside requests the pods that may name a network outside of every VPC: the pods of its
+// namespace's tenant, or all pods for a ClusterNetwork. The figures of a network help no pod.
 func (r *Reconciler) ofOutside(tx store.ReadTx, old, now *multinet.Network) []feed.Request {
 	network := feed.Either(old, now)
 	switch {
@@ -168,8 +168,8 @@ func soon(pods []woken) []feed.Request {
 	return all
 }
 
-// initial requests the pods with which something is to be done. Before any address can be
-// chosen, it keeps those from others with which pods may run although the API has lost them.
+// initial requests the pods that need work. Pods may run with addresses that the API has lost.
+// Before any address can be chosen, initial keeps these addresses from others.
 func (r *Reconciler) initial(tx store.ReadTx) []feed.Request {
 	requests, lost := r.undecided(tx)
 	for _, pod := range lost {
@@ -180,10 +180,9 @@ func (r *Reconciler) initial(tx store.ReadTx) []feed.Request {
 	return requests
 }
 
-// undecided lists the pods with which something is to be done. Pods with an allocation status
-// or a sandbox with addresses come first, so that after a restore from a backup they have their
-// addresses before other pods can get them. lost are those of them that have an allocation
-// status.
+// undecided lists the pods that need work. Pods with an allocation status or a sandbox with
+// addresses come first, so that after a restore from a backup they have their addresses before
+// other pods can get them. lost has the pods in the list that have an allocation status.
 func (r *Reconciler) undecided(tx store.ReadTx) (requests []feed.Request, lost []*store.Pod) {
 	var served, others []feed.Request
 	for pod := range store.AllPods(tx) {

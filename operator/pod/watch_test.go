@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
-// counted is a queue that notes what is requested.
+// counted is a queue that notes the requests.
 type counted struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	names []string
@@ -34,7 +34,7 @@ func (c *counted) Add(request reconcile.Request) { c.names = append(c.names, req
 
 func (c *counted) AddAfter(request reconcile.Request, _ time.Duration) { c.Add(request) }
 
-// share is how many pods of a tenant are decided as early as those of other tenants.
+// share is the number of a tenant's pods that are decided as early as pods of other tenants.
 const share = 32
 
 // waitingPods has a pod of tenant blue that waits for each of the things that may help it, and
@@ -170,8 +170,8 @@ func TestAPodThatIsBeingDecidedHearsOfEverything(t *testing.T) {
 	}
 }
 
-// TestACrowdIsWokenOnceAndByTurns: many changes of a tenant make no more requests than it has
-// pods, and so many at a time.
+// TestACrowdIsWokenOnceAndByTurns: many changes of a tenant make at most one request per pod, and a
+// limited number of requests at a time.
 func TestACrowdIsWokenOnceAndByTurns(t *testing.T) {
 	r := &Reconciler{waiting: waitingPods(10 * share)}
 	requests := r.wake()

@@ -18,8 +18,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Binding is the network to which an attachment leads: a VPC, or a network outside of
-// every VPC.
+// Binding is the network that an attachment leads to: a VPC, or a network outside of every VPC.
 type Binding struct {
 	// VPC is the name of the VPC object, "" outside.
 	VPC string
@@ -33,7 +32,7 @@ type Binding struct {
 // InVPC reports whether the network is a VPC.
 func (b Binding) InVPC() bool { return b.Outside.UID == "" }
 
-// domain is that of the attachment's addresses.
+// domain returns the domain of the attachment's addresses.
 func (b Binding) domain() string {
 	if b.InVPC() {
 		return b.VPC
@@ -64,13 +63,13 @@ type Wish struct {
 	// Definition is namespace/name of the NetworkAttachmentDefinition that the pod has
 	// selected for it, or "".
 	Definition string
-	// DefaultRoute and NoDefaultRoute are those of annotations.Attachment.
+	// DefaultRoute and NoDefaultRoute mean the same as in annotations.Attachment.
 	DefaultRoute, NoDefaultRoute bool
 	Binding
 	// Subnet requested, by object name or spec.name; "" for any.
 	Subnet string
-	// IPs requested, at most one per family. In a VPC, families that are not named are
-	// chosen; outside, those of Families are.
+	// IPs requested, at most one per family. In a VPC, an address is chosen for each family without
+	// a requested IP. Outside, this holds for the families in Families.
 	IPs      []netip.Addr
 	Families ipam.Families
 	// Link is the configuration of an interface outside of every VPC. The sources of its
@@ -79,7 +78,7 @@ type Wish struct {
 	Link annotations.Link
 	// Delegate is what CNI plugins get for an interface that they make, nil for others.
 	Delegate *annotations.Delegate
-	// Devices, Instance and PodNetwork are those of ipam.Request.
+	// Devices, Instance and PodNetwork mean the same as in ipam.Request.
 	Devices              []string
 	Instance, PodNetwork string
 	// Prefer are the IPs that the attachment holds or runs with, if any: it gets these or
@@ -172,12 +171,11 @@ func wanted(pod *store.Pod, wishes []Wish) []claim.Wanted {
 	return all
 }
 
-// hinted returns the IPs with which a pod without Addresses says to run, for a wish: those
-// of the interface in its allocation status, or those that the kubelet reports for the
-// first interface. The API has lost the Addresses, or somebody else wrote the status. So
-// the pod gets these IPs only if a new pod that requests them would: they are in the
-// present VPC of its tenant, or in its network outside of every VPC, match its request, and
-// have no other holder.
+// hinted returns, for a wish, the IPs that a pod without Addresses seems to run with: the IPs of
+// the interface in its allocation status, or the IPs that the kubelet reports for the first
+// interface. The API has lost the Addresses, or somebody else wrote the status. So the pod gets
+// these IPs only if a new pod that requests them would: they are in the present VPC of its tenant,
+// or in its network outside of every VPC, match its request, and have no other holder.
 func hinted(tx store.ReadTx, pod *store.Pod, w Wish) ([]netip.Addr, bool) {
 	ips := hintOf(pod, w)
 	if len(ips) == 0 || !w.addressed() {

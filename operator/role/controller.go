@@ -40,7 +40,7 @@ type Reconciler struct {
 	Off bool
 
 	mu sync.Mutex
-	// waits are those of the last plan, by name of the VPC.
+	// waits has the waits of the last plan, by name of the VPC.
 	waits map[string]map[string]Wait
 }
 
@@ -69,8 +69,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: p.Next}, errors.Join(err, r.writeSubnets(ctx, w, p))
 }
 
-// inTurn writes steps in their order. A step that fails ends those of its role: no member
-// leaves where another one could not be made to serve. Other roles go on.
+// inTurn writes steps in their order. A failed step ends the steps of its role: no member leaves
+// where another one could not be made to serve. Other roles go on.
 func inTurn(steps []Step, write func(Step) error) error {
 	failed := map[string]error{}
 	for _, step := range steps {

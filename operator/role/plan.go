@@ -21,8 +21,8 @@ const (
 	grace = time.Second
 )
 
-// Decide plans the roles of a VPC. waits are those of the plan before, nil at the start of
-// an operator. It changes nothing of its input, and the order of lists has no meaning.
+// Decide plans the roles of a VPC. waits come from the plan before, nil at the start of an
+// operator. Decide changes nothing of its input, and the order of lists has no meaning.
 func Decide(w World, waits map[string]Wait, now time.Time) Plan {
 	p := &planner{world: w, waits: waits, now: now, revision: w.VPC.Revision}
 	p.out = Plan{Bouncers: map[string]Summary{}, Waits: map[string]Wait{}}
@@ -88,7 +88,7 @@ func (p *planner) all() {
 	}
 }
 
-// one plans a role of n nodes, of which the member of has the fields that all share.
+// one plans a role of n nodes. of has the fields that all members of the role share.
 func (p *planner) one(of roles.Member, n int, members []*roles.Member) Summary {
 	placed := n
 	if p.world.Off {

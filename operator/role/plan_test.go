@@ -236,8 +236,8 @@ func TestMembersAreMadeOnceTheVPCsNodesCanUseRoles(t *testing.T) {
 	}
 }
 
-// TestWithoutVerdictsNoRoleIsPlaced: nodes would lack the addresses by which they judge the
-// backends of Services. Members that there are leave.
+// TestWithoutVerdictsNoRoleIsPlaced: nodes would lack the addresses that they need to judge the
+// backends of Services. Existing members leave.
 func TestWithoutVerdictsNoRoleIsPlaced(t *testing.T) {
 	c := newCluster(t, 4)
 	c.vpc.Dividers = 2

@@ -50,7 +50,7 @@ func newCluster(t *testing.T, nodes int) *cluster {
 	return c
 }
 
-// join adds a node, which is another one than one that had its name.
+// join adds a node. The node differs from an earlier node of the same name.
 func (c *cluster) join(name string) {
 	c.uids++
 	c.nodes[name] = Node{

@@ -16,7 +16,7 @@ type World struct {
 	// Off: the operator judges no Services, so nodes can't do without tables. No role is
 	// placed, and members leave.
 	Off bool
-	// VPC is the VPC; its UID is "" if there is none.
+	// VPC is the VPC, with the UID "" if the VPC does not exist.
 	VPC VPC
 	// Subnets of the VPC, in any order.
 	Subnets []Subnet
@@ -76,7 +76,7 @@ func (n Node) lacksRoles() bool { return n.Replied && !n.Fenced && !n.Capable }
 // Wait is since when a member leaves. The operator keeps it in memory: another one, whose
 // clock may differ, waits anew.
 type Wait struct {
-	// Revision is that of the member when it began to leave.
+	// Revision is the revision of the member when it began to leave.
 	Revision int64
 	// Left is when it was first seen to leave, Acknowledged when all nodes were first seen
 	// to no longer list it, or the time for that had passed; zero: not yet.
@@ -93,8 +93,8 @@ const (
 	Delete
 )
 
-// Step is one write. For Create and Change, Member is as it shall be, with the resource
-// version of the row from which it was decided.
+// Step is one write. For Create and Change, Member is the member as it shall be, with the resource
+// version of the row that the decision read.
 type Step struct {
 	Verb   Verb
 	Member roles.Member
@@ -102,12 +102,12 @@ type Step struct {
 
 // Summary is the status of a role.
 type Summary struct {
-	// Wanted is the number that the spec asks for; 0: there is no such role, and the other
-	// fields are zero.
+	// Wanted is the number that the spec asks for. With 0 the VPC does not have the role, and the
+	// other fields are zero.
 	Wanted int
 	// Serving are the names of the nodes that serve, ascending.
 	Serving []string
-	// Ready, Reason and Message are those of the condition RolesReady.
+	// Ready, Reason and Message are the content of the condition RolesReady.
 	Ready           bool
 	Reason, Message string
 }

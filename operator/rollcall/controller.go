@@ -55,16 +55,15 @@ type Reconciler struct {
 	Every time.Duration
 
 	settled atomic.Bool
-	// began is the time of the first call, asked that of the last one, and rested when
-	// claims of deleted VPCs were last looked for; only the one worker of the controller uses
-	// these.
+	// began is the time of the first call, asked the time of the last call, and rested the time of
+	// the last search for claims of deleted VPCs. Only the one worker of the controller uses these.
 	began, asked, rested time.Time
 	// call is the last call of this term, covered the UIDs of the claims that
 	// rested before it.
 	call    string
 	covered map[string]bool
-	// excess is the reported number of VNIs of each node above its quota, and mute the
-	// call for which silent nodes were reported.
+	// excess is the reported number of VNIs of each node above its quota. mute is the call whose
+	// silent nodes were reported.
 	excess map[string]int
 	mute   string
 }
@@ -102,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: sooner(wait, r.release(ctx))}, nil
 }
 
-// sooner returns the shorter of two waits, of which 0 has no end.
+// sooner returns the shorter of two waits. A wait of 0 has no end.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -245,9 +244,9 @@ func (r *Reconciler) settle(ctx context.Context, wait time.Duration) time.Durati
 	return wait
 }
 
-// release deletes the claims whose VNIs no node uses any more. It returns the time until a
-// claim that can't be deleted is tried again. That is no error of the controller, whose pause
-// would delay the next roll call, and with it the VNIs of others.
+// release deletes the claims whose VNIs no node uses any more. It returns the time until a claim
+// that can't be deleted is tried again. It does not return an error for such a claim, because the
+// controller would then pause, and delay the next roll call with the VNIs of others.
 func (r *Reconciler) release(ctx context.Context) (again time.Duration) {
 	var claims []*store.VNIClaim
 	r.Store.View(func(tx store.ReadTx) { claims = replies.Released(tx, r.call, r.covered) })

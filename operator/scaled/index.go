@@ -27,7 +27,7 @@ func newIndex() *index {
 	}
 }
 
-// put replaces what is known of a Service.
+// put replaces the index entries of a Service.
 func (x *index) put(name types.NamespacedName, named []netip.Addr, wide bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -143,8 +143,8 @@ func named(names []types.NamespacedName) (requests []feed.Request) {
 
 func (r *Reconciler) wide() []feed.Request { return named(r.index.allWide()) }
 
-// ofVPC requests the Services that are judged in a VPC, and those whose Network names it. To
-// those of other VPCs the default one matters by its ranges.
+// ofVPC requests the Services that are judged in a VPC, and those whose Network names it. The
+// default VPC matters to Services of other VPCs by its ranges.
 func (r *Reconciler) ofVPC(tx store.ReadTx, old, now *store.VPC) []feed.Request {
 	if old != nil && now != nil && judgedAlike(old, now) {
 		return nil

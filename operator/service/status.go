@@ -60,7 +60,7 @@ func (r *Reconciler) hide(ctx context.Context, service *corev1.Service, ips []ne
 	}))
 }
 
-// show writes the status of a Service, if it differs. A deleted Service is no error.
+// show writes the status of a Service, if it differs. It returns nil for a deleted Service.
 func (r *Reconciler) show(ctx context.Context, service *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
 	if equality.Semantic.DeepEqual(ingress, service.Status.LoadBalancer.Ingress) {
 		return nil

@@ -158,8 +158,8 @@ func externalHolders(tx store.ReadTx) []*store.Service {
 	return list
 }
 
-// ofVPC requests the Services whose Network names a VPC, and the refused Services. Those
-// of the default VPC need no Network.
+// ofVPC requests the Services whose Network names a VPC, and the refused Services. Services in the
+// default VPC need no Network.
 func (r *Reconciler) ofVPC(tx store.ReadTx, vpc string) []feed.Request {
 	if vpc == r.Rules.DefaultVPC {
 		return everything(tx)
@@ -171,7 +171,7 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, vpc string) []feed.Request {
 	return append(all, r.again(tx, anyTenant)...)
 }
 
-// wakeStep is the step in which Services of a tenant take their turns.
+// wakeStep is the time between two turns of a tenant's Services.
 const wakeStep = 50 * time.Millisecond
 
 // again requests the Services with refusals of some tenants, by turns.

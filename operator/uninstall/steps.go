@@ -164,8 +164,7 @@ func (u *uninstaller) deleteCleanupPods(ctx context.Context) error {
 	return nil
 }
 
-// releaseAddresses deletes the remaining claims: those of nodes, Services, and
-// deleted pods.
+// releaseAddresses deletes the remaining claims: claims of nodes, Services, and deleted pods.
 func (u *uninstaller) releaseAddresses(ctx context.Context) error {
 	var inside v1alpha1.AddressList
 	var outside v1alpha1.ExternalAddressList

@@ -70,9 +70,9 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// Run removes Alioth from the cluster. Its error wraps ErrInUse when pods still have
-// addresses. After an error nothing has changed. Objects that are already gone are no
-// error, so Run can be repeated.
+// Run removes Alioth from the cluster. Its error wraps ErrInUse when pods still have addresses.
+// After an error nothing has changed. Run accepts objects that are already gone, so it can be
+// repeated.
 func Run(ctx context.Context, c client.Client, cfg Config, log *slog.Logger) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()

@@ -33,8 +33,8 @@ type Rules struct {
 	Reserved []ReservedRange
 }
 
-// Ranges returns the reserved ranges, those of ServiceCIDRs included, which may be
-// added to a cluster at any time.
+// Ranges returns the reserved ranges. They include the ranges of ServiceCIDRs, which may be added
+// to a cluster at any time.
 func (r Rules) Ranges(tx store.ReadTx) []ReservedRange {
 	all := slices.Clone(r.Reserved)
 	for _, row := range store.ListServiceCIDRs(tx) {

@@ -25,8 +25,8 @@ func AddFinalizer(ctx context.Context, c client.Client, object client.Object) er
 	return nil
 }
 
-// RemoveFinalizer removes the finalizer from an object that has it, and reports whether it
-// had. An object that is gone is no error.
+// RemoveFinalizer removes the finalizer from an object that has it, and reports whether it had. It
+// returns no error for an object that is gone.
 func RemoveFinalizer(ctx context.Context, c client.Client, object client.Object) (had bool, err error) {
 	if !controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return false, nil

@@ -40,9 +40,9 @@ func Readable(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Status writes the status of an object if it differs from before, which is the
-// object as it was read. The patch has the resource version, so that it fails with a
-// conflict if the object has changed. A deleted object is no error.
+// Status writes the status of an object if it differs from before, which is the object as it was
+// read. The patch has the resource version, so that it fails with a conflict if the object has
+// changed. Status returns nil for a deleted object.
 func Status(ctx context.Context, c client.Client, before, object client.Object) error {
 	if equality.Semantic.DeepEqual(before, object) {
 		return nil

@@ -109,8 +109,8 @@ func claimed(tx store.ReadTx, pod *store.Pod) bool {
 	return delegated && lacking == 0
 }
 
-// interfacesOf describes the interfaces of a pod in PodNetworks by its Addresses. names are
-// the PodNetworks. Of an interface with two addresses it is that of IPv4.
+// interfacesOf describes the interfaces of a pod in PodNetworks by its Addresses. names are the
+// PodNetworks. An interface with two addresses shows its IPv4 address.
 func interfacesOf(tx store.ReadTx, pod *store.Pod, names []string) []multitenancyv1alpha1.InterfaceInfo {
 	type one struct {
 		index int

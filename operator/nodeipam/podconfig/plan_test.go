@@ -46,7 +46,7 @@ func told(pod *store.Pod) {
 	pod.Attachments, pod.NetworkReady, pod.Reason = text, true, v1alpha1.AttachedReason
 }
 
-// addresses are those of the allocation status, each changed by its interface.
+// addresses returns the Addresses of the allocation status. change may change each of them.
 func addresses(pod *store.Pod, change func(*store.Address)) []any {
 	var rows []any
 	for _, one := range []struct{ name, vpc, ip string }{{"eth0", "infra", "10.9.0.2"}, {"eth2", "v", "10.0.1.3"}, {"eth1", "v", "10.0.1.2"}} {

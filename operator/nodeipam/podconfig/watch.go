@@ -50,7 +50,7 @@ func source(f *feed.Feed) *feed.Source {
 	).ByTurns()
 }
 
-// everything requests the configs that exist, and those of all pods.
+// everything requests the configs that exist, and the configs of all pods.
 func everything(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
 	for row := range nodeipam.PodConfigs(tx) {

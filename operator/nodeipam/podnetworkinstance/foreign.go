@@ -73,5 +73,5 @@ func (d decision) notice() *tenancy.Refusal {
 	return &tenancy.Refusal{Reason: d.reason, Message: d.message}
 }
 
-// forget drops what was noticed about an instance that is gone.
+// forget drops the notices about an instance that is gone.
 func (r *Reconciler) forget(name client.ObjectKey) { r.noticed.News(name, "") }

@@ -17,22 +17,22 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// part is what an instance has and lacks in one PodNetwork, which may be that of several
-// interfaces.
+// part describes the reservations of an instance in one PodNetwork, and what it lacks there.
+// Several interfaces may use one PodNetwork.
 type part struct {
 	network string
 	// size is the number of addresses to reserve, with fixed among them.
 	size  int
 	fixed []netip.Addr
-	// subnet and most are those of the PodNetwork; nil if it can't be used.
+	// subnet and most come from the PodNetwork; subnet is nil if the PodNetwork can't be used.
 	subnet *store.Subnet
 	most   int
 	// no is why the part can't be reserved, nil for nothing.
 	no *refusal
-	// spared: what is reserved stays although the part can't be used now.
+	// spared: the reservations stay although the part can't be used now.
 	spared bool
-	// had is the number of addresses before this decision, elsewhere that of those that
-	// are kept outside of the subnet.
+	// had is the number of addresses before this decision. elsewhere is the number of addresses
+	// that are kept outside of the subnet.
 	had, elsewhere int
 	kept           []netip.Addr
 	// room is how many free addresses that are not fixed may be kept.
@@ -60,7 +60,7 @@ func partsOf(tx store.ReadTx, row *nodeipam.Instance) []*part {
 	return parts
 }
 
-// find finds the subnet of a part, or why there is none.
+// find finds the subnet of a part, or sets the reason why the part has no subnet.
 func (p *part) find(tx store.ReadTx, row *nodeipam.Instance) {
 	network := nodeipam.ServingPodNetwork(tx, p.network)
 	namespace := store.GetNamespace(tx, row.Namespace)

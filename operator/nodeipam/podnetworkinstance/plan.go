@@ -91,7 +91,7 @@ func ofParts(tx store.ReadTx, row *nodeipam.Instance, now facts) decision {
 	}
 	parts := partsOf(tx, row)
 	d := decision{reserved: remaining(tx, row, parts), networks: map[string]state{}}
-	if count(d.reserved) == count(row.Reserved) { // first the status without what is released
+	if count(d.reserved) == count(row.Reserved) { // otherwise the status drops the released addresses first
 		d.assume = reserve(tx, row, parts, now.settled)
 	}
 	for _, p := range parts {
@@ -190,7 +190,7 @@ func isLabelled(pod *store.Pod, row *nodeipam.Instance) bool {
 	return named && name == row.Name
 }
 
-// isDelegated reports whether an address is that of an interface in a PodNetwork.
+// isDelegated reports whether an address belongs to an interface in a PodNetwork.
 func isDelegated(address *store.Address) bool {
 	return address.External && address.Attachment != v1alpha1.PodAttachment
 }

@@ -36,7 +36,7 @@ func changed[R any](row *R, change func(*R)) *R {
 	return row
 }
 
-// podNetwork has subnet net1, with four free addresses from .2 to .6, of which .1 is the
+// podNetwork returns a PodNetwork in subnet net1. Its free addresses are .2 to .6, and .1 is the
 // gateway.
 func podNetwork(name string, change func(*nodeipam.PodNetwork)) *nodeipam.PodNetwork {
 	row := &nodeipam.PodNetwork{
