@@ -123,7 +123,7 @@ func part(n *store.Node) Node {
 	return Node{UID: n.UID, Zone: n.Zone, Alive: n.Ready && !n.Deleting, Fenced: n.OutOfService, Departing: n.Leaving, Eligible: n.RoleLabel}
 }
 
-// listed requests the VPCs of a node's report that acknowledge another revision than before.
+// listed requests the VPCs whose acknowledged revision has changed on a node.
 func listed(tx store.ReadTx, old, now *roles.NodeRoles) []feed.Request {
 	var all []feed.Request
 	for _, vpc := range store.ListVPCs(tx) {

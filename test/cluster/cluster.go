@@ -63,8 +63,7 @@ type Cluster struct {
 // DefaultDir is the lab's folder in the project's root folder.
 func DefaultDir(root string) string { return filepath.Join(root, ".cluster") }
 
-// Open returns the lab that is up in the work tree root. The error is ErrNotUp
-// when there is none.
+// Open returns the lab that is up in the work tree root. The error is ErrNotUp without a lab.
 func Open(root string) (*Cluster, error) { return OpenIn(root, DefaultDir(root)) }
 
 // OpenIn returns the lab that is up in a folder, see Options.Dir.

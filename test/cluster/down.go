@@ -25,9 +25,8 @@ import (
 // downTimeout bounds the waiting for processes and cgroups to go.
 const downTimeout = time.Minute
 
-// Down removes the lab in dir ("" is DefaultDir) of the work tree root,
-// however far its start came. Archives of images and the logs of the last run
-// stay. Nothing to remove is no error.
+// Down removes the lab in dir ("" is DefaultDir) of the work tree root, however far its start came.
+// Archives of images and the logs of the last run stay. Down succeeds without a lab.
 func Down(ctx context.Context, root, dir string, progress func(line string)) error {
 	if dir == "" {
 		dir = DefaultDir(root)

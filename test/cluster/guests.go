@@ -23,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// HardwareLab describes the lab with a virtual machine as its second node. It has names,
-// addresses and a folder of its own, so that it may be up beside that of `make up`.
+// HardwareLab describes the lab with a virtual machine as its second node. It has names, addresses
+// and a folder of its own, so that it may be up beside the lab of `make up`.
 func HardwareLab(root string) Options {
 	return Options{
 		Topology: underlay.Topology{Lab: "aliothhw", Nodes: 2, Guests: 1, Octet: 76},

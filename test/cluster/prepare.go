@@ -21,7 +21,7 @@ type parts struct {
 	// aliothctl is a binary, "" where the lab has no Alioth.
 	aliothctl string
 	archives  []images.Archive
-	// alioth is what is installed, empty where the lab has no Alioth.
+	// alioth is the version to install, empty where the lab has no Alioth.
 	alioth release.Version
 	// hypervisor is nil where no node is a virtual machine.
 	hypervisor *guest.Hypervisor
@@ -123,8 +123,8 @@ func (o Options) programs() []build.Program {
 	}
 }
 
-// chooseVersion chooses what is installed. The image of a release is loaded beside that of the
-// work tree, to which a test may change.
+// chooseVersion chooses the version to install. The image of a release is loaded beside the image
+// of the work tree, so that a test may change to the work tree.
 func (c *Cluster) chooseVersion(ctx context.Context, o Options, cache string, p *parts) (err error) {
 	if o.Release == "" {
 		p.alioth = c.workTree(p.archives)

@@ -67,8 +67,7 @@ type stateFile struct {
 	state State
 }
 
-// loadState reads the state at path. found is false, and the state empty, when
-// there is none.
+// loadState reads the state at path. Without a file, found is false and the state empty.
 func loadState(path string) (s *stateFile, found bool, err error) {
 	s = &stateFile{path: path}
 	raw, err := os.ReadFile(path)

@@ -28,12 +28,13 @@ type Options struct {
 	Topology underlay.Topology
 	// CNI is CNIAlioth when it is empty.
 	CNI CNI
-	// Versions are, where it is zero, those of the lab that is there, or the default ones.
+	// Versions are the versions to run. The zero value means the versions of the present lab, or
+	// the default ones.
 	Versions Versions
 	// Images are further image archives to load on every node.
 	Images []string
-	// Release is the commit whose chart and image are installed: those of the work tree when
-	// it is empty. It matters with CNIAlioth alone.
+	// Release is the commit whose chart and image are installed. If it is empty, chart and image of
+	// the work tree are installed. It matters with CNIAlioth alone.
 	Release string
 	// DNSLater lets Up return while cluster DNS is still starting, for whoever needs none.
 	DNSLater bool

@@ -190,8 +190,8 @@ func listsOf(object *unstructured.Unstructured) (all []listOfPods) {
 	return all
 }
 
-// checkDefinition requires that a NetworkAttachmentDefinition can be used, and that the
-// network exists for which it stands.
+// checkDefinition requires that a NetworkAttachmentDefinition can be used, and that its network
+// exists.
 func checkDefinition(t *testing.T, admin client.Client, object *unstructured.Unstructured) {
 	t.Helper()
 	if object.GetKind() != multinet.KindDefinition {

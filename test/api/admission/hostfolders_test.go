@@ -23,8 +23,8 @@ func withFolder(p *corev1.Pod, path string, mount *corev1.VolumeMount) *corev1.P
 	return p
 }
 
-// mountOf is a mount to read or to write. A node mounts what is mounted below a folder with it:
-// by ReadOnly alone the pod could write there.
+// mountOf returns a mount to read or to write. A node mounts the mounts below a folder with it:
+// with ReadOnly alone the pod could write there.
 func mountOf(readOnly bool) *corev1.VolumeMount {
 	mount := &corev1.VolumeMount{Name: "folder", MountPath: "/mnt", ReadOnly: readOnly}
 	if readOnly {

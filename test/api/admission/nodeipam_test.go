@@ -78,7 +78,7 @@ type ipamChange = change[*unstructured.Unstructured]
 func sets(value any, path ...string) func(*unstructured.Unstructured) {
 	return func(object *unstructured.Unstructured) {
 		if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
-			panic(err) // the paths are those of this file
+			panic(err) // the paths are constants of this file
 		}
 	}
 }

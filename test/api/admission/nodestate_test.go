@@ -25,7 +25,7 @@ func nodeState(node string) *nmstatev1beta1.NodeNetworkState {
 
 func rawDocument(text string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(text)} }
 
-// enactment is that of a policy on a node, as the node's daemon makes it.
+// enactment returns the enactment of a policy on a node, as the node's daemon makes it.
 func enactment(node, policy string) *nmstatev1beta1.NodeNetworkConfigurationEnactment {
 	return &nmstatev1beta1.NodeNetworkConfigurationEnactment{ObjectMeta: metav1.ObjectMeta{
 		Name: nmstatev1beta1.EnactmentName(node, nmstatev1.NodeNetworkConfigurationPolicyKind, policy),

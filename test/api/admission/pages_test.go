@@ -40,8 +40,8 @@ var othersKinds = map[string]string{
 
 var fieldSelector = regexp.MustCompile(`^(?:--field-selector=?)(.*)$`)
 
-// pagesOf returns the pages of the repository with what is true now. Design records and the
-// changelog have what there was.
+// pagesOf returns the pages of the repository that describe the present. Design records and the
+// changelog describe the past.
 func pagesOf(t *testing.T) (list []*pages.Page) {
 	t.Helper()
 	all, err := pages.All(root)
@@ -114,7 +114,8 @@ func chartValues(t *testing.T) map[string]any {
 	return values
 }
 
-// pagesNamespace is that of all objects: namespaces of pages belong to tests that keep objects.
+// pagesNamespace is the namespace of all objects: namespaces of pages belong to tests that keep
+// objects.
 const pagesNamespace = "pages"
 
 // offerOfPages makes the namespace, and offers the devices of the TenantConfigs of the pages as

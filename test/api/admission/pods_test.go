@@ -48,8 +48,8 @@ func drop(key string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { delete(p.Annotations, key); delete(p.Labels, key) }
 }
 
-// podsNamespace makes the namespace in which pods are tried, with one who may
-// edit it and one who is its administrator.
+// podsNamespace makes the namespace where pods are tried, with one user who may edit it, and one
+// who is its administrator.
 func podsNamespace(t *testing.T) {
 	t.Helper()
 	admin := start(t)
@@ -192,8 +192,8 @@ func TestOtherSubresourcesCarryNoConditions(t *testing.T) {
 	}
 }
 
-// TestRestoredPodsMayCarryTheOperatorsAnnotations: they are no claim to
-// anything, and the operator overwrites them.
+// TestRestoredPodsMayCarryTheOperatorsAnnotations: they claim nothing, and the operator overwrites
+// them.
 func TestRestoredPodsMayCarryTheOperatorsAnnotations(t *testing.T) {
 	podsNamespace(t)
 	restored := pod("pods", "restored", "")

@@ -110,7 +110,7 @@ func serviceAccount(name, node string) user {
 	return user{name: name, groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + chart.Namespace, "system:authenticated"}, node: node}
 }
 
-// kubelet is that of node-a.
+// kubelet returns the kubelet of node-a.
 func kubelet() user { return kubeletOn("node-a") }
 
 func kubeletOn(node string) user {

@@ -31,8 +31,8 @@ func auditArgs(dir string) ([]string, error) {
 
 // Request is one that a ServiceAccount made for a resource.
 type Request struct {
-	// User is the ServiceAccount's user name; Node is that of the pod that its
-	// token was bound to, or "".
+	// User is the ServiceAccount's user name. Node is the node of the pod that its token was bound
+	// to, or "".
 	User, Node string
 	// Right is what it takes: "verb resource.group/subresource".
 	Right string

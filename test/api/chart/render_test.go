@@ -244,7 +244,7 @@ func argumentsOf(t *testing.T, object *unstructured.Unstructured) []string {
 // and NetworkAttachmentDefinition.
 const sharedKinds = 9
 
-// installed are the files of the kinds that the chart installs by default: without those of
+// installed returns the files of the kinds that the chart installs by default: without the kinds of
 // nmstate.io and of the node IPAM API.
 func installed(t *testing.T) []string {
 	t.Helper()

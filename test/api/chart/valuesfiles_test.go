@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/test/needs"
 )
 
-// valuesFiles are what people could give to helm; "" is none.
+// valuesFiles returns the files that people could give to helm; "" stands for a run without a file.
 func valuesFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "values", "*.yaml"))

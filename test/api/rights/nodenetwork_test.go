@@ -155,7 +155,7 @@ func makePolicies(t *testing.T, admin client.Client) []client.Object {
 	return policies
 }
 
-// observe makes the state of a node, and reports what is.
+// observe makes the state of a node, and reports its present networks.
 func observe(t *testing.T, daemon client.Client, node string) *nmstatev1beta1.NodeNetworkState {
 	t.Helper()
 	state := &nmstatev1beta1.NodeNetworkState{ObjectMeta: metav1.ObjectMeta{Name: node}}

@@ -212,9 +212,9 @@ func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing
 	}
 }
 
-// forRaces are rights that the operator uses only in a race. With another claim it looks at
-// the object in the way (package operator/claim), or replaces it; before it releases a
-// number, or replaces that of a network, it looks for the holder (package operator/danm).
+// forRaces are rights that the operator uses only in a race. With another claim it looks at the
+// object in the way (package operator/claim), or replaces it; before it releases a number, or
+// replaces the number of a network, it looks for the holder (package operator/danm).
 var forRaces = []string{
 	"get addresses.alioth.dev", "get externaladdresses.alioth.dev",
 	"get hostvniclaims.alioth.dev",

@@ -110,7 +110,7 @@ func TestColumnsAnswerTheDailyQuestions(t *testing.T) {
 	}
 }
 
-// definitions are those of all kinds.
+// definitions returns the definitions of all kinds.
 func definitions(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	d := discovery.NewDiscoveryClientForConfigOrDie(server.Config(t))

@@ -59,8 +59,8 @@ func rowOf(kind, path string) *row {
 	return best
 }
 
-// covers reports whether a path is that of the row or below it. A row for all labels or
-// annotations has those of every key.
+// covers reports whether the path of a row covers a path: both are equal, or the second is below
+// the first. A row for all labels or annotations covers the path of every key.
 func covers(field, path string) bool {
 	if field == path || strings.HasPrefix(path, field+".") || strings.HasPrefix(path, field+"[") {
 		return true

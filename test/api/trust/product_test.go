@@ -39,7 +39,7 @@ var rules = reads.Rules{
 		"(sigs.k8s.io/controller-runtime/pkg/cache/cacheapi.Informers).GetInformer",
 		// They read types, and no fields.
 		"(*k8s.io/apimachinery/pkg/runtime.Scheme)*", "reflect.TypeOf", "fmt.*",
-		// They set what is to be written.
+		// They set values to write.
 		"k8s.io/apimachinery/pkg/api/meta.SetStatusCondition", "k8s.io/apimachinery/pkg/api/meta.RemoveStatusCondition",
 		"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil.AddFinalizer", "sigs.k8s.io/controller-runtime/pkg/controller/controllerutil.RemoveFinalizer",
 		"k8s.io/apimachinery/pkg/apis/meta/v1.NewControllerRef", "k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataAnnotation",

@@ -23,10 +23,10 @@ import (
 	"github.com/alioth-net/alioth/test/vm"
 )
 
-// Paths of what is measured beside Alioth.
+// Paths measured beside Alioth.
 const referencePlugin, ipBatch = "reference", "ip -batch"
 
-// units are those of what tests measure, where it is not ms.
+// units has the units of the figures that tests measure, where the unit differs from ms.
 var units = map[string]string{
 	requestRate:     "1/s",
 	endpointsMemory: "MiB",
@@ -39,8 +39,8 @@ const requestRate, endpointsMemory, oneRequest = "requests per second, 20 at a t
 // still listed.
 const firstAnswer = "first answer beside a dead bouncer"
 
-// backendBars are those of what tests measure, by their names for it, or by that of the row
-// where the bar is about one row of several.
+// backendBars has the bars of the figures that tests measure, by the tests' names for the figures.
+// A bar about one row of several has the name of the row.
 var backendBars = map[string]figures.Bar{
 	"ADD of ipvlan":                   {Reference: referencePlugin, AtMost: 1.2},
 	"ADD of macvlan":                  {Reference: referencePlugin, AtMost: 1.2},
@@ -70,9 +70,9 @@ func New(root string, out io.Writer, step func(string)) *Bench {
 	return &Bench{root: root, out: out, step: step}
 }
 
-// Measure measures interfaces outside of every VPC beside the reference plugins of the same
-// kinds, the nodes' links and their network state. What the kernel of this machine lacks is measured on that of
-// a virtual machine, references included.
+// Measure measures interfaces outside of every VPC beside the reference plugins of the same kinds,
+// the nodes' links and their network state. Features that the kernel of this machine lacks are
+// measured in a virtual machine, references included.
 func (b *Bench) Measure(ctx context.Context) error {
 	// Tests see it here and in the machine.
 	if err := os.Setenv(figures.Variable, "1"); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// setUpTime bounds what is needed before anything is measured.
+	// setUpTime bounds the preparation before the first measurement.
 	setUpTime = 3 * time.Minute
 	// samplesPerRound is how many objects of each kind one round of admission writes.
 	samplesPerRound = 4

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// podsPerNode is how many pods are bound to one Node object, behind which
-	// there is no node. It is about what a kubelet takes.
+	// podsPerNode is the number of pods bound to one Node object without a node behind it. A
+	// kubelet takes about as many.
 	podsPerNode = 100
 	// claimPods is how many pods of one subnet wait when an operator starts.
 	// claimRounds of them leave more than 5,000 addresses.

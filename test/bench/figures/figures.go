@@ -52,7 +52,7 @@ type Bar struct {
 	Reference string
 	// AtLeast and AtMost bound the ratio; 0 stands for no bound.
 	AtLeast, AtMost float64
-	// Zero wants the plain value to be 0, and there is no other bound.
+	// Zero wants the plain value to be 0; the bar has no other bound then.
 	Zero bool
 }
 
@@ -87,7 +87,7 @@ func (b Bar) String() string {
 
 // Row is one quantity, measured over several paths.
 type Row struct {
-	// What was measured, and in which unit.
+	// What names the measured quantity, and Unit its unit.
 	What, Unit string
 	// Format of one value, for example %.1f.
 	Format string
@@ -110,7 +110,8 @@ func (r *Row) Add(path string, value float64) {
 	r.Paths[path] = append(r.Paths[path], value)
 }
 
-// Ratio of the subject's median to that of a reference; 0 if there is none.
+// Ratio returns the ratio of the subject's median to the median of a reference, 0 without a
+// reference value.
 func (r *Row) Ratio(reference string) float64 {
 	subject := r.Paths[r.Subject].Median()
 	if reference == "" {

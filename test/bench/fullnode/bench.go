@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/test/bench/packets"
 )
 
-// setUpTime bounds what is needed before anything is measured.
+// setUpTime bounds the preparation before the first measurement.
 const setUpTime = 3 * time.Minute
 
 // Bench measures full nodes.

@@ -73,7 +73,7 @@ func (b *Bench) Scale(ctx context.Context) (err error) {
 	return s.packetCosts(ctx)
 }
 
-// scaleRig is an API server and two nodes, of which one is full.
+// scaleRig is an API server with a full node and another one.
 type scaleRig struct {
 	*Bench
 	server      *apiserver.Server
@@ -193,8 +193,8 @@ func scaleIP(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 10, byte(1 + n/200), byte(10 + n%200)})
 }
 
-// vpc makes a VPC with so many addresses, the first of which belong to pods of a
-// node and the others to pods elsewhere, and attaches those pods.
+// vpc makes a VPC with so many addresses: the first for pods of a node, the others for pods
+// elsewhere. It attaches the node's pods.
 func (s *scaleRig) vpc(ctx context.Context, i, addresses int, node *nodes.Node, pods ...string) error {
 	name := scaleVPC(i)
 	ready := []metav1.Condition{{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyReason, LastTransitionTime: metav1.Now()}}
@@ -338,8 +338,8 @@ func (s *scaleRig) passes(ctx context.Context) (count, seconds float64, err erro
 	return count, seconds, nil
 }
 
-// rest waits until the daemon makes no more passes: what the first one has changed
-// makes it look again.
+// rest waits until the daemon stops making passes: the changes of the first pass make it look
+// again.
 func (s *scaleRig) rest(ctx context.Context) error {
 	const quiet = 3 * time.Second
 	for last := -1.0; ; {

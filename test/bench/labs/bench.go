@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// setUpTime bounds what is needed before anything is measured.
+// setUpTime bounds the preparation before the first measurement.
 const setUpTime = 3 * time.Minute
 
 // Bench measures pods of the lab.

@@ -24,9 +24,9 @@ const (
 	oneInterface, fourInterfaces = "1 interface", "4 interfaces"
 	// benchDevice is the parent of the further interfaces.
 	benchDevice = "bench0"
-	// singles are the pods of each kind that start one after the other in a round, in turns
-	// with those of the other kind: how fast the machine is changes within seconds. fewPods
-	// start at once: their ADDs wait for each other in the kernel.
+	// singles is the number of pods of each kind that start one after the other in a round, in
+	// turns with pods of the other kind, because the speed of the machine changes within seconds.
+	// fewPods start at once: their ADDs wait for each other in the kernel.
 	singles, fewPods = 8, 8
 )
 

@@ -116,8 +116,7 @@ func (r *references) remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeNamespaces removes those that exist; that the others don't is no
-// error.
+// removeNamespaces removes the namespaces that exist, and ignores the absence of others.
 func (r *references) removeNamespaces(ctx context.Context) {
 	for _, name := range []string{nearPod, farPod, vethFrom, vethTo} {
 		_ = nodes.RunStep(ctx, "ip netns delete "+name)

@@ -33,7 +33,7 @@ import (
 // Node is a node without a kubelet: a network namespace with the daemon in
 // it, which attaches as many pods as one asks it to. A pod is a namespace.
 type Node struct {
-	// Name is the node's, and that of its network namespace; Address is its IPv4 address.
+	// Name is the name of the node and of its network namespace; Address is its IPv4 address.
 	Name, Address string
 	// program is the daemon's, folder everything that it writes.
 	program, folder string

@@ -19,7 +19,7 @@ import (
 // makes it, with Kubernetes' own kube-proxy in nftables mode.
 type Proxy struct{ *Node }
 
-// PodMTU is that of pods behind a bridge, in bytes.
+// PodMTU is the MTU of pods behind a bridge, in bytes.
 const PodMTU = "1450"
 
 const (

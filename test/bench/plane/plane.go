@@ -44,8 +44,8 @@ import (
 type Plane struct {
 	client.WithWatch
 	Server *apiserver.Server
-	// Objects are those of the chart. Of these the roles, the policies and the priorities of
-	// requests are installed.
+	// Objects are the objects of the chart. The roles, the policies and the priorities of requests
+	// among them are installed.
 	Objects []*unstructured.Unstructured
 	// Kubeconfig is the file with the operator's way to the API server.
 	Kubeconfig string
@@ -155,8 +155,8 @@ type Replica struct {
 	health, metrics string
 }
 
-// Start starts an operator with more flags than those that it needs; the caller ends it.
-// name is that of its log.
+// Start starts an operator with more flags than those that it needs; the caller ends it. name is
+// the name of its log.
 func (c *Plane) Start(ctx context.Context, name string, flags ...string) (*Replica, error) {
 	r := &Replica{ended: make(chan struct{})}
 	var err error

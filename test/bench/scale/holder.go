@@ -25,10 +25,10 @@ import (
 	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
-// holder is a node that holds the watches of a daemon. It decodes what they bring, counts
-// it, and keeps no more than by which the daemon's sources and its roll call go: its Node, its
-// pods and their Addresses, the VPCs that it has pods of with their Subnets and role members, what the
-// operator has judged of Services, and the operator's question.
+// holder is a node that holds the watches of a daemon. It decodes the events of the watches, and
+// counts them. It keeps only the rows that the daemon's sources and its roll call depend on: its
+// Node, its pods and their Addresses, the VPCs that it has pods of with their Subnets and role
+// members, the operator's verdicts about Services, and the operator's question.
 type holder struct {
 	*node
 	roll *rollcall.RollCall
@@ -38,8 +38,8 @@ type holder struct {
 	changed broadcast.Signal
 }
 
-// newHolder returns a holder that follows nothing yet. vpcs are those of which the node may
-// come to have pods.
+// newHolder returns a holder that follows nothing yet. The node may come to have pods of vpcs, and
+// of no other VPC.
 func newHolder(name string, via access, vpcs map[string]bool, log *slog.Logger) (*holder, error) {
 	keep := func(row any) bool { return isOwn(name, vpcs, row) }
 	n, err := newNode(name, via, nil, func(kind *descriptor.Kind) *descriptor.Kind { return discarding(kind, keep) }, nil, log)
@@ -70,7 +70,7 @@ func isOwn(node string, vpcs map[string]bool, row any) bool {
 	case *store.Subnet:
 		return vpcs[row.VPC] // it decides which tables are followed
 	case *store.Pod, *store.RollCall, *rolerows.Member, *scaled.Endpoint:
-		return true // a node follows its own, the operator's, those of its VPCs, and few verdicts
+		return true // a node follows few of these, all of its own
 	}
 	return false
 }
@@ -153,7 +153,7 @@ func discarding(kind *descriptor.Kind, keep func(row any) bool) *descriptor.Kind
 	return &less
 }
 
-// rescoped has scopes whose kind discards what is not kept.
+// rescoped returns scopes whose kind discards rows that keep refuses.
 func rescoped(narrow func(string) descriptor.Scope, keep func(row any) bool) func(string) descriptor.Scope {
 	if narrow == nil {
 		return nil

@@ -53,7 +53,7 @@ type hollow struct {
 	progress    *reconcile.Progress
 	loop        *reconcile.Loop
 	roll        *rollcall.RollCall
-	// asked are the UIDs of pods for which the runtime has asked.
+	// asked has the UIDs of pods that the runtime has asked for.
 	asked map[string]bool
 	// failed has the first errors of attachments.
 	mu     sync.Mutex

@@ -63,8 +63,8 @@ type Lab struct {
 	// pods is how many pods were made in the wide VPC, isolated how many more than
 	// PodsPerNode in the first narrow one.
 	pods, isolated int
-	// members are the nodes that hold the addresses of a VPC, by its name and the node's
-	// number. Every node holds those of its other VPCs.
+	// members has the nodes that hold the addresses of a VPC, by its name and the node's number.
+	// Every node holds the addresses of its other VPCs.
 	members map[string]map[int]bool
 	// idle is the last result of settled, nil since something was written.
 	idle map[string]time.Duration
@@ -116,7 +116,7 @@ func (l *Lab) Stop() (err error) {
 }
 
 // load fills the API. The operator itself serves the wide VPC and the first narrow one. All other
-// tenants and their pods are copies of those of the narrow one.
+// tenants and their pods are copies of the first narrow VPC's.
 func (l *Lab) load(ctx context.Context) error {
 	l.step(fmt.Sprintf("loading %s", l.Size))
 	if err := errors.Join(l.defaultVPC(ctx), l.loader.nodes(ctx, l.Size)); err != nil {
@@ -218,8 +218,8 @@ func (l *Lab) networked(ctx context.Context, namespace string) error {
 	})
 }
 
-// annotated waits until pods of a namespace have their addresses. It reads one pod at a
-// time: lists would cost the API server more than what is measured meanwhile.
+// annotated waits until pods of a namespace have their addresses. It reads one pod at a time: lists
+// would cost the API server more than the measured work.
 func (l *Lab) annotated(ctx context.Context, namespace string, names []string) error {
 	for _, name := range names {
 		if err := scene.Until(ctx, fmt.Sprintf("pod %s/%s to have its address", namespace, name), func(ctx context.Context) (bool, string, error) {
@@ -375,8 +375,8 @@ func (l *Lab) attached(ctx context.Context) error {
 	})
 }
 
-// answered waits until all nodes have answered a question of the operator that is none of
-// these calls. On a busy machine the operator may be elected again, and ask again.
+// answered waits until all nodes have answered a question of the operator that is not in before. On
+// a busy machine the operator may be elected again, and ask again.
 func (l *Lab) answered(ctx context.Context, before map[string]bool) error {
 	return scene.Until(ctx, "all nodes to answer a roll call", func(ctx context.Context) (bool, string, error) {
 		replies, err := l.replies(ctx)

@@ -76,7 +76,7 @@ func TestALabThatCannotTellNodesApartIsRefused(t *testing.T) {
 	}
 }
 
-// followedKinds are those of a daemon that goes by the operator's verdicts.
+// followedKinds returns the kinds that a daemon with the operator's verdicts follows.
 func followedKinds() []*descriptor.Kind {
 	cfg := cnid.DefaultConfig()
 	cfg.ScaledEndpoints = true

@@ -153,8 +153,8 @@ func (l *Lab) paced(ctx context.Context, pods, perSecond int) (made []request, e
 	return made, group.Wait()
 }
 
-// everywhere waits until the plans of all hollow nodes that hold the wide VPC have the
-// addresses of pods, and those of the pods' nodes too, and notes how long that took.
+// everywhere waits until the plans of all hollow nodes that hold the wide VPC have the addresses of
+// pods, and until the plans of the pods' nodes have them too. It notes how long that took.
 func (l *Lab) everywhere(ctx context.Context, made []request, p *Pushed) error {
 	var names []string
 	for _, pod := range made {
@@ -253,8 +253,8 @@ func (l *Lab) OperatorMemory() (int64, error) {
 	return max(now, l.memory), err
 }
 
-// held returns how many addresses of other nodes the plan of a node has that has pods of two
-// narrow VPCs and of the wide one, and is no member of any role.
+// held returns the number of other nodes' addresses in the plan of a node that has pods of two
+// narrow VPCs and of the wide one, and no role.
 func (l *Lab) held() int {
 	own := addressesOfNode
 	for i := range l.Nodes + 1 {

@@ -59,7 +59,7 @@ func quantities(bouncers int) []quantity {
 	}
 }
 
-// Columns of the table: what is of the whole lab is in that of roles.
+// Columns of the table. Figures of the whole lab are in the column of roles.
 func fullColumn(r Result) string { return fmt.Sprintf("%d nodes, full push", r.Size.Nodes) }
 
 func rolesColumn(r Result) string {
@@ -112,7 +112,7 @@ func Print(out io.Writer, results []Result) error {
 	return figures.Print(out, "The control plane over the number of nodes", columns, rows)
 }
 
-// Missed lists the bars that results do not reach, of each lab with roles. What was not
+// Missed lists the bars that results do not reach, of each lab with roles. A figure that was not
 // measured misses its bar.
 func Missed(results []Result) (missed []string) {
 	for _, r := range results {
@@ -132,7 +132,7 @@ func Missed(results []Result) (missed []string) {
 	return missed
 }
 
-// line is a curve over the nodes. What was not measured has no point.
+// line is a curve over the nodes. A figure that was not measured has no point.
 func line(name string, results []Result, of func(Result) float64) curves.Line {
 	l := curves.Line{Name: name}
 	for _, r := range results {

@@ -24,7 +24,7 @@ const (
 	highestRate     = 320
 )
 
-// Result is what was measured in a lab of one size.
+// Result has the figures of a lab of one size.
 type Result struct {
 	Size Size
 	// Loaded is what each hollow node, by number, has received until it had read its part of the
@@ -40,7 +40,7 @@ type Result struct {
 	Memory int64
 }
 
-// Phase is what was measured while the nodes held tables in one way.
+// Phase has the figures while the nodes held tables in one way.
 type Phase struct {
 	// Isolated is what each node, by number, has received of a pod on node 0 in a VPC of
 	// nodes 0 and 1. Concerned are the node of the pod, and those that hold the VPC.
@@ -54,7 +54,7 @@ type Phase struct {
 	Held int
 }
 
-// Measure brings a lab up, measures, and removes it. After a failure the result has what was
+// Measure brings a lab up, measures, and removes it. After a failure the result has the figures
 // measured before.
 func Measure(ctx context.Context, c Config) (r Result, err error) {
 	r.Size = c.Size
@@ -165,8 +165,8 @@ func (p Phase) Foreign() float64 {
 	return float64(most)
 }
 
-// CPUPerAddress is the CPU time that a process uses for one pod with its Address, in ms; not a
-// number where the process used no more than when nothing happens.
+// CPUPerAddress is the CPU time that a process uses for one pod with its Address, in ms. It is not
+// a number if the process did not use more than an idle one.
 func (p Phase) CPUPerAddress(process string) float64 {
 	if p.Normal.CPU[process] <= 0 {
 		return math.NaN()

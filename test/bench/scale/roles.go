@@ -104,7 +104,7 @@ func (l *Lab) Planned(ctx context.Context) error {
 	})
 }
 
-// rows is the number of addresses that a node needs, gateways left out: those of nodes, of
+// rows is the number of addresses that a node needs, gateways left out: the addresses of nodes, of
 // its own pods, and of the tables that it holds.
 func (l *Lab) rows(node int) int {
 	count := addressesOfNode * l.Nodes

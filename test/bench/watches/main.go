@@ -40,7 +40,7 @@ const (
 	asStub, asNode = "stub", "node"
 	// fewer is the second argument of a node without the watches for VPCs and Subnets.
 	fewer = "fewer"
-	// garbagePercent is that of the daemon.
+	// garbagePercent is the daemon's percentage.
 	garbagePercent = 25
 )
 

@@ -39,7 +39,7 @@ func serve(out io.Writer) error {
 	select {}
 }
 
-// version is that of all that there is.
+// version is the resource version of all objects.
 const version = "2"
 
 // answer answers a list, or a watch: with what there is if that was asked for, and then with

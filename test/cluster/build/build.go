@@ -121,7 +121,7 @@ type Builder struct {
 	Cache string
 	// Progress receives one line per step; nil discards them.
 	Progress func(line string)
-	// Estimate counts what is built; it may be nil.
+	// Estimate counts the builds; it may be nil.
 	Estimate *Estimate
 }
 

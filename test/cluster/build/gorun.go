@@ -25,7 +25,7 @@ func Go(ctx context.Context, dir, title string, progress func(line string), args
 
 // Job is a run of the go command.
 type Job struct {
-	// Dir is the folder in which it runs.
+	// Dir is the working folder.
 	Dir string
 	// Title names the job for people.
 	Title string

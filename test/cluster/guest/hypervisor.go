@@ -19,7 +19,7 @@ import (
 // driver of the adapter with virtual functions.
 const release = "trixie"
 
-// Cgroups are those of a machine, as its programs see them.
+// Cgroups returns the cgroups of a machine, as its programs see them.
 func Cgroups() host.Cgroups { return host.Cgroups{Unified: "/sys/fs/cgroup"} }
 
 // Hypervisor is what machines are made of.

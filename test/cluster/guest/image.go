@@ -30,8 +30,8 @@ func tools() []string {
 	return []string{"bridge", "busybox", "dnsmasq", "ip", "mount", "nft", "nsenter", "runc", "sysctl", "umount"}
 }
 
-// modules of the kernel that a node has beyond those of equipment: its file systems, and
-// its network adapter.
+// modules returns the modules of the kernel that a node has beyond the modules of equipment: its
+// file systems, and its network adapter.
 func modules() []string {
 	return append(append(equipment.Modules(), equipment.HardwareModules()...),
 		"overlay", "9p", "9pnet_virtio", "virtio_net", "virtio_pci", "virtio_rng", "br_netfilter")

@@ -4,10 +4,10 @@
 // Package guest makes nodes of a lab that are virtual machines: their kernel has what
 // the host's may lack, and they have a network adapter with virtual functions.
 //
-// A machine's file system is an archive in memory, with the programs that nodes run. The
-// lab's folder is mounted into it at the same place, so that configurations, keys,
-// archives of images and logs have the same paths on the host and in the machine. Its
-// init sets it up and starts the agent (package agent), by which the lab does the rest.
+// A machine's file system is an archive in memory, with the programs that nodes run. The lab's
+// folder is mounted into it at the same place, so that configurations, keys, archives of images and
+// logs have the same paths on the host and in the machine. Its init sets it up and starts the agent
+// (package agent). The lab does the rest through the agent.
 package guest
 
 import "github.com/alioth-net/alioth/test/cluster/underlay"
@@ -26,7 +26,7 @@ type Plan struct {
 	Topology underlay.Topology
 	// Index is the number of the node, from 1.
 	Index int
-	// Modules are files below ModulesDir in the order in which they load.
+	// Modules are files below ModulesDir in the order of loading.
 	Modules []string
 	// Share is the lab's folder.
 	Share string

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/process"
 )
 
-// StaticPods is the folder of a node from which its kubelet runs pods.
+// StaticPods is the folder of a node with the static pods that its kubelet runs.
 const StaticPods = "/var/lib/kubelet/static-pods"
 
 // Membership is what a node's kubelet needs to join a cluster.

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/test/release/stamp"
 )
 
-// ErrNoHistory is returned where the sources lack the history that the commit is in: they are no
+// ErrNoHistory is returned where the sources lack the history that the commit is in: they are not a
 // clone, or a shallow one. A clone that git can't read gives another error.
 var ErrNoHistory = errors.New("the sources have no complete history: run git fetch --unshallow in a shallow clone, or clone the repository")
 

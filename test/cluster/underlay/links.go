@@ -27,9 +27,9 @@ const (
 	mtu      = 1500
 )
 
-// Up makes the switch, the host's link to it and every node's namespace and
-// link. What exists already is kept. With forwarding, nodes route packets from
-// the start; otherwise that is left to what is installed on them.
+// Up makes the switch, the host's link to it and every node's namespace and link. It keeps the ones
+// that exist already. With forwarding, nodes route packets from the start; otherwise the software
+// installed on the nodes decides that.
 func (t Topology) Up(forwarding bool) error {
 	if err := t.createSwitch(); err != nil {
 		return err
@@ -172,9 +172,9 @@ func (t Topology) Down() error {
 	return errors.Join(errs...)
 }
 
-// AddHost makes a member of the lab's network that is no node, with its
-// addresses and without routes beyond the network, and returns its namespace. A host that is made
-// again has the MAC address that its neighbours still remember.
+// AddHost makes a member of the lab's network outside of the cluster, with its addresses and
+// without routes beyond the network, and returns its namespace. A host that is made again has the
+// MAC address that its neighbours still remember.
 func (t Topology) AddHost(name string, ips ...netip.Addr) (ns string, err error) {
 	m := member{port: name, link: nodeLink, ns: t.HostPrefix() + name, ips: ips, mac: t.hostMAC(name, ips)}
 	if len(m.port) > unix.IFNAMSIZ-1 {

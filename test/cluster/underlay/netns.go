@@ -65,8 +65,8 @@ func makeNSDir() error {
 	return unix.Mount("", nsDir, "", shared, "")
 }
 
-// deleteNS removes the name of a network namespace; the namespace itself ends
-// with its last process. An absent one is no error.
+// deleteNS removes the name of a network namespace; the namespace itself ends with its last
+// process. It returns nil for an absent name.
 func deleteNS(name string) error {
 	path := NetNSPath(name)
 	for isNS(path) { // an interrupted creation may have mounted it twice

@@ -98,7 +98,7 @@ func (t Topology) NodeNames() []string {
 	return names
 }
 
-// NodeIndex returns the number of a node by its name, 0 when there is none.
+// NodeIndex returns the number of a node by its name, or 0.
 func (t Topology) NodeIndex(name string) int {
 	for i := 1; i <= t.Nodes; i++ {
 		if t.Node(i) == name {

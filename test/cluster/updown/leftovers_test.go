@@ -148,8 +148,8 @@ func (tr *traces) links(t *testing.T) (found []string) {
 	return found
 }
 
-// files are named namespaces, mount points and folders that a component might
-// make by default, and what is in the lab's folder.
+// files returns named namespaces, mount points and folders that a component might make by default,
+// and the content of the lab's folder.
 func (tr *traces) files(t *testing.T) (found []string) {
 	t.Helper()
 	home, err := os.UserHomeDir()

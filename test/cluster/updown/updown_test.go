@@ -39,7 +39,7 @@ const (
 	labOctet = 78
 )
 
-// fixture is a lab to be, with what was on the host before it.
+// fixture is a lab to be, with the traces on the host before it.
 type fixture struct {
 	root     string
 	options  cluster.Options
@@ -155,8 +155,8 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	f.down(t)
 }
 
-// TestUpDownWithTheReferencePluginsLeavesNothing: the lab of `make bench`, of which every
-// run of the benchmark makes use.
+// TestUpDownWithTheReferencePluginsLeavesNothing: every run of the benchmark uses this lab, the lab
+// of `make bench`.
 func TestUpDownWithTheReferencePluginsLeavesNothing(t *testing.T) {
 	soak.Only(t)
 	f := newFixture(t)

@@ -135,8 +135,8 @@ type importFunc func(path string) (*types.Package, error)
 // Import returns the package of a path.
 func (f importFunc) Import(path string) (*types.Package, error) { return f(path) }
 
-// check parses a package and finds its types. Generated code copies and registers objects,
-// and decides nothing: its bodies are left out of what is scanned.
+// check parses a package and finds its types. Generated code copies and registers objects, and
+// decides nothing: its bodies are not scanned.
 func (p *Program) check(l listed, imports types.Importer) (*source, error) {
 	s := &source{path: l.ImportPath, info: &types.Info{
 		Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},

@@ -53,7 +53,7 @@ func Of(p *Program, rules Rules) Report {
 	return report
 }
 
-// of returns what is read of a kind.
+// of returns the reads of a kind's fields.
 func (s *scan) of(name *types.TypeName) []Read {
 	kind := Kind{name.Pkg().Path(), name.Name()}
 	found := map[string]token.Pos{}
@@ -100,8 +100,8 @@ func (s *scan) below(prefix string, field *types.Var, tag string, depth int) map
 	return found
 }
 
-// metadataOf returns what is read of the metadata of a kind, by code for this kind or for
-// all that implement an interface.
+// metadataOf returns the reads of a kind's metadata, by code for this kind or for all that
+// implement an interface.
 func (s *scan) metadataOf(name *types.TypeName) map[string]token.Pos {
 	found := map[string]token.Pos{}
 	for _, l := range s.values.lookups {

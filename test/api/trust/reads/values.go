@@ -223,7 +223,7 @@ func (f *file) isCalled(n *ast.Ident) bool {
 	return false
 }
 
-// isAbstract reports whether a method is that of an interface.
+// isAbstract reports whether a method belongs to an interface.
 func isAbstract(fn *types.Func) bool {
 	recv := fn.Signature().Recv()
 	return recv != nil && types.IsInterface(recv.Type())

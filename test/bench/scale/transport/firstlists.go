@@ -25,10 +25,10 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// FirstLists answer the lists of holders, of which the lab itself has read each resource
-// once. An API server compares all objects of a resource with the selector of each list, which
-// takes 0.14 s for 100,000 Addresses: a node that starts costs it 1 to 2 s. Watches, and lists
-// of the present state for a roll call, go to the API server. Hollow nodes list by themselves.
+// FirstLists answer the lists of holders, after the lab itself has read each resource once. An API
+// server compares all objects of a resource with the selector of each list, which takes 0.14 s for
+// 100,000 Addresses: a node that starts costs it 1 to 2 s. Watches, and lists of the present state
+// for a roll call, go to the API server. Hollow nodes list by themselves.
 type FirstLists struct {
 	host   string
 	client *http.Client
@@ -48,8 +48,8 @@ type listed struct {
 	indexes map[string]map[string][]int
 }
 
-// largePaths are those of the resources with most objects, which are listed before nodes load the
-// API server.
+// largePaths are the paths of the resources with most objects. They are listed before nodes load
+// the API server.
 var largePaths = []string{"/api/v1/pods", "/apis/" + v1alpha1.GroupVersion.String() + "/addresses"}
 
 // NewFirstLists returns lists of the API server that config leads to. None is read yet.
@@ -215,8 +215,8 @@ func (r *listed) selected(byField, byLabel, node string) ([]json.RawMessage, err
 	return items, nil
 }
 
-// candidates are the numbers of the items that fulfil all requirements of equality, ascending,
-// and whether there are no other requirements.
+// candidates returns the numbers of the items that fulfil all requirements of equality, ascending.
+// all reports that the selector has only such requirements.
 func (r *listed) candidates(selector fields.Selector) (numbers []int, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -292,7 +292,7 @@ func (r *listed) list(request *http.Request, items []json.RawMessage) (*http.Res
 	}, nil
 }
 
-// events are those with which a stream begins.
+// events returns the events at the beginning of a stream.
 func (r *listed) events(items []json.RawMessage) []byte {
 	var text bytes.Buffer
 	for _, item := range items {

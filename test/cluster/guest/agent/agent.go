@@ -15,7 +15,7 @@ const Port = 7077
 const (
 	pathRun   = "/run"   // a Command, answered by Frames
 	pathStart = "/start" // a process.Spec
-	pathStop  = "/stop"  // a process.Spec, of which only the name counts
+	pathStop  = "/stop"  // a process.Spec; only the name counts
 	pathDial  = "/dial"  // ?socket=FILE; the connection then leads to the socket
 )
 

@@ -25,7 +25,7 @@ type Server struct {
 	daemons map[string]daemon
 }
 
-// daemon is what was started under its name.
+// daemon is a process that was started under its name.
 type daemon struct {
 	spec  process.Spec
 	child *process.Child

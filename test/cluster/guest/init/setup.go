@@ -59,7 +59,7 @@ func mountAll(guest.Plan) error {
 			return err
 		}
 	}
-	// Pods with mount propagation see what is mounted after them.
+	// Pods with mount propagation see later mounts of the host.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("share the mounts: %w", err)
 	}
