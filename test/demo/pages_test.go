@@ -76,7 +76,7 @@ func keepRevision(t *testing.T, lab *cluster.Cluster) {
 	})
 }
 
-// desk makes a folder that has what the work tree has, and in which commands may write files.
+// desk makes a folder with the content of the work tree, where commands may write files.
 func desk(t *testing.T, root string) string {
 	t.Helper()
 	folder := t.TempDir()

@@ -64,7 +64,7 @@ func subnetOf(pod *corev1.Pod) string {
 	return name
 }
 
-// signs of the cells: how they look, and in which colour.
+// signs of the cells, with their text and their colour.
 var signs = map[cell]struct{ text, color string }{
 	itself:  {".", "2"},
 	reached: {"ok", "32"},

@@ -22,7 +22,7 @@ const keysPage = "docs/reference/annotations.md"
 var (
 	// key is a name of Kubernetes with a domain.
 	key = regexp.MustCompile(`^[a-z0-9-]+(?:\.[a-z0-9-]+)+/[A-Za-z][A-Za-z0-9._-]*$`)
-	// trusted is a key in the inventory of what is read.
+	// trusted is a key in the inventory of reads.
 	trusted = regexp.MustCompile(`metadata\.(?:labels|annotations)\[([^]*]+)\]`)
 )
 

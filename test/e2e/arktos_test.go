@@ -17,10 +17,9 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// arktosManifest reads one object of testdata. The manifests are those of the
-// Arktos integration document with two differences: the nic annotation is
-// quoted, since an annotation is a string, and the image is the test image,
-// since the lab has no registry.
+// arktosManifest reads one object of testdata. The manifests come from the Arktos integration
+// document, with two differences: the nic annotation is quoted, since an annotation is a string,
+// and the image is the test image, since the lab has no registry.
 func arktosManifest(t *testing.T, file, vpc string, into any) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/arktos/" + file)

@@ -83,8 +83,8 @@ func (f *fleet) growsToFive(t *testing.T) {
 	}
 }
 
-// rival is another tenant whose backend, load balancer and machine have addresses that
-// the fleet has as well.
+// rival is a second tenant. Its backend, load balancer and machine have addresses that the fleet
+// has as well.
 type rival struct {
 	*scene.Tenant
 	server, machine *corev1.Pod
@@ -104,8 +104,8 @@ func (e *env) rival(t *testing.T) *rival {
 	return r
 }
 
-// spansSubnets has backends in two subnets behind two Services, of which one has a load
-// balancer in a third, and asks from both.
+// spansSubnets has backends in two subnets behind two Services, and asks from both subnets. One
+// Service has a load balancer in a third subnet.
 func (f *fleet) spansSubnets(t *testing.T, r *rival) {
 	f.e.Make(t, balancerSubnet(f.Tenant))
 	one, other := f.service(t, "one-vip"), f.service(t, "other-vip", balance)
@@ -291,9 +291,9 @@ func (f *fleet) staysOnNodes(t *testing.T) {
 	f.expectHeard(t, []*corev1.Pod{f.far, f.farMachine}, vipTargets(service), there)
 }
 
-// reachesItself requires that a pod that is its own backend sees its gateway as the
-// client, an address that is none of its own. This is so where packets are translated;
-// other tests cover translation at the socket.
+// reachesItself requires that a pod that is its own backend sees its gateway as the client instead
+// of an address of its own. This is so where packets are translated; other tests cover translation
+// at the socket.
 func (f *fleet) reachesItself(t *testing.T) {
 	service := f.service(t, "self")
 	pod := f.nearMachine

@@ -82,7 +82,7 @@ func TestNetworksOnVXLANsOfTheNodes(t *testing.T) {
 	}
 }
 
-// A device beside that of the nodes' network: one node reports that it has no address there,
+// A device beside the device of the nodes' network: one node reports that it has no address there,
 // and the network is Ready all the same. Once it has one, pods of both nodes reach each other.
 func TestAVXLANOnASecondDeviceOfTheNodes(t *testing.T) {
 	t.Parallel()

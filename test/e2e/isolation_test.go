@@ -202,7 +202,7 @@ func (e *env) hostThatPassesFor(t *testing.T, node cluster.Node) func(t *testing
 // onUnderlay returns addresses of the nodes' network; see stage.Env.OnUnderlay.
 func (e *env) onUnderlay(number byte) (v4, v6 netip.Addr) { return e.OnUnderlay(number) }
 
-// outsideHost is a machine on the underlay that is no node; see stage.Env.OutsideHost.
+// outsideHost is a machine on the underlay outside of the cluster; see stage.Env.OutsideHost.
 func (e *env) outsideHost(t *testing.T, name string, number byte) *cluster.Host {
 	t.Helper()
 	return e.OutsideHost(t, name, number)

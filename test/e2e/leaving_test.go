@@ -110,8 +110,8 @@ func (f *fleet) leavesByDeletion(t *testing.T) {
 	f.expectHeard(t, f.asking(), vipTargets(service), f.backends[1])
 }
 
-// leaves has a backend with connections make room for another: those of TCP go on with
-// it, and everything else is with the other from then on.
+// leaves has a backend with connections make room for another. TCP connections stay with the first,
+// and everything else goes to the other from then on.
 func (f *fleet) leaves(t *testing.T, service *corev1.Service, leaver *corev1.Pod, leave func()) {
 	t.Helper()
 	stays := f.backends[1]

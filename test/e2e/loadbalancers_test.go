@@ -68,10 +68,10 @@ func (e *env) awaitIngress(t *testing.T, service *corev1.Service, count int) {
 	}
 }
 
-// socketPort is the source port of sockets, framePort that of frames that pods send past
-// their sockets. Services are translated at the socket for the first, in packets for the
-// second. Both are below the ports that the kernel gives to sockets by itself: a
-// connection that had such a port before keeps it for a minute after its end.
+// socketPort is the source port of sockets. framePort is the source port of frames that pods send
+// past their sockets. Services are translated at the socket for the first, in packets for the
+// second. Both are below the ports that the kernel gives to sockets by itself: a connection that
+// had such a port before keeps it for a minute after its end.
 const socketPort, framePort = 20000, 20001
 
 // checkBalanced asks the load balancer from a pod, all from one and the same port,

@@ -157,7 +157,8 @@ func (c *crowd) awaitMaps(t *testing.T, want int, special netip.Addr, backends i
 	t.Logf("after a further %s the maps of every node hold %d Services", time.Since(began).Round(100*time.Millisecond), want)
 }
 
-// isService reports whether the key of a row names a Service, and of which address.
+// isService reports whether the key of a row names a Service, and sets vip to the Service's
+// address.
 func isService(key string, vip *string) bool {
 	n, _ := fmt.Sscanf(key, "service %s", vip)
 	return n == 1

@@ -52,16 +52,16 @@ func (e *env) matrix(t *testing.T) *matrix {
 	return m
 }
 
-// TestDaemonsRestartAndNobodyNotices is a matrix. Its rows are ways in which daemons, or
-// the pods of a Service, are replaced; its columns are what goes on meanwhile:
-// connections, the deletion and the creation of pods, and connections to the Service.
+// TestDaemonsRestartAndNobodyNotices is a matrix. Its rows are ways to replace daemons, or the pods
+// of a Service. Its columns are activities meanwhile: connections, the deletion and the creation of
+// pods, and connections to the Service.
 func TestDaemonsRestartAndNobodyNotices(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	m := e.matrix(t)
 	for _, row := range []struct {
 		name string
-		// replace calls meanwhile when the first of what is replaced is away.
+		// replace calls meanwhile when the first of the replaced pods is away.
 		replace func(t *testing.T, meanwhile func())
 		// servers is how many pods of the Service must have answered.
 		servers int

@@ -69,7 +69,7 @@ func (e *env) traces(t *testing.T, tenants ...*scene.Tenant) traces {
 	return all
 }
 
-// vnis are those of some VPCs.
+// vnis are the VNIs of some VPCs.
 type vnis map[uint32]bool
 
 // places returns the host ends and the network namespaces of the VPCs' pods.

@@ -42,7 +42,7 @@ type Builder struct {
 	CoreDNS string
 	// Progress receives one line per image; nil discards them.
 	Progress func(line string)
-	// Estimate counts what is compiled; it may be nil.
+	// Estimate counts the compilations; it may be nil.
 	Estimate *build.Estimate
 }
 

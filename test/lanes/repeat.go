@@ -41,7 +41,7 @@ type repeat struct {
 	Output []string
 }
 
-// String names what was repeated.
+// String names the repeated test.
 func (r repeat) String() string {
 	return r.Failure.Package + " " + cmp.Or(r.Failure.Again, "(all its tests)")
 }
@@ -108,8 +108,8 @@ func (r *run) refutable(o outcome) (failures []events.Failure) {
 // makeError is how make reports the exit code of a command, which is 1 for failed tests.
 var makeError = regexp.MustCompile(`^make(\[\d+\])?: \*\*\* .*\] (Error (\d+)|.*)$`)
 
-// otherwise reports whether a line of make says that a command ended by another code than that
-// of failed tests, or by a signal.
+// otherwise reports whether a line of make says that a command ended by a signal, or by another
+// code than the code of failed tests.
 func otherwise(line string) bool {
 	parts := makeError.FindStringSubmatch(line)
 	return parts != nil && parts[3] != "1"

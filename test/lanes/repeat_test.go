@@ -25,7 +25,7 @@ func failing(path string, tests ...string) string {
 	return script.String() + output(path, "", "FAIL") + event("fail", path, "") + "exit 1"
 }
 
-// passing is a script in which a test passes.
+// passing is a script of a passing test.
 func passing(path, test string) string {
 	return output(path, test, "    a_test.go:1: right the second time") + event("pass", path, test) + event("pass", path, "")
 }
@@ -134,7 +134,7 @@ func TestAFailureIsRefutedByARepetitionAlone(t *testing.T) {
 	}
 }
 
-// read returns the text of a file, "" if there is none.
+// read returns the text of a file, "" without one.
 func read(dir, name string) string {
 	text, _ := os.ReadFile(filepath.Join(dir, name))
 	return string(text)

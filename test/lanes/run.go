@@ -61,7 +61,7 @@ type outcome struct {
 	Failures   []events.Failure
 	// Last are the last lines that the step printed.
 	Last []string
-	// Repeats are those of Failures that ran again.
+	// Repeats are the repetitions of Failures.
 	Repeats []repeat
 }
 

@@ -12,7 +12,7 @@ import (
 const (
 	// width is the longest line of the picture, in characters.
 	width = 118
-	// margin is the column in which the packages begin.
+	// margin is the column where the packages begin.
 	margin = 18
 )
 

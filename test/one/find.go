@@ -106,8 +106,8 @@ func find(tree fs.FS, name, only string) (string, error) {
 	return "", fmt.Errorf("%d packages have a test %s; set PACKAGE to one of: %s", len(all), name, strings.Join(all, " "))
 }
 
-// packagesOf returns the packages whose tests have a name. A folder with a go.mod of its own is
-// another module.
+// packagesOf returns the packages whose tests have a name. It leaves out folders with a go.mod of
+// their own, because these are other modules.
 func packagesOf(tree fs.FS, name string) (found []string, err error) {
 	begin := []byte("\nfunc " + name + "(t *testing.T)")
 	err = fs.WalkDir(tree, ".", func(file string, entry fs.DirEntry, err error) error {

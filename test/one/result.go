@@ -56,8 +56,8 @@ func (r *result) close() {
 	r.reader.Close()
 }
 
-// err returns why a run without a failure is no success: nothing of the test ran. Go itself
-// reports a success then.
+// err returns an error if a run without a failure ran nothing of the test. Go itself reports a
+// success then.
 func (r *result) err() error {
 	switch {
 	case r.skipped != nil:

@@ -93,7 +93,7 @@ func (b *builder) image(context.Context) error {
 }
 
 // sboms lists the modules in each binary, with their licences. The program reads them out of the
-// binary itself, so the list has what was linked and nothing else.
+// binary itself, so the list has exactly the linked modules.
 func (b *builder) sboms(ctx context.Context) error {
 	tool, err := b.Tools.Ensure(ctx, build.SBOM())
 	if err != nil {

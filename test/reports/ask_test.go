@@ -24,7 +24,7 @@ import (
 // attempt is how long one of several attempts may take.
 const attempt = 1500 * time.Millisecond
 
-// Answers that are no server's name.
+// Answers without the name of a server.
 const (
 	anybody = "anybody"
 	refused = "a refusal"

@@ -25,7 +25,8 @@ type common struct {
 	// asker asks on the first node, where its sockets are translated; machine on the second,
 	// where its packets are.
 	asker, machine *corev1.Pod
-	// host is no node. It has an address of each family on the nodes' network.
+	// host is a machine outside of the cluster. It has an address of each family on the nodes'
+	// network.
 	host *cluster.Host
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// outages are all, in the order in which they happen.
+// outages has all outages, in the order of the test.
 var outages = []*outage{noDaemons, noOperators, noRuntime}
 
 // noDaemons is a time without daemons: their DaemonSet selects nodes that do not exist.

@@ -62,7 +62,7 @@ const (
 
 var reports []Report
 
-// kept adds a report to those of the package.
+// kept adds a report to the reports of the package.
 //
 //nolint:unparam // the result lets a variable of a file call it
 func kept(r Report) Report {

@@ -52,7 +52,7 @@ type endpoint struct {
 	pod *corev1.Pod
 	// conditions as in an EndpointSlice.
 	ready, serving, terminating bool
-	// forNode is the node that a hint names; "" is none.
+	// forNode is the node that a hint names; "" stands for no hint.
 	forNode string
 }
 

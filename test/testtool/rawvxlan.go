@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/wire"
 )
 
-// headerLength is that of Ethernet, in bytes.
+// headerLength is the length of an Ethernet header, in bytes.
 const headerLength = 14
 
 // tunnel is where VXLAN packets go, and how they are sent.

@@ -22,8 +22,8 @@ type Rules struct {
 	// Bounded are fields of these that whoever stores them bounds: by package, type and field,
 	// such as k8s.io/api/core/v1.PodSpec.NodeName, or package and type for all fields.
 	Bounded map[string]bool
-	// Rows are the paths of packages with structs whose texts have a bound, but for those of
-	// Unbounded, by package name, type and field.
+	// Rows are the paths of packages with structs whose texts have a bound. Unbounded has the
+	// exceptions, by package name, type and field.
 	Rows      []string
 	Unbounded map[string]string
 	// Decoders are functions of the module that fill the struct behind their last argument from

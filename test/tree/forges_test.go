@@ -96,8 +96,7 @@ func ofGitLab(t *testing.T) (commands []string) {
 	return ofJobs(jobs)
 }
 
-// ofJobs returns the commands of a definition of GitLab: what is beside the jobs is for all of
-// them.
+// ofJobs returns the commands of a definition of GitLab. Keys beside the jobs apply to all of them.
 func ofJobs(jobs map[string]any) (commands []string) {
 	commands = ofJob(jobs)
 	for _, job := range jobs {
@@ -115,8 +114,8 @@ func ofJob(job any) (commands []string) {
 	return commands
 }
 
-// texts returns the texts of a value: GitLab takes one text, and a list of texts and lists. A
-// value of another type gives a text that is no command.
+// texts returns the texts of a value: GitLab takes one text, and a list of texts and lists. A value
+// of another type gives a text that can't be a command.
 func texts(value any) (all []string) {
 	switch value := value.(type) {
 	case nil:

@@ -40,7 +40,7 @@ var larger = map[string]size{
 	"cnid/forward/plan":   {15, 3400},
 }
 
-// smallest is the number of lines from which on a package with one importer needs no reason.
+// smallest is the least number of lines of a package with one importer that needs no reason.
 const smallest = 100
 
 // ownReason is the phrase before the reason in the doc comment of a smaller package.

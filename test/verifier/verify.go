@@ -29,7 +29,7 @@ const (
 	instructions level = "instructions"
 )
 
-// levels are those of the kernel. Each log ends with the figures.
+// levels are the levels of the kernel. Each log ends with the figures.
 var levels = map[level]ebpf.LogLevel{
 	stats:        ebpf.LogLevelStats,
 	branches:     ebpf.LogLevelStats | ebpf.LogLevelBranch,

@@ -43,7 +43,7 @@ type run struct {
 	Kernel     string `json:"kernel"`
 	// Date is the day of the run, in UTC.
 	Date string `json:"date"`
-	// Commit is what was tested, with " and changes" if the work tree differed from it.
+	// Commit is the tested commit, with " and changes" if the work tree differed from it.
 	Commit string `json:"commit"`
 	// Passed is how many tests passed.
 	Passed int `json:"passed"`

@@ -154,7 +154,7 @@ func (t *tester) run(ctx context.Context, s suite, env ...string) map[string]boo
 	return passed
 }
 
-// ended is the line of `go test -v` about a test that ended; those of subtests are indented.
+// ended matches the line of `go test -v` about a test that ended. Lines of subtests are indented.
 var ended = regexp.MustCompile(`^--- (PASS|FAIL): (\S+) \(`)
 
 // readResults repeats the output of tests, and returns which of them passed.

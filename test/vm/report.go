@@ -23,7 +23,7 @@ const (
 // Report is what became of one package's tests on one kernel.
 type Report struct {
 	Package string
-	// Tests are the package's own, and those of their subtests that were skipped.
+	// Tests are the package's own, and their subtests that were skipped.
 	Tests []Result
 	// Failure is how the test's process ended, if not well.
 	Failure string
@@ -138,9 +138,9 @@ func (t *Total) add(r Report) {
 	}
 }
 
-// write prints a package's line, and below it what people have to know: why tests were
-// skipped, and what was printed outside of tests if that is the problem. The output of
-// failed tests is left to writeFailures or writeEvents.
+// write prints a package's line, and below it what people have to know: why tests were skipped, and
+// the text printed outside of tests if that is the problem. The output of failed tests is left to
+// writeFailures or writeEvents.
 func (r Report) write(w io.Writer, kernel string) {
 	verdict := "ok  "
 	if r.count(failed) > 0 || r.problem() != "" {

@@ -48,8 +48,8 @@ type Options struct {
 	Progress func(line string)
 }
 
-// Run runs the packages' tests on the kernels, in one machine for each at the
-// same time, and returns their number. Failed tests are no error.
+// Run runs the packages' tests on the kernels, in one machine for each at the same time, and
+// returns their number. It returns no error for failed tests.
 func Run(ctx context.Context, o Options) (Total, error) {
 	dir := filepath.Join(o.Root, ".vm")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

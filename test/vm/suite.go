@@ -33,9 +33,9 @@ const everything = "*_test.go"
 type Package struct {
 	// Path is relative to the project's root folder.
 	Path string
-	// Run is a pattern of those of its tests that run, "" for all.
+	// Run is a pattern of the tests that run, "" for all.
 	Run string
-	// Omitted are those of its tests that some kernels leave out.
+	// Omitted has the tests that some kernels leave out.
 	Omitted []Omission
 	// Files are what its tests read of the project, relative to its folder; they
 	// have testdata anyway.

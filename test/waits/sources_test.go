@@ -23,7 +23,7 @@ import (
 // shorter.
 const longest = 5 * time.Second
 
-// idles is a test that is about a minute in which nothing happens.
+// idles is a test about a minute without any event.
 const idles = "cnid/nmstate/handler/figures_test.go"
 
 // TestNoTestWaitsForABareLimit finds limits in tests, and in the packages that only tests use,

@@ -70,7 +70,7 @@ func isOwn(node string, vpcs map[string]bool, row any) bool {
 	case *store.Subnet:
 		return vpcs[row.VPC] // it decides which tables are followed
 	case *store.Pod, *store.RollCall, *rolerows.Member, *scaled.Endpoint:
-		return true // a node follows few of these, all of its own
+		return true // the node's watches bring only rows that a daemon keeps
 	}
 	return false
 }

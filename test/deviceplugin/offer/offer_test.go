@@ -31,7 +31,7 @@ func (k *kubelet) Register(_ context.Context, request *pluginapi.RegisterRequest
 	return &pluginapi.Empty{}, nil
 }
 
-// node is a folder with a kubelet's socket, and devices of which the second is driven by VFIO.
+// node is a folder with a kubelet's socket, and two devices. VFIO drives the second.
 type node struct {
 	kubelet
 	offer Offer

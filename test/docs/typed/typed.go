@@ -40,12 +40,12 @@ type Page struct {
 type Block struct {
 	Entry
 	Line int
-	// Commands are those of the block, after the variables that the page has set before.
+	// Commands are the commands of the block, after the variables that the page has set before.
 	Commands string
 }
 
-// Counts reports whether the blocks of a page are sorted here: those of pages that people
-// follow today, and that no other test follows.
+// Counts reports whether the blocks of a page are sorted here: people follow the page today, and no
+// other test follows it.
 func Counts(page string) bool {
 	if page == "README.md" || page == "CONTRIBUTING.md" {
 		return true

@@ -130,8 +130,7 @@ func (e *env) waitReady(t *testing.T, pods ...*corev1.Pod) {
 	}
 }
 
-// waitRestarted waits until the container of every pod is another one than it was
-// when the pods were read, and Ready.
+// waitRestarted waits until every pod is Ready with another container than when the pods were read.
 func (e *env) waitRestarted(t *testing.T, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, pod := range pods {

@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// cutOff takes the node's way to the API server, for which a change is tried for half a
-// minute before it is undone.
+// cutOff takes the node's way to the API server. Such a change is tried for half a minute before it
+// is undone.
 const cutOff = `{"interfaces":[{"name":"nns-undone","type":"linux-bridge","state":"up",
  "ipv4":{"enabled":true,"address":[{"ip":"192.0.2.193","prefix-length":28}]},"bridge":{"port":[]}}],
  "routes":{"config":[{"destination":"%s/32","next-hop-address":"192.0.2.194","next-hop-interface":"nns-undone"}]}}`

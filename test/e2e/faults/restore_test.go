@@ -35,7 +35,7 @@ const (
 // lateNetwork is the Network of a pod that waits for it at the snapshot.
 const lateNetwork = "late"
 
-// withFlags are the flags with which revisions of a restored etcd go on.
+// withFlags are the flags that let revisions of a restored etcd go on.
 const withFlags = " --bump-revision 1000000000 --mark-compacted"
 
 // TestEtcdRestoredFromYesterdayWhilePodsRun follows the pages about a restored etcd literally,
@@ -118,8 +118,8 @@ func (d *disaster) halfATenant(t *testing.T) *scene.Tenant {
 	return tenant
 }
 
-// today changes much: a pod ends, another one gets its address, a VPC and pods are new. The
-// restore takes away what is made here.
+// today changes much: a pod ends, another one gets its address, a VPC and pods are new. The restore
+// takes away the objects made here.
 func (d *disaster) today(t *testing.T) {
 	t.Helper()
 	ctx := stage.Within(t, patience)
@@ -279,8 +279,7 @@ func blockOf(t *testing.T, name, begins string) typed.Block {
 	return block
 }
 
-// etcdTools returns a folder with etcdctl and etcdutl of the etcd with which Kubernetes is
-// released.
+// etcdTools returns a folder with etcdctl and etcdutl of the etcd released with Kubernetes.
 func etcdTools(t *testing.T) string {
 	t.Helper()
 	cache, err := build.DefaultCache()

@@ -75,7 +75,7 @@ func TestPodsHaveVirtualFunctionsThatTheKubeletAllocates(t *testing.T) {
 	if err := s.Delete(stage.Within(t, stage.Patience), s.both, s.beside, s.user, s.wired); err != nil {
 		t.Fatal(err)
 	}
-	// The daemon that starts removes what the pods had while there was none.
+	// The daemon that starts removes what the pods had while no daemon ran.
 	err := scene.Until(stage.Within(t, stage.Patience), "the functions to be as before", func(context.Context) (bool, string, error) {
 		diff := cmp.Diff(s.before, s.states(t))
 		return diff == "", "(-before +after):\n" + diff, nil
@@ -143,8 +143,8 @@ func (s *sriovScene) checkFunction(t *testing.T, pod *corev1.Pod, name string, s
 	return address
 }
 
-// checkStandIn requires the dummy of a pod whose program drives the function, and the files
-// by which it does.
+// checkStandIn requires the dummy of a pod whose program drives the function, and the files that
+// the program needs for it.
 func (s *sriovScene) checkStandIn(t *testing.T) {
 	t.Helper()
 	link := s.InNetNS(t, s.user, "ip", "-d", "link", "show", "dev", "user1")

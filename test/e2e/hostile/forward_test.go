@@ -262,8 +262,8 @@ func (f *forwarding) readsNoMetrics(t *testing.T) {
 	}
 }
 
-// leadsIntoItsOwnNamespace requires that ports of a pod in a VPC are those of its own
-// namespace, in which the daemon has none.
+// leadsIntoItsOwnNamespace requires that ports of a pod in a VPC are the ports of its own
+// namespace, where the daemon has none.
 func (f *forwarding) leadsIntoItsOwnNamespace(t *testing.T) {
 	for port, scheme := range map[int]string{ipamPort: "http", metricsPort: "https"} {
 		at := f.forward(t, f.usual, port) // for one request: the runtime ends what fails

@@ -93,7 +93,7 @@ func (i *intrusion) textsAt(t *testing.T, pod *corev1.Pod) string {
 	return all.String()
 }
 
-// heardNothing requires that a pod's server gets what is sent rightly, and that it got
+// heardNothing requires that a pod's server gets the packets that are sent rightly, and that it got
 // nothing of the intruder's before.
 func (i *intrusion) heardNothing(t *testing.T, pod *corev1.Pod, control string) {
 	t.Helper()

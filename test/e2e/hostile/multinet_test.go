@@ -238,8 +238,8 @@ func (f *forger) changesNothing(t *testing.T, pod *corev1.Pod, text string) {
 	f.inItsVPCOnly(t, pod)
 }
 
-// TestATenantPutsNoServiceInANetworkOfOthers has a user write the label that puts slices in
-// a network on a Service, from which Kubernetes copies it. The cluster's administrator, who
+// TestATenantPutsNoServiceInANetworkOfOthers has a user write the label that puts slices in a
+// network on a Service. Kubernetes copies the label from there. The cluster's administrator, who
 // may write slices, writes it on one.
 func TestATenantPutsNoServiceInANetworkOfOthers(t *testing.T) {
 	t.Parallel()
@@ -329,7 +329,7 @@ func TestATenantGetsNothingOfTheNodesByItsNetworks(t *testing.T) {
 	t.Run("all numbers", f.takesNotAllNumbers)
 }
 
-// createsNoOther has the user create networks on what is not offered, with names that are
+// createsNoOther has the user create networks on devices that are not offered, with names that are
 // paths, and objects of administrators.
 func (f *forger) createsNoOther(t *testing.T) {
 	foreign := f.tenantNetwork("foreign", func(s *danmv1.NetworkSpec) { s.Options.HostDevice = nodeDevice })

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// wantedMAC is that of the only device that the node offers to pods.
+	// wantedMAC is the MAC of the only device that the node offers to pods.
 	wantedMAC = "00:0d:3a:00:00:66"
 	// privateDevice is one that its configuration does not offer, with privateMAC.
 	privateDevice, privateMAC = "private0", "00:0d:3a:00:00:67"
@@ -122,7 +122,7 @@ func TestATenantGetsNothingOfOthersByTheNodeIPAMAPI(t *testing.T) {
 	t.Run("the victim", p.victimHasAll)
 }
 
-// labelsGiveNothing names what is the victim's in each label.
+// labelsGiveNothing names the victim's objects in each label.
 func (p *poacher) labelsGiveNothing(t *testing.T) {
 	own := instanceIn(p.Namespace.Name, p.network.Name, 1)
 	own.Spec.PodNetworkConfigs[0].IPConstraint = p.instance.Status.PodIPAddresses[0]
@@ -196,7 +196,7 @@ func (p *poacher) claimsToBeDecided(t *testing.T) map[string]*corev1.Pod {
 	}
 }
 
-// macOfNode is that of the device with the node's own address.
+// macOfNode returns the MAC of the device with the node's own address.
 func (p *poacher) macOfNode(t *testing.T) string {
 	t.Helper()
 	_, after, _ := strings.Cut(p.OnNode(t, p.node, "ip", "-o", "link", "show", nodeDevice), "link/ether ")

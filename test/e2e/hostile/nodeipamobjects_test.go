@@ -185,7 +185,7 @@ func (p *poacher) assignedMAC(t *testing.T, pod *corev1.Pod) string {
 	return config.Status.MacAddress
 }
 
-// ipamPort is that of CNS. The lab's chart does not turn it on.
+// ipamPort is the port of CNS. The lab's chart does not turn it on.
 const ipamPort = 10090
 
 // reachesNoListener asks for the API from a tenant's pod, and from a pod on the network of the

@@ -68,8 +68,8 @@ func inHex(frames [][]byte) (list []string) {
 	return list
 }
 
-// shadowsOn are what the pods of a node are called there, one of which is the victim's:
-// an attacker can guess them, since they are given out one after the other.
+// shadowsOn returns the shadow addresses of the pods of a node. One of them is the victim's. An
+// attacker can guess them, since they are given out one after the other.
 func (e *env) shadowsOn(t *testing.T, node string) (shadows []netip.Addr) {
 	t.Helper()
 	ranges := []netip.Prefix{netip.MustParsePrefix(v1alpha1.ShadowCIDR4), netip.MustParsePrefix(v1alpha1.ShadowCIDR6)}
@@ -87,7 +87,7 @@ func (e *env) shadowsOn(t *testing.T, node string) (shadows []netip.Addr) {
 	return shadows
 }
 
-// outsider is a host on the nodes' network that is no node, for the time of a test.
+// outsider is a host on the nodes' network outside of the cluster, for the time of a test.
 func (e *env) outsider(t *testing.T, number byte) (*cluster.Host, []netip.Addr) {
 	t.Helper()
 	net4, net6 := e.Lab.Topology().Networks()
@@ -185,7 +185,7 @@ func TestForgedErrorsEndNoFlowOfOthers(t *testing.T) {
 				}
 			}
 			from := forger
-			if own { // the same error of the server's own: so what is forged is well-formed
+			if own { // the server itself sends the same error: so the forged one is well-formed
 				from = server
 				frames = [][]byte{frameOf(t, server, 0, peer).PortUnreachable(peer, netip.AddrPortFrom(scene.IP(server, ip.Is6()), report.PortEcho))}
 			}

@@ -44,9 +44,9 @@ func beside(of *scene.Tenant, network *danmv1.DanmNet, ip string) scene.PodOptio
 	return scene.WithInterfaces(fmt.Sprintf(`[{"vpc":%q},{"network":%q,"ip":%q}]`, of.VPC.Name, network.Name, ip))
 }
 
-// besideNodes runs a pod of one tenant with an interface on the nodes' network, and those of
-// another: one on its node, and one on the other node, which is in a network on a VXLAN too.
-// leave deletes what is in these networks.
+// besideNodes runs a pod of one tenant with an interface on the nodes' network, and two pods of
+// another tenant: one on its node, and one on the other node, which is in a network on a VXLAN too.
+// leave deletes the pods in these networks.
 func (e *env) besideNodes(t *testing.T) (i *intrusion, leave func()) {
 	t.Helper()
 	first, second := e.Nodes()

@@ -32,7 +32,7 @@ type thief struct {
 	namespace string
 	// admin is what he may do.
 	admin *scene.Scene
-	// own is a pod of his in the default VPC, from which he asks.
+	// own is the thief's pod in the default VPC, and asks from there.
 	own *corev1.Pod
 	// stolen is the address of the victim, which bait has in his own VPC.
 	stolen netip.Addr

@@ -90,7 +90,7 @@ func TestTheChartFromInstallationToRemoval(t *testing.T) {
 	pods := l.startPods(t, tenant, "before")
 
 	t.Run("an upgrade changes the CRDs and keeps the objects, pods and connections", func(t *testing.T) {
-		// The values differ from those of the lab, so operator and daemons are replaced.
+		// The values differ from the lab's, so operator and daemons are replaced.
 		l.expectUpgrade(t, pods, func(context.Context) { l.install(t, changedChart(t)) })
 		l.expectColumn(t)
 		l.expectReach(t, pods)

@@ -42,8 +42,7 @@ type env struct {
 	plain, eligible []string
 }
 
-// judged is done once: the operator of the lab judges Services, without which there are no
-// roles.
+// judged is done once: the operator of the lab judges Services. Roles need that.
 var judged sync.Once
 
 // start makes the last two nodes eligible.

@@ -175,8 +175,8 @@ func (p *prey) intact(t *testing.T) {
 	p.expectOneOf(t, p.client, p.service, []*corev1.Pod{p.backend})
 }
 
-// TestNobodyForgesRolesOrVerdicts has a tenant with all rights in its namespace, and the
-// tokens of daemons, of which each may report about its own node alone.
+// TestNobodyForgesRolesOrVerdicts has a tenant with all rights in its namespace, and the tokens of
+// daemons. Each daemon may report about its own node alone.
 func TestNobodyForgesRolesOrVerdicts(t *testing.T) {
 	t.Parallel()
 	e := start(t)

@@ -70,7 +70,7 @@ func TestHopsOverABouncer(t *testing.T) {
 	e.reach(t, client, near, server, there, beside)
 }
 
-// TestHopsOverADivider is the longest way without a stale row: two more nodes between those of
+// TestHopsOverADivider is the longest way without a stale row: two more nodes between the nodes of
 // the pods.
 func TestHopsOverADivider(t *testing.T) {
 	t.Parallel()

@@ -55,7 +55,8 @@ type tap struct {
 	names map[netip.Addr]string
 }
 
-// tap begins to see the packets of a tenant, from now on: those of a class and of higher ones.
+// tap begins to see the packets of a tenant, from now on: packets of the class least and of higher
+// ones.
 func (e *env) tap(t *testing.T, tenant *scene.Tenant, least int) *tap {
 	t.Helper()
 	c := &tap{fd: -1, names: map[netip.Addr]string{}}

@@ -122,8 +122,8 @@ func said(object client.Object) string {
 	return strings.Join(words, "; ")
 }
 
-// Until calls look until it returns done. When ctx ends first, the error contains what
-// was seen last. An error of look ends the waiting unless it can pass by itself.
+// Until calls look until it returns done. When ctx ends first, the error contains the last text
+// that look returned. An error of look ends the waiting unless it can pass by itself.
 func Until(ctx context.Context, what string, look func(context.Context) (done bool, seen string, err error)) error {
 	ticker := time.NewTicker(Interval)
 	defer ticker.Stop()
@@ -148,7 +148,7 @@ func Until(ctx context.Context, what string, look func(context.Context) (done bo
 	}
 }
 
-// transient errors are those of an API server that is busy or starting.
+// transient reports whether an error comes from an API server that is busy or starting.
 func transient(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -53,7 +53,7 @@ type Tenant struct {
 	Network   *arktosv1.Network
 }
 
-// Objects of the tenant, in the order in which they are created.
+// Objects returns the objects of the tenant, in the order of their creation.
 func (t *Tenant) Objects() []client.Object {
 	objects := []client.Object{t.Namespace, t.VPC}
 	for _, subnet := range t.Subnets {

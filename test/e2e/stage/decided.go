@@ -24,8 +24,8 @@ import (
 type Decided struct {
 	// Pods have their annotations and addresses by namespace, name and UID.
 	Pods map[string]string
-	// Addresses have their UIDs, holders and nodes by name: those of living pods, and of
-	// other holders.
+	// Addresses has the UIDs, holders and nodes of Addresses by name: Addresses of living pods, and
+	// of other holders.
 	Addresses map[string]string
 }
 

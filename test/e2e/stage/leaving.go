@@ -43,8 +43,8 @@ func (l *leaving) take(t *testing.T) []*scene.Tenant {
 	return tenants
 }
 
-// beside returns the names of the tenants of tests that run beside t. Those of the
-// tests that t is a part of are not among them.
+// beside returns the names of the tenants of tests that run beside t. It leaves out the tenants of
+// tests that t is a part of.
 func (l *leaving) beside(t *testing.T) (names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -45,8 +45,8 @@ func (e *Env) MakeNetwork(t *testing.T, network client.Object) {
 	})
 }
 
-// DeleteNetwork deletes a network and waits until it is gone. One that is gone already is no
-// error.
+// DeleteNetwork deletes a network and waits until it is gone. It returns nil for a network that is
+// gone already.
 func (e *Env) DeleteNetwork(ctx context.Context, network client.Object) error {
 	return scene.Until(ctx, "the network is gone", func(ctx context.Context) (bool, string, error) {
 		err := e.Client.Delete(ctx, network.DeepCopyObject().(client.Object))

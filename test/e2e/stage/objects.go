@@ -83,9 +83,9 @@ func (e *Env) PlainNamespace(t *testing.T) string {
 	return namespace.Name
 }
 
-// beginToLeave deletes the namespaces of all tenants of a test and what is in them, so
-// that the pods of all of them end at the same time. Each is waited for in its turn: what else the test
-// has made for it goes before.
+// beginToLeave deletes the namespaces of all tenants of a test and their content, so that the pods
+// of all of them end at the same time. Each tenant is waited for in its turn: the other objects
+// that the test has made for it go before.
 func (e *Env) beginToLeave(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, tenant := range e.leaving.take(t) {

@@ -57,7 +57,7 @@ type Env struct {
 type Suite struct {
 	// name of the suite, root of the work tree seen from its folder.
 	name, root string
-	// lab is what is brought up where nothing is.
+	// lab is the lab to bring up if none is up.
 	lab  cluster.Options
 	open func() (*Env, error)
 }
@@ -174,9 +174,9 @@ func (e *Env) awaitLeft() error {
 	return e.AwaitLeft(ctx)
 }
 
-// ExpectAgreement fails the test for everything in which what is known of the cluster
-// differs for longer than settle tells. It leaves out what names a tenant of a test that runs
-// beside: that test may break its own pods, and looks for itself at its end.
+// ExpectAgreement fails the test for every difference between the cluster's own accounts of itself
+// that lasts for longer than settle says. It leaves out differences that name a tenant of a test
+// that runs beside: that test may break its own pods, and looks for itself at its end.
 func (e *Env) ExpectAgreement(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), settle()+waits.Limit(Patience))

@@ -140,7 +140,7 @@ func (w *town) replaceDaemon(ctx context.Context, node string) error {
 		return err
 	}
 	return scene.Until(ctx, "another daemon on "+node, func(ctx context.Context) (bool, string, error) {
-		// Between the two there is none, which is an error.
+		// Between the two the node has no daemon, which gives an error.
 		now, err := w.Lab.DaemonPod(ctx, node)
 		return err == nil && now.UID != before.UID && scene.IsReady(now), fmt.Sprint(err), nil
 	})

@@ -84,7 +84,7 @@ func (w *town) pods() []*corev1.Pod {
 	return []*corev1.Pod{w.client, w.near, w.far, w.machine, w.left, w.right, w.other, w.otherFar}
 }
 
-// probed gives a pod probes by which the kubelet tries its network.
+// probed gives a pod probes that let the kubelet try its network.
 func probed() []scene.PodOption {
 	probe := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(report.PortHTTP)}}
 	return []scene.PodOption{scene.WithReadiness(probe), scene.WithLiveness(probe)}

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reader follows pages on a lab as a person does: it types the commands, and compares
-// what is printed.
+// Package reader follows pages on a lab as a person does: it types the commands, and compares their
+// output.
 package reader
 
 import (
@@ -32,8 +32,8 @@ type Reader struct {
 	Folder string
 }
 
-// Take carries out a step. Commands that only look are typed again until they print what is
-// shown, as a person types them again.
+// Take carries out a step. Commands that only look are typed again until they print the text shown,
+// as a person types them again.
 func (r Reader) Take(ctx context.Context, step examples.Step) error {
 	if !step.Repeatable() {
 		return r.attempt(ctx, step)

@@ -34,22 +34,21 @@ type Failure struct {
 	Final bool
 }
 
-// Reader reads lines, and prints what people have to know: each package's result,
-// all that failed tests have printed, why tests were skipped, and every line that
-// is no event.
+// Reader reads lines, and prints what people have to know: each package's result, all that failed
+// tests have printed, why tests were skipped, and every line without an event.
 type Reader struct {
 	// Print gets lines for people.
 	Print func(line string)
 	// Verbose prints the lines of all tests as they come.
 	Verbose bool
-	// Passed, if set, gets tests and subtests that have passed. The output is that of the
+	// Passed, if set, gets tests and subtests that have passed. The output is the output of the
 	// test and all its subtests so far.
 	Passed func(path, name string, output []string)
 	// Skipped, if set, gets tests and subtests that were skipped, instead of a line for people.
 	Skipped func(path, name, reason string)
 	// Tests have run so far; those whose result Go knew from before have not.
 	Tests []Test
-	// Failures are in the order in which the tests ended.
+	// Failures are in the order of the tests' ends.
 	Failures []Failure
 
 	packages map[string]*pkg

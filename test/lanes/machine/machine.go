@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machine measures how much slower a machine is than one for which the limits of
-// tests' waits are made.
+// Package machine measures how much slower a machine is than the machine that the limits of tests'
+// waits were made for.
 package machine
 
 import (

@@ -39,7 +39,7 @@ type Section struct {
 	Version string
 	// Date is the day of the release, as in the heading.
 	Date string
-	// Groups are the headings below that of the section.
+	// Groups are the headings below the section's own.
 	Groups []string
 	// Text is the section without its heading.
 	Text string

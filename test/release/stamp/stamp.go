@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stamp tells from which commit the programs of a work tree are built, and writes that
-// into them. `make build`, the images of the lab and releases go by it. The go command can do
-// the same, but not in a work tree of `git worktree`, and each commit changes each program.
+// Package stamp finds the commit that the programs of a work tree are built from, and writes it
+// into them. `make build`, the images of the lab and releases use it. The go command can do the
+// same, but not in a work tree of `git worktree`, and each commit changes each program.
 package stamp
 
 import (

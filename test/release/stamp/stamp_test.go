@@ -88,8 +88,8 @@ func TestOutsideOfACloneTheCommitIsUnknown(t *testing.T) {
 	}
 }
 
-// TestACloneThatGitCannotReadIsAnError: programs without a stamp would look like those of sources
-// without a history.
+// TestACloneThatGitCannotReadIsAnError: programs without a stamp would look like programs of
+// sources without a history.
 func TestACloneThatGitCannotReadIsAnError(t *testing.T) {
 	dir, commit := clone(t)
 	commit("cmd/alioth/main.go")
@@ -142,8 +142,8 @@ func TestSourcesAreAllFoldersOfThePrograms(t *testing.T) {
 	}
 }
 
-// readPrograms reads the Go files of the programs: a result in Go's cache depends on the files
-// that the process of the test has opened, and the go command is another process.
+// readPrograms reads the Go files of the programs: a result in Go's cache depends on the files that
+// the process of the test has opened, and the go command runs as a process of its own.
 func readPrograms(t *testing.T) {
 	t.Helper()
 	for _, source := range Sources() {

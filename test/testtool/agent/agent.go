@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// PathVariable is the environment variable of a container that has the path of the
-// agent's socket. Without it there is no agent.
+// PathVariable is the environment variable of a container that has the path of the agent's socket.
+// Without it no agent runs.
 const PathVariable = "TESTTOOL_AGENT"
 
 // Result is what a command that ran has printed, and how it ended.
@@ -34,8 +34,8 @@ type Result struct {
 	Failure string
 }
 
-// Serve runs the commands of clients at a Unix socket until ctx ends. A file at the path is
-// that of an agent that ended.
+// Serve runs the commands of clients at a Unix socket until ctx ends. It replaces the file of an
+// earlier agent at the path.
 func Serve(ctx context.Context, path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the socket of an earlier agent: %w", err)

@@ -20,10 +20,10 @@ import (
 // silence is how long Connect waits for an answer.
 const silence = 5 * time.Second
 
-// Connect opens a TCP connection, sends one byte, waits for one and resets the
-// connection, again and again for the given time. The times are those of all of it.
-// ports is how many source ports are taken in turn, from the first on, so that no more
-// flows than that are remembered on the way; 0 leaves them to the kernel.
+// Connect opens a TCP connection, sends one byte, waits for one and resets the connection, again
+// and again for the given time. The measured times cover all of it. ports is how many source ports
+// are taken in turn, from the first on. It bounds the number of flows that are remembered on the
+// way. With 0 the kernel chooses the ports.
 func Connect(ctx context.Context, target string, duration time.Duration, first uint16, ports int) (report.Latency, error) {
 	addr, err := netip.ParseAddrPort(target)
 	if err != nil {
@@ -33,8 +33,8 @@ func Connect(ctx context.Context, target string, duration time.Duration, first u
 	return exchange(ctx, target, duration, c.once)
 }
 
-// connector opens connections with plain system calls: the poller of the Go runtime
-// would cost as much as what is measured.
+// connector opens connections with plain system calls: the poller of the Go runtime would cost as
+// much as the measured operation.
 type connector struct {
 	target             unix.Sockaddr
 	family             int

@@ -105,7 +105,7 @@ func askOnce(target string) (name string, err error) {
 	return name, nil
 }
 
-// cause returns the error of a lost connection, with the step in which it was lost.
+// cause returns the error of a lost connection, with the step that failed.
 func cause(step string, err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("%s: nothing for %s", step, exchangeLimit)

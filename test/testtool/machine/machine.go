@@ -54,12 +54,12 @@ func Make(device string) error {
 	return found.giveTo(inner, device)
 }
 
-// ErrNone is returned where there is no machine, at least not yet.
+// ErrNone is returned where a machine does not exist, at least not yet.
 var ErrNone = errors.New("the device is the pod's own")
 
-// Join moves the calling thread, which has to be locked, into the machine that a process
-// has made. A runtime begins what is executed in a pod in the namespace of the pod's
-// first process, which may have been the machine's already.
+// Join moves the calling thread, which has to be locked, into the machine that a process has made.
+// A runtime starts commands in a pod in the namespace of the pod's first process, which may be the
+// machine's already.
 func Join(pid int, device string) error {
 	space, err := netns.GetFromPid(pid)
 	if err != nil {

@@ -83,7 +83,7 @@ func features(fd int, device string) ([]string, error) {
 	return names, nil
 }
 
-// change sets the features for which choose returns set.
+// change sets each feature whose set is true in the result of choose.
 func change(fd int, device string, names []string, choose func(name string) (set, value bool)) error {
 	blocks := (len(names) + 31) / 32
 	request := make([]byte, 8+blocks*8)

@@ -28,8 +28,8 @@ type echoer struct {
 	token  uint64
 }
 
-// payloadSize is that of the common ping command: an echo request of 84 bytes
-// over IPv4.
+// payloadSize is the payload size of the common ping command: an echo request of 84 bytes over
+// IPv4.
 const payloadSize = 56
 
 func newEchoer(target netip.Addr) (*echoer, error) {

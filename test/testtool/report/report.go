@@ -50,8 +50,8 @@ type Socket struct {
 	// no answer came.
 	Name string `json:"name,omitempty"`
 	Peer string `json:"peer,omitempty"`
-	// PeerName is the result of getpeername, where the socket is connected; From that of
-	// recvfrom, where it takes datagrams.
+	// PeerName is the result of getpeername for a connected socket. From is the sender that
+	// recvfrom returns for a datagram socket.
 	PeerName string `json:"peerName,omitempty"`
 	From     string `json:"from,omitempty"`
 	// Error is what ended it: the system call, and its error.
@@ -138,7 +138,7 @@ type Loss struct {
 // Conversation sums up numbered lines over one socket at a time.
 type Conversation struct {
 	Target string `json:"target"`
-	// Sent lines, and those of them that were answered.
+	// Sent counts lines, and Answered the sent lines with an answer.
 	Sent     int `json:"sent"`
 	Answered int `json:"answered"`
 	// Turns are who has answered, in order.

@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Family is that of the sockets that talk to an address; one in the mapped form is
-// talked to by sockets for IPv6.
+// Family returns the family of the sockets that talk to an address. Sockets for IPv6 talk to an
+// address in the mapped form.
 func Family(addr netip.Addr) int {
 	if addr.Is4() {
 		return unix.AF_INET

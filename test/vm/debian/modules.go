@@ -13,9 +13,8 @@ import (
 	"strings"
 )
 
-// Files returns the modules' files in the order in which they load, each after
-// those that it depends on. What is built in needs none; what this kernel does
-// not have is an error.
+// Files returns the modules' files in the order of loading, each after the modules that it depends
+// on. A built-in module needs no file; a module that this kernel does not have is an error.
 func (k Kernel) Files(modules []string) ([]string, error) {
 	dep, err := os.ReadFile(filepath.Join(k.Modules, "modules.dep"))
 	if err != nil {

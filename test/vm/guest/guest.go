@@ -11,14 +11,13 @@ import "time"
 const (
 	// PlanFile holds the Plan as JSON.
 	PlanFile = "/plan.json"
-	// Results is the guest's device to which Messages go, one line of JSON
-	// each.
+	// Results is the guest's device that takes Messages, one line of JSON each.
 	Results = "/dev/ttyS1"
 )
 
 // Plan is what a machine does from its start to its end.
 type Plan struct {
-	// Modules are files of kernel modules in the order in which they load.
+	// Modules are files of kernel modules in the order of loading.
 	Modules []string
 	// Environment are variables of every test, KEY=value, beside those that it always has.
 	Environment []string
@@ -39,8 +38,7 @@ type Test struct {
 
 // Message is something that happened in the guest.
 type Message struct {
-	// Package is that of the running test, empty before the first and after the
-	// last.
+	// Package is the package of the running test, empty before the first and after the last.
 	Package string `json:",omitempty"`
 	// Output is what the test has written.
 	Output []byte `json:",omitempty"`

@@ -125,7 +125,7 @@ func consoleTail(file string) error {
 	return fmt.Errorf("the console %s ends with:\n%s", file, end)
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the text written to it.
 type tail []byte
 
 const tailSize = 3000

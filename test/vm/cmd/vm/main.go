@@ -122,7 +122,7 @@ func selectPackages(paths []string) []vm.Package {
 	return selected
 }
 
-// selectKernels returns those of the given series, all without any.
+// selectKernels returns the kernels of the given series, or all kernels for an empty list.
 func selectKernels(series []string) ([]vm.Kernel, error) {
 	if len(series) == 0 {
 		return vm.Kernels(), nil

@@ -11,8 +11,8 @@ import (
 	"github.com/alioth-net/alioth/test/vm/guest"
 )
 
-// environment is that of every test. They collect garbage seldom: the machine has memory to
-// spare, and its processor is slow.
+// environment is the environment of every test. Tests collect garbage seldom: the machine has
+// memory to spare, and its processor is slow.
 var environment = []string{"HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR=/tmp", "GOGC=400"}
 
 // runTest runs one binary. Its failure is reported to the host; the error is one of the
