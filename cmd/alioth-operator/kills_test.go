@@ -138,9 +138,9 @@ func (c *churn) killAfter(writes int) {
 	}
 }
 
-// asIntended compares what operators have left with what is intended: each pod that lives
-// has an address, the one in its annotations; any other pod has at most one as long as
-// its node is there; the VPC has one VNI; and the status agrees.
+// asIntended compares the state that operators have left with the intended one: each pod that lives
+// has an address, the one in its annotations; any other pod has at most one as long as its node is
+// there; the VPC has one VNI; and the status agrees.
 func (c *churn) asIntended() error {
 	held, err := c.held()
 	if err != nil {

@@ -349,8 +349,8 @@ func TestAReplicaBeginsWithListsOfThePresentState(t *testing.T) {
 	}
 }
 
-// silent waits until a replica that stands by has begun no more than watches, while the leader
-// renews its lease as often as idle has it.
+// silent waits until a replica that stands by has begun only watches, while the leader renews its
+// lease as often as idle has it.
 func (w *world) silent(leader, standby *replica) {
 	w.t.Helper()
 	mine, its := len(standby.gateway.since(0)), len(leader.gateway.since(0))

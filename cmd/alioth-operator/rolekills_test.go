@@ -196,7 +196,7 @@ func (w *roleWorld) want(n int32) {
 	}
 }
 
-// settled returns an error unless n members serve, and there are no others.
+// settled returns an error unless exactly n members serve.
 func (w *roleWorld) settled(n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -166,8 +166,8 @@ type packetPrinter struct {
 	printed, left int
 }
 
-// finish prints the number of omitted packets. complete: all nodes have answered, so that
-// no packet means that there is none.
+// finish prints the number of omitted packets. complete: all nodes have answered, so that an empty
+// list is certain.
 func (p *packetPrinter) finish(complete bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -197,7 +197,7 @@ func (c *cluster) nodeVersion(ctx context.Context, node string, pod *corev1.Pod)
 // release is the version in what a program says with --version.
 var release = regexp.MustCompile(`\bv\d+\.\d+\.\d+[^\s,]*`)
 
-// released returns the version in what a program says; "" if there is none.
+// released returns the version in the output of a program, "" without one.
 func released(text string) string { return release.FindString(text) }
 
 // judge adds to each version whose pair is not supported the reason, and returns whether

@@ -11,9 +11,9 @@ import (
 	"unicode"
 )
 
-// Find returns the entries of a word in any case, or of the number of a CNI code. For a text
-// of several words, such as the message of an error, it returns the entries whose words are
-// in the text. If there are none, the text may be a part of a message.
+// Find returns the entries of a word in any case, or of the number of a CNI code. For a text of
+// several words, such as the message of an error, it returns the entries whose words are in the
+// text. If it finds nothing, the text may be a part of a message.
 func Find(entries []Entry, text string) []Entry {
 	text = strings.TrimSpace(text)
 	if found := matching(entries, func(word string) bool { return isWord(word, text) }); len(found) > 0 {

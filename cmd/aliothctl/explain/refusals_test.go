@@ -105,7 +105,7 @@ var (
 	value   = regexp.MustCompile(`\{\{.*?\}\}`)
 )
 
-// shortest is the length of the shortest part of a message by which somebody would look for it.
+// shortest is the length of the shortest part of a message that somebody would look for.
 const shortest = 25
 
 // partsOf returns the parts of a message that do not change.
@@ -163,7 +163,7 @@ func TestEveryMessageOfAnAdmissionPolicyFindsItsPolicy(t *testing.T) {
 	}
 }
 
-// refusal is the text with which a template ends the rendering.
+// refusal is the text of a template that ends the rendering.
 var refusal = regexp.MustCompile(`(?:fail|required) (?:\(printf )?"((?:[^"\\]|\\.)*)"`)
 
 // verb is where a value is in it.

@@ -40,7 +40,7 @@ func PolicyCommand() *cobra.Command {
 	return cmd
 }
 
-// policyOptions are those of policy handle.
+// policyOptions are the options of policy handle.
 type policyOptions struct {
 	kubeconfig string
 	once       bool

@@ -29,7 +29,8 @@ import (
 type stateOptions struct {
 	// dir has the transactions, root is the host's file system.
 	dir, root string
-	// apiServer has to be reached after a change if it was before; the zero value is none.
+	// apiServer has to be reached after a change if it was before. The zero value stands for no
+	// such check.
 	apiServer reach.Target
 	// shadows are the ranges of shadow addresses, as the chart has them.
 	shadows []string
@@ -72,8 +73,8 @@ type failure struct{ error }
 // Unwrap returns the error.
 func (f failure) Unwrap() error { return f.error }
 
-// IsFinding reports whether an error of a command is a failure of the node's network or a
-// degraded policy. Other errors are those of the command.
+// IsFinding reports whether an error of a command is a failure of the node's network or a degraded
+// policy, and not an error of the command itself.
 func IsFinding(err error) bool {
 	_, failed := errors.AsType[failure](err)
 	return failed || errors.Is(err, errDegraded)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// While the store is filled, the process has little in use and makes much garbage, of which
-// each collection needs as much processor time as what is in use. So there is more garbage
+// While the store is filled, the process has little memory in use and makes much garbage. Each
+// collection takes as much processor time as the memory in use requires. So there is more garbage
 // than later, up to a limit of the whole memory (docs/design/140).
 const (
 	fillingPercent = 200

@@ -35,9 +35,9 @@ func inUse() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// limitGarbage lets the process have garbage up to a percentage of what is in use, or up to
+// limitGarbage lets the process have garbage up to a percentage of the memory in use, or up to
 // least bytes, but not more of these than are in use. With a percentage alone a small process
-// collects often: the less is in use, the sooner the next collection comes.
+// collects often: the less memory is in use, the sooner the next collection comes.
 func limitGarbage(percent int, least uint64) {
 	(&limit{percent: percent, least: least}).adjust()
 }
@@ -48,7 +48,7 @@ type limit struct {
 	set     int
 }
 
-// adjust sets the percentage for what is in use, now and after each collection.
+// adjust sets the percentage for the memory in use, now and after each collection.
 func (l *limit) adjust() {
 	if percent := l.of(inUse()); percent != l.set {
 		debug.SetGCPercent(percent)

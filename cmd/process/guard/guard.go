@@ -154,7 +154,7 @@ func (g *guard) remembers(digest [sha256.Size]byte) bool {
 	return time.Now().Before(g.allowed[digest])
 }
 
-// remember forgets what is over, too: tokens change.
+// remember notes an allowed token, and forgets expired ones: tokens change.
 func (g *guard) remember(digest [sha256.Size]byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -90,7 +90,7 @@ func Netkit(name string, mac state.MAC, pod netns.NsHandle) *netlink.Netkit {
 	return pair
 }
 
-// NeedNetkit skips a test for which the kernel is too old, or was built without.
+// NeedNetkit skips a test if the kernel is too old for it, or was built without.
 func NeedNetkit(t testing.TB) {
 	t.Helper()
 	InNamespace(t)
@@ -101,7 +101,7 @@ func NeedNetkit(t testing.TB) {
 	Must(t, err)
 }
 
-// PodMTU is that of pods: 1500 less VXLAN over IPv6.
+// PodMTU is the MTU of pods: 1500 less VXLAN over IPv6.
 const PodMTU = 1430
 
 // LinkTo makes a veth pair between the current namespace and another, and

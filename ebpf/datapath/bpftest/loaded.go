@@ -55,8 +55,7 @@ func OpenShared(t testing.TB, cfg programs.Config) *Datapath {
 	return d
 }
 
-// Take returns spare programs, newly loaded ones when there are none, with the
-// given configuration.
+// Take returns spare programs with the given configuration. It loads new ones if none are spare.
 func Take(cfg programs.Config) (Loaded, error) {
 	spec, err := programs.Specify(cfg)
 	if err != nil {
@@ -108,7 +107,7 @@ func (l Loaded) objects() (*bpf.AliothObjects, error) {
 	held := &ebpf.Collection{
 		Programs: map[string]*ebpf.Program{}, Maps: map[string]*ebpf.Map{}, Variables: maps.Clone(l.Variables),
 	}
-	defer held.Close() // of what is not assigned
+	defer held.Close() // programs and maps that are not assigned
 	var err error
 	for name, p := range l.Programs {
 		if held.Programs[name], err = p.Clone(); err != nil {
@@ -161,8 +160,8 @@ func (l Loaded) empty() error {
 	return nil
 }
 
-// clearMap deletes the rows of a map, or makes them zero where they can't be. What
-// is stored at sockets has ended with those.
+// clearMap deletes the rows of a map, or makes them zero where they can't be deleted. Rows at
+// sockets have ended with their sockets.
 func clearMap(m *ebpf.Map) error {
 	switch m.Type() {
 	case ebpf.SkStorage:

@@ -41,7 +41,7 @@ func (k ChildKind) link(attrs netlink.LinkAttrs) netlink.Link {
 }
 
 // Child makes a pod with an interface that is derived from a device of the node's, and has
-// addresses of the nodes' network. It skips a test for which the kernel lacks the kind.
+// addresses of the nodes' network. It skips a test if the kernel lacks the kind.
 func (n *Node) Child(t testing.TB, kind ChildKind, device int) *Pod {
 	t.Helper()
 	const number = 50
@@ -68,8 +68,8 @@ func (n *Node) Child(t testing.TB, kind ChildKind, device int) *Pod {
 	return p
 }
 
-// join gives the device with the node's addresses a child, so that the programs tell the
-// packets of every test from those of one. The child sends nothing itself.
+// join gives the device with the node's addresses a child, so that every test has programs that
+// tell the node's packets from a child's. The child sends nothing itself.
 func (n *Node) join(t testing.TB) {
 	t.Helper()
 	n.stranger = bpftest.NewNamespace(t)

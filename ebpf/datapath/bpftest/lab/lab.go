@@ -149,8 +149,8 @@ func (n *Node) mac(t testing.TB) state.MAC {
 	return state.MAC(link.Attrs().HardwareAddr)
 }
 
-// Restart ends the node's daemon and starts another with the node's state; meanwhile
-// is what happens while there is none.
+// Restart ends the node's daemon and starts another with the node's state. It calls meanwhile
+// between the two.
 func (n *Node) Restart(t testing.TB, meanwhile func()) {
 	t.Helper()
 	bpftest.In(t, n.NS, func() {

@@ -238,8 +238,8 @@ func (r *Rules) Told(at Place, c telemetry.Counter, e telemetry.Event) error {
 
 var directions = [world.Kinds]telemetry.Direction{telemetry.FromPod, telemetry.ToPod, telemetry.FromTunnel, telemetry.FromTunnel, telemetry.ToTunnel}
 
-// verdict checks that what is returned is what is counted, and what the program
-// may return at all.
+// verdict checks that the returned verdict is the counted one, and that the program may return it
+// at all.
 func (r *Rules) verdict(at Place, verdict uint32, c telemetry.Counter, none bool) error {
 	if none {
 		if at.kind == world.KindUnderlay && verdict == world.ActNext {
@@ -347,7 +347,7 @@ func (r *Rules) remote(at Place, in, out seen, mark uint32) error {
 	}
 	inner := out
 	if len(out.all) == len(in.all)+50 {
-		// The Ethernet header in front is that of the device that sends it on.
+		// The Ethernet header in front comes from the device that sends the packet on.
 		out = view(slices.Concat(out.all[:12], []byte{8, 0}, out.all[14:]))
 		own := out.src == r.W.Config.TunnelSource4 && slices.Contains(r.state.Nodes, out.dst)
 		port := binary.BigEndian.Uint16(out.all[36:])
@@ -443,9 +443,9 @@ type seen struct {
 	src, dst       netip.Addr
 	proto          uint8
 	dport          uint16 // without extension headers in between
-	ports          bool   // dport is where ports are: this is no later fragment
+	ports          bool   // dport is where ports are: this is not a later fragment
 	opens          bool   // TCP with SYN and without ACK
-	sound          bool   // the IPv4 header's checksum is right, or there is none
+	sound          bool   // the IPv4 header's checksum is right, or the packet has none
 }
 
 func view(b []byte) seen {

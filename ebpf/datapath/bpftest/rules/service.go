@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// sharedVNI is that of services which every VPC shares.
+// sharedVNI is the VNI of services that every VPC shares.
 const sharedVNI = 0
 
 // Bytes that a translation may change: both addresses, both ports and two

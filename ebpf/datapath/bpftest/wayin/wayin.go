@@ -23,7 +23,7 @@ import (
 // Way is how a process connects.
 type Way string
 
-// Ways of sockets, each of which connects in the kernel by a path of its own.
+// Ways of sockets. Each connects in the kernel by a path of its own.
 const (
 	Connect Way = "connect"
 	// FastOpen sends without having connected; LateOpen connects with its first data.
@@ -43,11 +43,11 @@ func Sockets() []Way {
 	return []Way{Connect, FastOpen, LateOpen, Multipath, MultipathFastOpen, SMC, Ring, Nonblocking}
 }
 
-// Raw is the way without a TCP socket: the process makes the packets itself, for which it
-// needs NET_RAW. It is for IPv4.
+// Raw is the way without a TCP socket: the process makes the packets itself, and needs NET_RAW to
+// do so. It is for IPv4.
 const Raw Way = "packets of a raw socket"
 
-// Errors of Try beside those of system calls.
+// Errors of Try besides the errors of system calls.
 var (
 	// ErrUnanswered reports a connection that ended without an answer.
 	ErrUnanswered = errors.New("the connection ended without an answer")
@@ -99,7 +99,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Words by which a process reports; otherwise it reports the number of an error.
+// Words that a process reports with; otherwise it reports the number of an error.
 const (
 	answered   = "answered"
 	unanswered = "unanswered"

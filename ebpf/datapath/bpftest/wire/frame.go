@@ -14,7 +14,7 @@ import (
 // Frame describes an Ethernet frame. Its zero fields give an ordinary packet.
 type Frame struct {
 	EthDst, EthSrc state.MAC
-	EtherType      uint16 // default: that of Src's family
+	EtherType      uint16 // default: the EtherType of Src's family
 	Src, Dst       netip.Addr
 	Hops           uint8 // default 64
 	Options        []byte
@@ -175,7 +175,7 @@ func (f Frame) Bytes() []byte {
 	return append(b, f.ipv4()...)
 }
 
-// Payload returns the transport part, whose checksum covers the addresses. That of a
+// Payload returns the transport part, whose checksum covers the addresses. The payload of a
 // fragment before the last is filled up to the length that one can have.
 func (f Frame) Payload() []byte {
 	src, dst := f.Src.AsSlice(), f.Dst.AsSlice()

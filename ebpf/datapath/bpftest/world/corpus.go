@@ -32,8 +32,7 @@ const (
 	Kinds
 )
 
-// kindOf returns which program it is; a program that is none of ours leads to the one
-// behind the tunnel.
+// kindOf returns the kind of a program; an unknown program leads to the one behind the tunnel.
 func kindOf(t testing.TB, p *ebpf.Program) int {
 	t.Helper()
 	info, err := p.Info()
@@ -89,7 +88,7 @@ func Runnable(b []byte) []byte {
 	return b[:min(len(b), 1600)]
 }
 
-// Mutations returns how long frames are to be made, and from which seed.
+// Mutations returns for how long frames are to be made, and the seed for them.
 func Mutations(t testing.TB) (duration time.Duration, seed uint64) {
 	t.Helper()
 	duration, seed = 2*time.Second, uint64(time.Now().UnixNano())

@@ -60,5 +60,5 @@ func FromA6(mutate func(*wire.Frame)) wire.Frame {
 	})
 }
 
-// Unchanged is no mutation.
+// Unchanged leaves a frame as it is.
 func Unchanged(*wire.Frame) {}

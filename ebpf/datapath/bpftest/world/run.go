@@ -36,8 +36,8 @@ func RunMarked(t testing.TB, p *ebpf.Program, ifindex int, in []byte, mark uint3
 	return verdict, out, end.Mark
 }
 
-// RunContext does the same with a packet of which more is known. It returns the
-// packet's context after the run.
+// RunContext does the same with a packet that comes with a given context. It returns the packet's
+// context after the run.
 func RunContext(t testing.TB, p *ebpf.Program, in []byte, ctx bpf.Context) (verdict uint32, out []byte, end bpf.Context) {
 	t.Helper()
 	opts := &ebpf.RunOptions{

@@ -75,7 +75,7 @@ func (w *World) checkTrial(t testing.TB, trial *trial.Trial, c Case) {
 		t.Errorf("a trial leaves traces (-before +after):\n%s", d)
 	}
 	if len(before.Rows[bpf.ConnectionsMap])+len(before.Rows[bpf.FragmentsMap]) > 0 {
-		return // of which a trial does not know
+		return // a trial does not know the state of flows
 	}
 	if d := cmp.Diff(c.Counts, One("from_pod/"+outcome.Reason.String())); d != "" {
 		t.Errorf("trial (-table +trial):\n%s", d)

@@ -129,7 +129,7 @@ func (m *liar) sequence() []sent {
 	return list
 }
 
-// fragments cuts a frame into two or three, of which some are replaced or repeated.
+// fragments cuts a frame into two or three fragments. Some of them are replaced or repeated.
 func (m *liar) fragments(f wire.Frame) (frames [][]byte) {
 	payload, next := f.Payload(), f.L4.Protocol()
 	if f.Src.Is6() { // extension headers behind the fragment header

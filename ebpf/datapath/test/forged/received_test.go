@@ -28,9 +28,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// stack is a kernel's network stack in a namespace of its own, to which frames go
-// that a program has handed to the host. It puts fragments together, tracks
-// connections, and keeps a note of how it has read each packet.
+// stack is a kernel's network stack in a namespace of its own. It gets the frames that a program
+// has handed to the host. It puts fragments together, tracks connections, and keeps a note of how
+// it has read each packet.
 type stack struct {
 	ns  netns.NsHandle
 	in  int       // the device that leads there
@@ -49,8 +49,8 @@ func (r reading) String() string {
 	return fmt.Sprintf("protocol %d from %s port %d to %s port %d", r.proto, r.src, r.sport, r.dst, r.dport)
 }
 
-// notes are the rules that keep them, behind reassembly and connection tracking.
-// Errors are noted with the flow to which they were found to belong.
+// notes are the rules that keep them, behind reassembly and connection tracking. Errors are noted
+// with the flow that they were found to belong to.
 const notes = `table inet notes {
 	set ports4 { typeof ip saddr . ip daddr . meta l4proto . th sport . th dport; flags dynamic; size 65535; }
 	set ports6 { typeof ip6 saddr . ip6 daddr . meta l4proto . th sport . th dport; flags dynamic; size 65535; }
@@ -78,7 +78,7 @@ const notes = `table inet notes {
 	}
 }`
 
-// newStack makes one to which the addresses belong.
+// newStack makes a stack that has the addresses.
 func newStack(t *testing.T, addrs ...netip.Addr) *stack {
 	t.Helper()
 	s := &stack{ns: bpftest.NewNamespace(t), mac: state.MAC{2, 0, 0, 0, 9, 9}}
@@ -175,12 +175,11 @@ func (s *stack) related(t *testing.T) (list [][]netip.Addr) {
 	return list
 }
 
-// TestTheStackReadsWhatTheProgramAccepted makes sequences of frames of pods, fragments
-// most of them, that lie about their lengths and headers, and hands what the program
-// lets out to a stack. However that puts them together and reads them, protocol, ends
-// and ports must be those of a frame for which the program has decided, and an error
-// must belong to a flow of its sender's. It runs as long as TestMutatedFramesKeepTheRules,
-// by the same settings.
+// TestTheStackReadsWhatTheProgramAccepted makes sequences of frames of pods, fragments most of
+// them, that lie about their lengths and headers, and hands the frames that the program lets out to
+// a stack. The stack may put them together and read them in any way. Protocol, ends and ports must
+// belong to a frame that the program has decided about, and an error must belong to a flow of its
+// sender's. It runs as long as TestMutatedFramesKeepTheRules, by the same settings.
 func TestTheStackReadsWhatTheProgramAccepted(t *testing.T) {
 	duration, seed := world.Mutations(t)
 	duration = min(duration, 15*time.Second)

@@ -136,7 +136,7 @@ func TestAPodsOwnLoopbackIsItsOwnBusiness(t *testing.T) {
 	})
 }
 
-// A socket belongs to the cgroup in which it was made, for good.
+// A socket belongs to the cgroup that it was made in, for good.
 func TestASocketThatWasThereBeforeTheGuardIsRefusedToo(t *testing.T) {
 	n := newNode(t)
 	bpftest.Must(t, n.Close())

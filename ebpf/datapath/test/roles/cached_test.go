@@ -113,8 +113,8 @@ func TestARowThatIsGoneAcceptsReturnsForASecond(t *testing.T) {
 	}
 }
 
-// The node to which a row led before may return what was sent there, for a second, and the
-// new row stays.
+// The node that a row led to before may return the packets sent there, for a second, and the new
+// row stays.
 func TestTheNodeBeforeIsAcceptedUntilItsEnd(t *testing.T) {
 	b := caching(t)
 	for name, c := range map[string]struct {

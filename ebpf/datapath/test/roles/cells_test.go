@@ -35,7 +35,7 @@ func gone(t *testing.T, c tables) time.Duration {
 // outerLen is the length of the outer headers without the outer Ethernet header.
 const outerLen = 50
 
-// packet is the one that all tests send, from pod A's address or that of a stranger.
+// packet is the packet that all tests send, from pod A's address or from a stranger's.
 func packet(local bool, class state.MAC) wire.Frame {
 	f := wire.Frame{EthDst: world.MacR, EthSrc: class, Src: wire.IP("10.0.1.77"), Dst: destination, L4: wire.UDP{Sport: 1000, Dport: 80, Payload: []byte("payload")}}
 	if local {
@@ -115,7 +115,7 @@ func hopOf(t *testing.T, out []byte) (node netip.Addr, class trial.Hop, inner []
 	return netip.AddrFrom4([4]byte(out[30:34])), trial.Hop(inner[11]), inner
 }
 
-// arrivals are all ways in which the packet can come.
+// arrivals returns all ways for the packet to come.
 func arrivals() []arrival {
 	list := []arrival{{fromPod: true}}
 	for class := range trial.Hop(5) {

@@ -70,7 +70,7 @@ type tables struct {
 	vpcIsWholeHere    bool // no role: all subnets are here
 }
 
-// members are those of a role.
+// members returns the members of a role.
 func members(bits int) (list []netip.Addr) {
 	for i, node := range others {
 		if bits&(1<<i) != 0 {

@@ -96,7 +96,7 @@ func (c tables) fromPod() outcome {
 	return over(trial.ToDivider, c.divider, c.dividers, "no_subnet")
 }
 
-// over is the way over a role in which the sender itself plays a part.
+// over is the way over a role with a part for the sender itself.
 func over(class trial.Hop, p part, bits int, unknown string) outcome {
 	switch {
 	case p == complete:

@@ -34,7 +34,7 @@ const (
 type scene struct {
 	*lab.Lab
 	a, b *lab.Pod
-	// family is that of the underlay: 0 for IPv4, 1 for IPv6.
+	// family is the family of the underlay: 0 for IPv4, 1 for IPv6.
 	family int
 }
 

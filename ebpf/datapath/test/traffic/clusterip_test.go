@@ -23,8 +23,8 @@ var (
 	clusterIPs = [2]string{"10.96.7.7", "fd96::7:7"}
 )
 
-// clusterIPLab has two networks with the same addresses and one Service, with a client and
-// a backend in each, and a pod in the first wire that is no member of its network.
+// clusterIPLab has two networks with the same addresses and one Service, with a client and a
+// backend in each, and a pod in the first wire that does not belong to its network.
 type clusterIPLab struct {
 	*lab.Lab
 	clients, backends [2]*lab.Pod
@@ -96,8 +96,8 @@ func TestAClusterIPLeadsToTheNetworkOfTheClient(t *testing.T) {
 	nothingByPackets(t, c.Lab)
 }
 
-// TestAClusterIPIsNoAddressBesideItsNetwork: neither for a pod on the same wire that is no
-// member of the network, nor for a pod in a VPC.
+// TestAClusterIPIsNoAddressBesideItsNetwork: neither for a pod on the same wire outside of the
+// network, nor for a pod in a VPC.
 func TestAClusterIPIsNoAddressBesideItsNetwork(t *testing.T) {
 	c := newClusterIPLab(t)
 	before := bpftest.Counts(t, c.Nodes[0].Datapath)

@@ -91,7 +91,7 @@ func testRepliesComeFromTheAddressThatWasAsked(t *testing.T, device lab.PodDevic
 				slices.Reverse(backward)
 				t.Run(fmt.Sprint(network, order), func(t *testing.T) {
 					client := unconnected(t, red[10], network)
-					// The first has no answer, and must not have that of another.
+					// The first has no answer, and must not have the answer of another.
 					asksAll(t, client, server, asked, forward[1:])
 					asksAll(t, client, server, asked, forward)
 					asksAll(t, client, server, asked, backward)
@@ -148,8 +148,8 @@ func TestDeletedServicesTakeNoPlaceOfASocket(t *testing.T) {
 	nothingByPackets(t, l)
 }
 
-// A pod is in two VPCs with the same ranges, and the Service is one of the second. The
-// backend's own address is that of another pod, in the first one.
+// A pod is in two VPCs with the same ranges, and the Service is one of the second. The backend's
+// own address belongs to another pod in the first one.
 func TestADatagramToAnAddressOfTwoVPCsGoesToTheFirst(t *testing.T) {
 	l, red, blue := socketTenants(t)
 	n := l.Nodes[0]

@@ -19,9 +19,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// underlays are the MTUs, in bytes, of networks that nodes have. The last is the
-// least that IPv6 works with; what is below 1350 is too narrow for a tunnel that
-// carries IPv6 over IPv6 in one piece.
+// underlays are the MTUs, in bytes, of networks that nodes have. The last is the least that IPv6
+// works with. An MTU below 1350 is too narrow for a tunnel that carries IPv6 over IPv6 in one
+// piece.
 var underlays = []int{9000, 1500, 1350, 1300, 1280}
 
 const jumbo = 9000
@@ -42,8 +42,8 @@ func widen(l *lab.Lab, pods map[int]*lab.Pod) {
 	}
 }
 
-// Node 1 reaches the other over IPv4, and is reached over IPv6. The pods have
-// interfaces of 9000 bytes all the time, as those of a network that has shrunk.
+// Node 1 reaches the other over IPv4, and is reached over IPv6. The pods have interfaces of 9000
+// bytes all the time, as in a network that has shrunk.
 func TestSendersKeepToWhatTheUnderlayCarries(t *testing.T) {
 	lab.OnEveryDevice(t, testSendersKeepToWhatTheUnderlayCarries)
 }
@@ -104,15 +104,15 @@ func expectPathMTU(t *testing.T, name string, from *lab.Pod, dst netip.Addr, wan
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)
 	})
 	bpftest.Eventually(t, fmt.Sprintf("%s: the pod knows a path MTU of %d", name, want), func() bool {
-		// An error is that of the datagram before: no socket listens.
+		// An error belongs to the datagram before: no socket listens.
 		_, _ = tx.Write(make([]byte, jumbo-100))
 		learned, err := routeMTU(t, from, dst)
 		return err == nil && learned == want
 	})
 }
 
-// Over a network that carries no more than IPv6 needs, there is no room for the tunnel,
-// and IPv6 allows no smaller MTU.
+// A network with the least MTU that IPv6 needs has no room for the tunnel, and IPv6 allows no
+// smaller MTU.
 func TestIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T) {
 	lab.OnEveryDevice(t, testIPv6ArrivesOverIPv6ThatIsAsNarrow)
 }

@@ -59,7 +59,7 @@ func expectPeer(t *testing.T, fd int, want netip.AddrPort) {
 	}
 }
 
-// The server speaks MPTCP, or only TCP, to which the client's kernel then falls back.
+// The server speaks MPTCP, or only TCP. In the second case the client's kernel falls back to TCP.
 func TestThePeerOfAMultipathSocketIsTheService(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	for _, speaks := range []bool{true, false} {

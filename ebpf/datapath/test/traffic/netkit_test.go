@@ -67,9 +67,9 @@ func sendAs(t *testing.T, ifindex int, b []byte, protocol uint16) {
 	}
 }
 
-// behindATunnel returns a way to send frames out of a device of which the kernel
-// believes that they begin with an IP header: they come from a device for bare IP
-// packets, from which everything is redirected.
+// behindATunnel returns a way to send frames out of a device. The kernel believes that these frames
+// begin with an IP header: they come from a device for bare IP packets, and everything is
+// redirected from there.
 func behindATunnel(t *testing.T, ifindex int) (inject func(frame []byte)) {
 	t.Helper()
 	tun := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "tun"}, Mode: netlink.TUNTAP_MODE_TUN, Queues: 1, Flags: netlink.TUNTAP_TUN_EXCL}

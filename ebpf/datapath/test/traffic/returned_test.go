@@ -36,7 +36,7 @@ func crossed(t *testing.T, n *lab.Node) map[string]amount {
 	return m
 }
 
-// since returns what was added.
+// since returns the added amounts.
 func since(before, after map[string]amount) map[string]amount {
 	added := map[string]amount{}
 	for name, a := range after {
@@ -47,7 +47,7 @@ func since(before, after map[string]amount) map[string]amount {
 	return added
 }
 
-// say sends datagrams of many lengths from a pod, some of which its stack fragments.
+// say sends datagrams of many lengths from a pod. The pod's stack fragments some of them.
 func say(t *testing.T, from *lab.Pod, to netip.Addr) {
 	t.Helper()
 	bpftest.In(t, from.NS, func() {
@@ -146,7 +146,7 @@ func TestLongPacketsComeBack(t *testing.T) { lab.OnEveryDevice(t, testLongPacket
 
 func testLongPacketsComeBack(t *testing.T, device lab.PodDevice) {
 	for family, name := range []string{"IPv4", "IPv6"} {
-		// Each has a lab of its own: a connection that has ended goes on to send what was
+		// Each has a lab of its own: a connection that has ended goes on to send data that was
 		// never acknowledged, and would be counted with the other family's.
 		t.Run(name, func(t *testing.T) {
 			l, red, _ := lab.TwoTenants(t, device)

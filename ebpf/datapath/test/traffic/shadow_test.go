@@ -328,7 +328,7 @@ func testSpoofedPacketsOfAPodReachNothing(t *testing.T, device lab.PodDevice) {
 			return got["from_pod/spoofed_mac"] == 1 && got["from_pod/spoofed_ip"] == 1
 		})
 		silent(t, rx)
-		// The same socket does receive what is not spoofed.
+		// The same socket does receive an honest packet.
 		bpftest.In(t, red[10].NS, func() { sendRaw(t, red[10].Peer, ordinary.Bytes()) })
 		if got := receive(t, rx, bpftest.Patience); got != "spoofed" {
 			t.Errorf("an honest packet gave %q", got)

@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// The node reaches backends of all kinds by services of its VPC, and by those that all
-// share. It reaches an address without a service as if there were no services.
+// The node reaches backends of all kinds by services of its VPC, and by services that all share. It
+// reaches an address without a service as if it had no services.
 func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	n := l.Nodes[0]
@@ -130,8 +130,8 @@ func TestAServiceWhoseEndpointsAreLeftOutIsNotRefusedToTheNode(t *testing.T) {
 	refusesAtSocket(t, n, node, wire.IP(world.VipNone), 80, 53)
 }
 
-// behindMacvlan makes pods with macvlan interfaces on a device of a node. No program of
-// packets sees what they send. The addresses are those of other calls.
+// behindMacvlan makes pods with macvlan interfaces on a device of a node. No program of packets
+// sees what they send. Each call gives the same addresses.
 func behindMacvlan(t *testing.T, n *lab.Node, trunk string, count int) []*lab.Pod {
 	t.Helper()
 	pods := make([]*lab.Pod, count)

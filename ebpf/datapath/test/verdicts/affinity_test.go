@@ -60,7 +60,7 @@ func TestAVPCTakesAffinityFromItsOwnClientsAlone(t *testing.T) {
 			t.Fatalf("flow %d of the other VPC goes to %s, the first went to %s", port, got, kept)
 		}
 	}
-	// Another client's row gives way to those of the VPC's own.
+	// Another client's row gives way to the VPC's own rows.
 	first := opens(t, w, w.PodA, 1000)
 	for port := range uint16(50) {
 		if got := opens(t, w, w.PodA, 1001+port); got != first {

@@ -46,8 +46,8 @@ var situations = []situation{
 	{"in a VPC that is not here, from an address of a pod here", otherVNI, "11", "10", "returned", "unknown_vni", "unknown_vni", "unknown_vni", "unknown_vni"},
 }
 
-// byClass returns the result for each inner Ethernet source. All that are no class count as
-// direct.
+// byClass returns the result for each inner Ethernet source. Sources that do not stand for a class
+// count as direct.
 func (s situation) byClass() map[state.MAC]string {
 	return map[state.MAC]string{
 		world.ClassDirect: s.direct, world.ClassReturned: s.returned, world.ClassToDivider: s.toDivider, world.ClassToBouncer: s.toBouncer, world.ClassFromBouncer: s.bounce,

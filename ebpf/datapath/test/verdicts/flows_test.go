@@ -142,8 +142,8 @@ func TestASilentFlowMakesRoomForAnotherService(t *testing.T) {
 	})
 }
 
-// The backend sees a port of its own for the second of two flows, by which its answers and
-// the errors about them are told from those of the first.
+// The backend sees a port of its own for the second of two flows. The port tells the answers of the
+// second flow, and the errors about them, from the first's.
 func TestTwoServicesOfUDPShareABackend(t *testing.T) {
 	w, leaves, answers := newTwoOfDNS(t)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{leaves("a query", firstDNS)})
@@ -311,7 +311,7 @@ func TestARepeatedReplyToAnOpeningEndsNoFlowThatItsPodAloneHasClosed(t *testing.
 	})
 }
 
-// Each flow that such a reply ends returns its share to the interface: no more, and no less.
+// Each flow that such a reply ends returns exactly its share to the interface.
 func TestRepliesThatEndFlowsReturnTheirShares(t *testing.T) {
 	w := world.New(t) // with a share of 2
 	send := func(port uint16, flags uint8) (verdict uint32) {

@@ -43,7 +43,7 @@ func oddPackets() map[string]odd {
 	quote := func(f *wire.Frame, m wire.ICMP) {
 		f.L4 = wire.Quoting(m, wire.Frame{Src: f.Dst, Dst: f.Src, L4: wire.UDP{Sport: 53, Dport: 1000, NoChecksum: true}})
 	}
-	// One about a packet of which the pod has no part.
+	// An error about a packet that the pod has no part in.
 	foreign := func(f *wire.Frame, m wire.ICMP) {
 		about := wire.Frame{Src: f.Dst, Dst: wire.IP("10.0.1.12"), L4: wire.UDP{Sport: 53, Dport: 1000}}
 		if m.V6 {

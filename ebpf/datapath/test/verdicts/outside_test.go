@@ -160,7 +160,7 @@ func TestFlowsThatLeadOutsideEndLikeOthers(t *testing.T) {
 		t.Helper()
 		rows, err := world.FlowRows(w.Objects.AliothConnections)
 		bpftest.Must(t, err)
-		pairs, err := connections.List(bpf.Pinnable(w.Objects)) // of which both entries are there
+		pairs, err := connections.List(bpf.Pinnable(w.Objects)) // flows with both entries
 		if err != nil || len(pairs) != flows || len(rows) != 2*flows {
 			t.Fatalf("%s there are %d rows of %d flows, %v, want %d flows", when, len(rows), len(pairs), err, flows)
 		}

@@ -250,7 +250,7 @@ func TestFragmentsFromInsideFollowNoneFromBeyondTheDoor(t *testing.T) {
 	}})
 }
 
-// pickedBy returns the backend to which a packet of pod A goes.
+// pickedBy returns the backend that gets a packet of pod A.
 func pickedBy(t *testing.T, w *world.World, in wire.Frame) netip.Addr {
 	t.Helper()
 	verdict, out, _ := world.Run(t, w.Objects.AliothFromPod, w.PodA, in.Bytes())
@@ -269,7 +269,7 @@ func many(t *testing.T, w *world.World, affinity time.Duration, hosts ...string)
 	for _, h := range hosts {
 		s.Services[at].Backends = append(s.Services[at].Backends, state.Backend{IP: wire.IP(h), Port: 8080})
 	}
-	for host := range byte(20) { // who is no backend any more is still there
+	for host := range byte(20) { // a former backend is still there
 		at := netip.AddrFrom4([4]byte{10, 0, 1, 30 + host})
 		s.Addresses = append(s.Addresses, state.Address{VNI: world.VNIRed, IP: at, Kind: state.Remote, Node: wire.IP("192.0.2.2"), MAC: world.MacR})
 	}
