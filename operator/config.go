@@ -29,7 +29,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Config is the configuration of an operator: its command line, and what its program hands in.
+// Config is the configuration of an operator: its command line, and the values that its program
+// hands in.
 type Config struct {
 	// Kubeconfig is a kubeconfig file; "" inside a pod. APIServerHost and
 	// APIServerPort replace the values of the environment or the file, unless they
@@ -50,7 +51,7 @@ type Config struct {
 
 	// DefaultVPC is the name of the VPC that the nodes are part of.
 	DefaultVPC string
-	// SharedServices are those (namespace/name) that every VPC reaches, beside those
+	// SharedServices are the Services (namespace/name) that every VPC reaches, besides the Services
 	// that SharedService objects name.
 	SharedServices []string
 	// ServiceCIDRs and ShadowCIDRs are ranges that no VPC may use.
@@ -74,7 +75,7 @@ type Config struct {
 	NamingScheme string
 	// InterfacesPerPod is the highest number of interfaces that a pod may request.
 	InterfacesPerPod int
-	// TenantLimits bound what a tenant may have of networks outside of VPCs.
+	// TenantLimits bound a tenant's networks outside of VPCs.
 	TenantLimits danm.Limits
 	// TenantServices is how many Services of a tenant may select endpoints by annotations; 0
 	// for no limit.
@@ -221,8 +222,8 @@ const (
 	PolicyCentralized = "centralized"
 )
 
-// Nodes that may be bouncers and dividers: with RoleNodesLabelled those with the label
-// v1alpha1.RoleNodeLabel, with RoleNodesAny all. A member sees packets of VPCs that it does
+// Nodes that may be bouncers and dividers: with RoleNodesLabelled the nodes with the label
+// v1alpha1.RoleNodeLabel, with RoleNodesAny all nodes. A member sees packets of VPCs that it does
 // not host.
 const (
 	RoleNodesLabelled = "labelled"
@@ -274,7 +275,7 @@ func (c Config) kinds() []string {
 	return list
 }
 
-// serving is what the nodes serve of networks outside of every VPC.
+// serving returns the kinds of networks outside of every VPC that the nodes serve.
 func (c Config) serving() danm.Serving {
 	return danm.Serving{Kinds: c.kinds(), VPCTypes: c.vpcTypes(), Delegation: c.Delegation}
 }

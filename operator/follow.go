@@ -21,13 +21,13 @@ import (
 	"github.com/alioth-net/alioth/api/version"
 )
 
-// followed is the client of the Lease in one term. It answers reads from a watch, so that a
-// replica that stands by learns of each renewal at once, and looks as often as it likes. The
-// watch may be late: a write of what it has read is a conflict then, and the reads that follow ask
-// the API server, until the watch has what the API server has.
+// followed is the client of the Lease in one term. It answers reads from a watch, so that a replica
+// that stands by learns of each renewal at once, and looks as often as it likes. The watch may be
+// late: a write after such a read is a conflict, and the following reads ask the API server, until
+// the watch has caught up with the API server.
 type followed struct {
 	coordination.LeaseInterface
-	// watched returns what the watch has, nil before it has anything.
+	// watched returns the Lease that the watch has, nil before it has one.
 	watched func() *coordinationv1.Lease
 	// pause is the time between two reads, and late when a request is sent a second time.
 	pause, late time.Duration

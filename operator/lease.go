@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// defaultLease and leastLease are durations of the lease. A successor learns of a renewal from
-// a watch, looks at what it has learned each lookPeriod, stretched by up to a fifth, and waits
-// until it has seen the same renewal for the lease's duration: by default it leads at most
-// 5 s + 2 * 1.2 * 0.1 s = 5.24 s after the last renewal of a leader that was killed, plus the
-// time of an event and a write.
+// defaultLease and leastLease are durations of the lease. A successor learns of a renewal from a
+// watch, looks at the last renewal each lookPeriod, stretched by up to a fifth, and waits until it
+// has seen the same renewal for the lease's duration: by default it leads at most 5 s + 2 * 1.2 *
+// 0.1 s = 5.24 s after the last renewal of a leader that was killed, plus the time of an event and
+// a write.
 const defaultLease, leastLease = 5 * time.Second, 3 * time.Second
 
 // renewPeriod is the time between two renewals, and between two reads that the watch does not
@@ -120,9 +120,9 @@ func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.hold(record, func() error { return l.Interface.Create(ctx, record) })
 }
 
-// Update implements resourcelock.Interface. An elector whose requests have failed until its
-// lease ended gives up what it reads then, which may be the lease of a successor. The elector
-// renews as often as it looks, so a renewal waits until it is due.
+// Update implements resourcelock.Interface. An elector whose requests have failed until its lease
+// ended releases the lease that it reads then, which may be the lease of a successor. Update
+// refuses this. The elector renews as often as it looks, so a renewal waits until it is due.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" && l.holder != l.Identity() {
 		l.end()
@@ -156,7 +156,7 @@ func (l *lease) hold(record resourcelock.LeaderElectionRecord, write func() erro
 	return nil
 }
 
-// end ends the term for good: its remaining workers can't write.
+// end ends the term: its remaining workers can't write any more.
 func (l *lease) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +186,7 @@ func (g guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 		return g.next.RoundTrip(request)
 	}
 	if request.Body != nil {
-		_ = request.Body.Close() // nobody has read from it
+		_ = request.Body.Close() // the body has not been read
 	}
 	g.lease.late()
 	return nil, errNotLeading

@@ -105,7 +105,7 @@ func (p presentLists) wait(list *http.Request) error {
 	}
 }
 
-// ending is a body with what follows its end.
+// ending is a body with an action after its end.
 type ending struct {
 	io.ReadCloser
 	then func()

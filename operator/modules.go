@@ -48,8 +48,8 @@ import (
 
 // module is an area of the operator. A new area is a new module.
 type module struct {
-	// kinds are those that it watches. A kind belongs to one module, and its rows to
-	// all of them.
+	// kinds are the kinds that it watches. A kind belongs to one module, and its rows to all of
+	// them.
 	kinds []*descriptor.Kind
 	// rights are the rights of the module besides listing and watching its kinds, as "resource:
 	// verbs".

@@ -36,8 +36,8 @@ func availableIn(mgr manager.Manager) func(*descriptor.Kind) (bool, error) {
 	}
 }
 
-// present separates the kinds that can be watched from the optional ones that the API
-// lacks. An informer of such a kind would keep the whole operator from its start.
+// present separates the kinds that can be watched from the optional kinds that the API lacks. An
+// informer of a missing kind would keep the whole operator from its start.
 func present(all []*descriptor.Kind, available func(*descriptor.Kind) (bool, error)) (watched, missing []*descriptor.Kind, err error) {
 	for _, kind := range all {
 		there := true

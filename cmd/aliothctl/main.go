@@ -23,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/cmd/aliothctl/nodenetwork"
 )
 
-// Names of the binary as a plugin of kubectl. kubectl runs the second one to
-// complete what a user types.
+// Names of the binary as a plugin of kubectl. kubectl runs the second one to complete a user's
+// command line.
 const (
 	asPlugin    = "kubectl-alioth"
 	asCompleter = "kubectl_complete-alioth"
@@ -39,8 +39,8 @@ func main() {
 	}
 }
 
-// onTerminal lets a command write what a user sees. Much of it is of nodes and tenants: each
-// output and error of each command passes here.
+// onTerminal filters the output of a command for a terminal. Much of it comes from nodes and
+// tenants: each output and error of each command passes here.
 func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
 	root.SetOut(said.Terminal(stdout))
 	root.SetErr(said.Terminal(stderr))

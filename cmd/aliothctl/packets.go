@@ -24,7 +24,7 @@ import (
 // packetFilter selects packets; an empty vpc or pod selects every one.
 type packetFilter struct {
 	vpc, pod string
-	// routine: also drops that every host causes by itself.
+	// routine: also drops of packets that every host sends unasked.
 	routine bool
 }
 

@@ -167,7 +167,7 @@ func (r *readiness) checkCluster(cmd *cobra.Command, values preflight.Values) er
 	return r.report(cmd, findings)
 }
 
-// completePods takes from the values of the chart what the command line leaves out.
+// completePods takes settings from the values of the chart that the command line leaves out.
 func (r *readiness) completePods(values preflight.Values) error {
 	r.pods.Values = values
 	r.pods.Image = cmp.Or(r.pods.Image, values.Image.Reference())
@@ -183,7 +183,7 @@ func (r *readiness) completePods(values preflight.Values) error {
 	return nil
 }
 
-// report prints the findings. They are the requested output, and no error message.
+// report prints the findings. They are the requested output instead of an error message.
 func (r *readiness) report(cmd *cobra.Command, findings []preflight.Finding) error {
 	findings = preflight.Sorted(findings)
 	if err := printFindings(cmd.OutOrStdout(), findings, r.format); err != nil {

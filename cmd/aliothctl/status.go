@@ -129,8 +129,7 @@ func packetRows(counters []telemetry.Counter, filtered []netfilter.Counter) (row
 	return rows
 }
 
-// Outcomes of packets. Every host sends routine packets by itself; they are dropped
-// without harm.
+// Outcomes of packets. Every host sends routine packets unasked; they are dropped without harm.
 const (
 	dropped = "dropped"
 	routine = "dropped, routine"

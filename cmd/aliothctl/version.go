@@ -116,7 +116,7 @@ func writeNodeVersion(cmd *cobra.Command) error {
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(nodeVersion{Node: status.Node, Daemon: status.Version, Plugin: status.Plugin})
 }
 
-// ask asks the pods of a cluster. Without a kubeconfig there is nobody to ask.
+// ask asks the pods of a cluster. Without a kubeconfig it asks no pod.
 func (v *versions) ask(ctx context.Context, reach access) error {
 	c, err := reach.open()
 	if errors.Is(err, options.ErrNoKubeconfig) {
@@ -194,7 +194,7 @@ func (c *cluster) nodeVersion(ctx context.Context, node string, pod *corev1.Pod)
 	return found
 }
 
-// release is the version in what a program says with --version.
+// release matches the version in the output of a program with --version.
 var release = regexp.MustCompile(`\bv\d+\.\d+\.\d+[^\s,]*`)
 
 // released returns the version in the output of a program, "" without one.

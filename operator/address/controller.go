@@ -122,7 +122,7 @@ func holderGone(ctx context.Context, live client.Reader, holder store.Holder) (b
 	return string(object.GetUID()) != holder.UID, nil
 }
 
-// nodeFenced reports whether a node is fenced by what the API server has of it.
+// nodeFenced reads a node from the API server, and reports whether it is fenced.
 func nodeFenced(ctx context.Context, live client.Reader, name string) (bool, error) {
 	node := &corev1.Node{}
 	err := live.Get(ctx, client.ObjectKey{Name: name}, node)

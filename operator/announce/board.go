@@ -28,8 +28,8 @@ type entry struct {
 	refusals []tenancy.Refusal
 }
 
-// News stores the refusals of an object, and returns those that the object of this UID did
-// not have before. Refusals that are nil do not count.
+// News stores the refusals of an object, and returns the ones that the object with this UID did not
+// have before. Refusals that are nil do not count.
 func (b *Board) News(name types.NamespacedName, uid string, refusals ...*tenancy.Refusal) []tenancy.Refusal {
 	now := entry{uid: uid}
 	for _, refusal := range refusals {

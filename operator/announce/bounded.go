@@ -18,10 +18,10 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// Bounds of the events about the objects of one namespace: so many at once, and one more in
-// each interval. Each event is a write of its own, and a tenant can make any number of
-// objects that are refused. Above the bounds, each reason has a few events of its own, so that
-// many events of one reason do not hide the others.
+// Bounds of the events about the objects of one namespace: a number of events at once, and one more
+// in each interval. Each event is a write of its own, and a tenant can make any number of objects
+// that are refused. Above the bounds, each reason has a few events of its own, so that many events
+// of one reason do not hide the others.
 const (
 	burst    = 256
 	interval = time.Second / 8
@@ -75,8 +75,8 @@ func (b *bounded) Eventf(regarding, related runtime.Object, level, reason, actio
 	}
 }
 
-// take takes an event of a namespace, and reports whether there was one. tell is true for the
-// first one that there was not.
+// take takes an event of a namespace, and reports whether one was left. tell is true for the first
+// withheld event.
 func (b *bounded) take(namespace, reason string) (passes, tell bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +95,7 @@ func (b *bounded) take(namespace, reason string) (passes, tell bool) {
 // account is the events that a namespace may still have. The zero value is full.
 type account struct {
 	all bucket
-	// reasons are what the reasons have for themselves, of those that have used some of it.
+	// reasons has the buckets of the reasons that have used some of their own events.
 	reasons map[string]bucket
 	// told: the namespace has been told of events that are withheld, since it was full.
 	told bool
@@ -139,8 +139,8 @@ func (a *account) isFull(now time.Time) bool {
 	return a.all.isFull(now)
 }
 
-// bucket is a number of events, as the moment at which all of them are there again. The zero
-// value is full.
+// bucket is a number of events. It is stored as the moment when all of them are available again.
+// The zero value is full.
 type bucket struct{ full time.Time }
 
 func (b *bucket) isFull(now time.Time) bool { return !b.full.After(now) }

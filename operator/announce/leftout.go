@@ -25,8 +25,8 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
-// LeftOut announces objects that the store leaves out, by an event on the object. Those that
-// were left out before leading was closed are announced with the first change after that.
+// LeftOut announces objects that the store leaves out, by an event on the object. Objects that were
+// left out before leading was closed are announced with the first change after that.
 func LeftOut(f *feed.Feed, recorder events.EventRecorder, leading <-chan struct{}) {
 	l := &leftOut{recorder: recorder, leading: leading}
 	f.OnLeftOut(l.add)
@@ -42,8 +42,8 @@ type leftOut struct {
 	waiting map[string]descriptor.LeftOut
 }
 
-// add takes an object. A conflict may be over with the next event, and the conditions of the
-// kind tell of one that lasts.
+// add takes an object. It leaves out conflicts, because the next event may end one, and the
+// conditions of the kind report a conflict that lasts.
 func (l *leftOut) add(one descriptor.LeftOut) {
 	if one.Reason == descriptor.Conflict {
 		return
@@ -102,8 +102,8 @@ func RegisterLeftOut(controllers feed.Controllers, f *feed.Feed, r *LeftOutRecon
 	).ByTurns())
 }
 
-// leftOutRequests requests an object that is left out. A conflict may be over with the next event, and the
-// object's own controller tells of one that lasts.
+// leftOutRequests requests an object that is left out. It ignores conflicts, because the next event
+// may end one, and the object's own controller reports a conflict that lasts.
 func leftOutRequests(one *descriptor.LeftOut) []feed.Request {
 	if one == nil || one.Reason == descriptor.Conflict || !slices.Contains(LeftOutKinds(), one.Kind) {
 		return nil
@@ -140,7 +140,7 @@ func (r *LeftOutReconciler) tell(ctx context.Context, one descriptor.LeftOut) er
 	return write.Status(ctx, r.Client, before, object)
 }
 
-// conditionsOf are those in the status of an object of LeftOutKinds.
+// conditionsOf returns the conditions in the status of an object of LeftOutKinds.
 func conditionsOf(object client.Object) *[]metav1.Condition {
 	return reflect.ValueOf(object).Elem().FieldByName("Status").FieldByName("Conditions").Addr().Interface().(*[]metav1.Condition)
 }

@@ -76,7 +76,7 @@ func (c *Claimer) ClaimAttachments(ctx context.Context, pod *store.Pod, rows []A
 	return errOutpaced
 }
 
-// createClaims creates claims at the same time, and returns those that exist already and
+// createClaims creates claims at the same time. It returns the existing claims of these names that
 // differ.
 func (c *Claimer) createClaims(ctx context.Context, rows []*multinet.Claim) (others []*multinet.Claim, err error) {
 	found := make([]*multinet.Claim, len(rows))

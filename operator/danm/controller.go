@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package danm makes networks outside of every VPC usable: it checks DanmNets,
-// TenantNetworks and ClusterNetworks of both API groups against each other, writes what a
-// TenantConfig gives into the status of TenantNetworks, claims their VNIs, counts addresses, and delays
-// the deletion of a network while pods use it.
+// Package danm makes networks outside of every VPC usable: it checks DanmNets, TenantNetworks and
+// ClusterNetworks of both API groups against each other, writes the values from a TenantConfig into
+// the status of TenantNetworks, claims their VNIs, counts addresses, and delays the deletion of a
+// network while pods use it.
 package danm
 
 import (
@@ -33,7 +33,7 @@ type Reconciler struct {
 	Kind outside.Network
 	// Limits apply to each tenant.
 	Limits Limits
-	// Serving is what the nodes serve.
+	// Serving has the kinds of networks that the nodes serve.
 	Serving Serving
 	// Client writes; its reads come from the informers.
 	Client client.Client

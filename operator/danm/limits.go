@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Limits bound what a tenant may have of networks outside of VPCs. They are for
-// TenantNetworks, and for DanmNets in namespaces with a tenant label. 0 stands for no limit.
+// Limits bound a tenant's networks outside of VPCs. They are for TenantNetworks, and for DanmNets
+// in namespaces with a tenant label. 0 stands for no limit.
 type Limits struct {
 	// Networks and Numbers are how many networks a tenant may have, and how many of them on
 	// a VLAN or VXLAN.

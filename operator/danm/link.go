@@ -19,7 +19,7 @@ import (
 // nodesInMessage is how many nodes without a link are named.
 const nodesInMessage = 3
 
-// linkState is what the nodes report about what a network needs on them.
+// linkState is the nodes' report about the link that a network needs on them.
 type linkState struct {
 	// complete: no node lacks it; everywhere: all nodes do.
 	complete, everywhere bool
@@ -57,8 +57,8 @@ func linkOf(tx store.ReadTx, net *multinet.Network) *linkState {
 	}
 }
 
-// makersOf tells of the policies that would make a device on nodes, and what became of them;
-// "" without any.
+// makersOf names the policies that would make a device on nodes, with their results; "" without
+// any.
 func makersOf(tx store.ReadTx, device string) string {
 	var told strings.Builder
 	for row := range nmstate.Policies(tx) {
@@ -69,7 +69,7 @@ func makersOf(tx store.ReadTx, device string) string {
 	return told.String()
 }
 
-// becameOf is what the status of a policy says.
+// becameOf summarises the status of a policy for a condition message.
 func becameOf(row *nmstate.Policy) string {
 	if row.Reason == "" {
 		return "it has no status yet"

@@ -35,8 +35,8 @@ func overlapsNone(tx store.ReadTx, net *multinet.Network) *refusal {
 	return nil
 }
 
-// serves reports whether a network on a segment counts: not one that an older namesake keeps
-// from ever having addresses, or that has another fault of its own.
+// serves reports whether a network on a segment counts. A network does not count if an older
+// namesake keeps it from ever having addresses, or if it has another fault of its own.
 func serves(tx store.ReadTx, net *multinet.Network) bool {
 	if net.Invalid != "" {
 		return false

@@ -190,8 +190,8 @@ func claimedElsewhere(tx store.ReadTx, net *multinet.Network, own []*multinet.Ho
 	return n, !claimed
 }
 
-// networkIDOf returns the NetworkID that a network has to have, and whether the TenantConfig
-// gives it. A network keeps what it has been given.
+// networkIDOf returns the NetworkID that a network has to have, and whether the TenantConfig gives
+// it. A network keeps the NetworkID that it has been given.
 func networkIDOf(net *multinet.Network, config *multinet.TenantConfig) (id string, given bool) {
 	if net.Profiled || config == nil || config.NetworkIDs[net.Type] == "" {
 		return net.NetworkID, net.NetworkIDGiven

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Serving is what the nodes of the cluster serve.
+// Serving has the kinds of networks that the nodes of the cluster serve.
 type Serving struct {
 	// Kinds are the dynamic types that nodes have drivers for.
 	Kinds []string
@@ -39,7 +39,8 @@ func (s Serving) judge(tx store.ReadTx, net *multinet.Network, d decision) decis
 	return d
 }
 
-// lacks finds what the cluster lacks for a network, nil if some pod may use it.
+// lacks returns the refusal for something that the cluster lacks for a network, nil if some pod may
+// use the network.
 func (s Serving) lacks(tx store.ReadTx, net *multinet.Network, link *linkState) *refusal {
 	switch {
 	case slices.Contains(s.VPCTypes, net.Type):
@@ -59,8 +60,8 @@ func (s Serving) lacks(tx store.ReadTx, net *multinet.Network, link *linkState) 
 	return nil
 }
 
-// static finds what a network of a static type lacks: plugins on the nodes, a grant of its own,
-// or a file.
+// static returns the refusal for something that a network of a static type lacks: plugins on the
+// nodes, a grant of its own, or a file.
 func (s Serving) static(tx store.ReadTx, net *multinet.Network) *refusal {
 	if !s.Delegation {
 		return &refusal{v1alpha1.NetworkTypeReason, fmt.Sprintf(
@@ -76,8 +77,8 @@ func (s Serving) static(tx store.ReadTx, net *multinet.Network) *refusal {
 		"no DelegationGrant names it or its namespace with the plugin %q: ask the cluster administrator for one, or use one of the types %v", net.Type, s.Kinds)}
 }
 
-// configured finds that no node has a configuration for a network: all of them have told theirs.
-// It looks at all nodes only where none of the reports has one.
+// configured returns a refusal if no node has a configuration for a network, after all nodes have
+// reported theirs. It looks at all nodes only if no report has the configuration.
 func configured(tx store.ReadTx, net *multinet.Network) *refusal {
 	for range multinet.ReportsWith(tx, net.NetworkID) {
 		return nil
@@ -106,7 +107,7 @@ func pooled(tx store.ReadTx, net *multinet.Network) *refusal {
 		"no node offers devices of %s: look at the device plugin and at status.allocatable of the Nodes, or correct spec.Options.device_pool", net.DevicePool)}
 }
 
-// areAll reports whether a number of nodes are all that there are. It looks at one node more
+// areAll reports whether the cluster has exactly this number of nodes. It looks at one node more
 // than that.
 func areAll(tx store.ReadTx, count int) bool {
 	if count == 0 {
@@ -202,8 +203,8 @@ func (w watch) lacking(tx store.ReadTx, failures []multinet.LinkFailure) []feed.
 	return all
 }
 
-// configuredBy requests the networks of static types with one of these NetworkIDs; "" stands
-// for all.
+// configuredBy requests the networks of static types with one of these NetworkIDs. The NetworkID ""
+// means all networks.
 func (w watch) configuredBy(tx store.ReadTx, ids map[string]bool) []feed.Request {
 	if len(ids) == 0 {
 		return nil

@@ -24,8 +24,8 @@ type user struct {
 	node string
 }
 
-// usersOf returns the pods that hold addresses of a network, and those with
-// AttachmentClaims. A pod may be among them more than once.
+// usersOf returns the pods that hold addresses of a network, and the pods with AttachmentClaims. A
+// pod may be among them more than once.
 func usersOf(tx store.ReadTx, net *multinet.Network) []user {
 	var all []user
 	for _, address := range held(tx, net) {
@@ -62,8 +62,8 @@ func podsOf(tx store.ReadTx, net *multinet.Network) (all, living []string) {
 	return slices.Compact(all), slices.Compact(living)
 }
 
-// unreleased returns the pods that are gone and that their nodes have not released, with
-// the nodes, in order; none while a pod of the network is there.
+// unreleased returns the pods that are gone and that their nodes have not released, with the nodes,
+// in order. It returns nothing while a pod of the network exists.
 func unreleased(tx store.ReadTx, net *multinet.Network) []string {
 	var all []string
 	for _, u := range usersOf(tx, net) {
@@ -109,10 +109,10 @@ func told(tx store.ReadTx, net *multinet.Network) []string {
 	return all
 }
 
-// leadsTo reports whether the allocation status of a pod has an interface in a network that
-// admits the pod. Nothing confirms it any more, so it delays a deletion and decides nothing
-// else. A pod that is on no node has no interface, and the status of one that lives there is
-// replaced where it is not the operator's.
+// leadsTo reports whether the allocation status of a pod has an interface in a network that admits
+// the pod. Nothing confirms it any more, so it delays a deletion and decides nothing else. A pod
+// without a node has no interface. The status of a living pod on a node is replaced if it does not
+// come from the operator.
 func leadsTo(pod *store.Pod, net *multinet.Network) bool {
 	if pod.Node == "" || !net.Admits(pod.Namespace) {
 		return false

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package downgrade finds what the installation of this release would lose: fields and values
-// that users have set and that this release does not know. Once the CRD lacks a field, the API
-// server drops it with the next write of the object. An object with an unknown value is left
+// Package downgrade finds the data that the installation of this release would lose: fields and
+// values that users have set and that this release does not know. Once the CRD lacks a field, the
+// API server drops it with the next write of the object. An object with an unknown value is left
 // out of all decisions.
 //
 // It runs as a hook before an upgrade or a rollback changes anything.
@@ -162,9 +162,9 @@ func unknownOf(ctx context.Context, c client.Reader, decoder runtime.Decoder, ki
 	}
 }
 
-// unknownIn returns the unknown fields and values of an object, and what has another type there: in its
-// spec, or beside it for kinds without a spec. The status of an object is written anew by its owner,
-// and the metadata belong to Kubernetes.
+// unknownIn returns the unknown fields and values of an object, and fields of another type than
+// here. It looks at the spec, or at the whole object for kinds without a spec. The status of an
+// object is written anew by its owner, and the metadata belong to Kubernetes.
 func unknownIn(decoder runtime.Decoder, object *unstructured.Unstructured) ([]string, error) {
 	content := maps.Clone(object.Object)
 	delete(content, "metadata")

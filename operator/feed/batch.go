@@ -21,7 +21,7 @@ type batch struct {
 	feed *Feed
 	kind *descriptor.Kind
 
-	// mu is held while objects are written too: what comes after them must find them.
+	// mu is held while objects are written too: later calls must find these objects.
 	mu      sync.Mutex
 	waiting []*kept
 }

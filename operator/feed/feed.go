@@ -29,7 +29,7 @@ type Feed struct {
 
 	inputs  []input
 	leftOut leftOut
-	// filled is closed once the store has what existed at first.
+	// filled is closed once the store has the objects that existed at first.
 	filled chan struct{}
 
 	mu          sync.RWMutex
@@ -39,7 +39,7 @@ type Feed struct {
 // input is the informer of a kind.
 type input struct {
 	registration toolscache.ResourceEventHandlerRegistration
-	// first has what the informer lists at first.
+	// first has the objects that the informer lists at first.
 	first *batch
 }
 
@@ -51,8 +51,8 @@ func New(s *store.Store, log logr.Logger) *Feed {
 // Store returns the store that the feed fills.
 func (f *Feed) Store() *store.Store { return f.store }
 
-// Subscribe has fn called for every change from now on, one after the other for
-// each kind of row, but not for what existed at first. It must not block.
+// Subscribe has fn called for every change from now on, one after the other for each kind of row.
+// The objects that existed at first cause no call. fn must not block.
 func (f *Feed) Subscribe(fn func(Change)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +76,7 @@ func (f *Feed) Connect(ctx context.Context, informers cache.Cache, watched []*de
 	return nil
 }
 
-// Fill brings what exists at first into the store, in the order of the kinds that are
+// Fill brings the objects that exist at first into the store, in the order of the kinds that are
 // watched. It returns once that is done, or when ctx ends.
 func (f *Feed) Fill(ctx context.Context) {
 	for _, in := range f.inputs {

@@ -51,9 +51,9 @@ func (l *leftOut) forget(kind *descriptor.Kind, id descriptor.ID) {
 	delete(l.list, objectKey{kind.Name, id})
 }
 
-// OnLeftOut has fn called for each object that the store does not have as the API has it:
-// for those that are left out already, and for later ones. fn must not block, and may be
-// called twice for one object.
+// OnLeftOut has fn called for each object that the store does not have as the API has it: for
+// objects that are left out already, and for later ones. fn must not block, and may be called twice
+// for one object.
 func (f *Feed) OnLeftOut(fn func(descriptor.LeftOut)) {
 	f.leftOut.mu.Lock()
 	f.leftOut.notify = append(f.leftOut.notify, fn)

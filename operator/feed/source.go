@@ -41,8 +41,8 @@ func Later(after time.Duration, namespace, name string) Request {
 // Mapper returns the objects that a change concerns.
 type Mapper func(tx store.ReadTx, change Change) []Request
 
-// On makes a Mapper for changes of one type of row. old is nil for a new row,
-// now for one that is gone.
+// On makes a Mapper for changes of one type of row. old is nil for a new row, now is nil for a
+// deleted one.
 func On[R any](mapRow func(tx store.ReadTx, old, now *R) []Request) Mapper {
 	return func(tx store.ReadTx, change Change) []Request {
 		old, isOld := change.Old.(*R)
@@ -74,8 +74,8 @@ type Source struct {
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// NewSource returns a source. Once the store is filled, it requests all objects that
-// initial lists, and from then on those that the mappers return.
+// NewSource returns a source. Once the store is filled, it requests all objects that initial lists,
+// and from then on the objects that the mappers return.
 func NewSource(f *Feed, initial func(tx store.ReadTx) []Request, mappers ...Mapper) *Source {
 	return &Source{feed: f, initial: initial, mappers: mappers}
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Turn returns the delay of an object that the objects of its tenant precede, so many of
-// them: of each tenant one share is due in each step. Objects that another tenant's change
-// requests then cost the same, however many there are.
+// Turn returns the delay of an object. before is the number of the tenant's objects that precede
+// it: in each step one share of each tenant is due. Objects that another tenant's change requests
+// then cost the same, however many there are.
 func Turn(step time.Duration, before int) time.Duration {
 	return step * time.Duration(1+before/share)
 }

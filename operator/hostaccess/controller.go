@@ -67,7 +67,7 @@ func (r *Reconciler) confirm(ctx context.Context, name string, tooMany bool) err
 }
 
 // source requests the grants at the start, because published grants may come from deleted objects.
-// It requests all objects when one of them changes what it grants: others may grant too much beside
+// It requests all objects when the grant of one of them changes: others may grant too much beside
 // it.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f,

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Reconciler keeps the HostLink of each number equal to what networks want.
+// Reconciler keeps the HostLink of each number equal to the wishes of the networks.
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
@@ -108,7 +108,7 @@ func source(f *feed.Feed, limit int) *feed.Source {
 	)
 }
 
-// everything requests the links that exist, and those that networks name.
+// everything requests the links that exist, and the links that networks name.
 func everything(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
 	for link := range multinet.HostLinks(tx) {

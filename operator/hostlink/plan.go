@@ -11,8 +11,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// wanted returns what the nodes have to make of a link, nil if no network wants it. The
-// result depends on the store alone, so that two operators write the same.
+// wanted returns the specification of a link on the nodes, nil if no network wants it. The result
+// depends on the store alone, so that two operators write the same.
 func (r *Reconciler) wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostLinkSpec {
 	var spec *v1alpha1.HostLinkSpec
 	for _, net := range multinet.OnSegment(tx, id.Segment()) { // the oldest first

@@ -67,7 +67,7 @@ func (r request) isGateway(tx store.ReadTx, gateway netip.Addr) bool {
 	})
 }
 
-// defaultRoutes are those that the pod requests for an interface outside of VPCs.
+// defaultRoutes returns the default routes that the pod requests for an interface outside of VPCs.
 func (r request) defaultRoutes() []multinet.Route {
 	var routes []multinet.Route
 	for _, gateway := range r.gateways {
@@ -80,8 +80,8 @@ func (r request) defaultRoutes() []multinet.Route {
 	return routes
 }
 
-// replacesDefault reports whether a default route of the interface's network gives way to
-// one that the pod requests.
+// replacesDefault reports whether the pod requests a default route that replaces a default route of
+// the interface's network.
 func (r request) replacesDefault(route multinet.Route) bool {
 	if r.noDefaultRoute {
 		return true

@@ -67,9 +67,9 @@ func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (request, *te
 	return r, notGranted("%s is of type %q, and no DelegationGrant names it or its namespace with that plugin: ask the cluster administrator for one, or use one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
 }
 
-// replacesIPAM reports whether an interface of a static type has the addresses of Alioth, or
-// none, and the IPAM of the nodes' file is not called. As in DANM that is so if the pod
-// requests none of a family, or one of a family that the network has a range of.
+// replacesIPAM reports whether an interface of a static type has addresses of Alioth, or no
+// addresses, so that the IPAM of the nodes' file is not called. As in DANM, this holds if the pod
+// requests the address "none", or an address of a family that the network has a range of.
 func (r request) replacesIPAM() bool {
 	for _, family := range []struct {
 		asked annotations.AddressRequest
@@ -130,7 +130,7 @@ func unlabelled(p *store.Pod) bool {
 	return strings.HasPrefix(p.Tenant, v1alpha1.NamespaceTenantPrefix)
 }
 
-// delegable refuses what no grant permits.
+// delegable refuses definitions that no grant permits.
 func (cfg Config) delegable(tx store.ReadTx, p *store.Pod, def *multinet.Definition) *tenancy.Refusal {
 	switch {
 	case !cfg.Delegation:
@@ -154,9 +154,9 @@ func configured(def *multinet.Definition) string {
 	return def.String() + " has a configuration for CNI plugins"
 }
 
-// plain returns what a selection may choose past the capabilities of plugins. The author of a
-// definition, or of the file that the definition stands for, decides by capabilities what a
-// pod may request. So a pod chooses addresses past them in its own namespace alone.
+// plain returns the keys that a selection may choose past the capabilities of plugins. The author
+// of a definition, or of the file behind the definition, decides by capabilities which keys a pod
+// may request. So a pod chooses addresses past them in its own namespace alone.
 func plain(p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) pluginconf.Keys {
 	return pluginconf.Keys{
 		IPs: len(s.IPs) > 0 && def.Namespace == p.Namespace,
@@ -233,7 +233,7 @@ func argsOf(s annotations.NetworkSelection) (args map[string]json.RawMessage, er
 	return args, err
 }
 
-// runtimeOf returns what the pod requests of plugins with the capability.
+// runtimeOf returns the values that the pod requests of plugins with the capability.
 func runtimeOf(s annotations.NetworkSelection) pluginconf.Runtime {
 	values := pluginconf.Runtime{MAC: s.MAC, GUID: s.GUID}
 	for _, ip := range s.IPs {

@@ -17,8 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// request is one requested interface with what it leads to: a VPC, or a network outside
-// of every VPC.
+// request is one requested interface with its network: a VPC, or a network outside of every VPC.
 type request struct {
 	annotations.Interface
 	name string
@@ -34,7 +33,7 @@ type request struct {
 	decided *pod.Wish
 	// vf has the settings of an interface on a device.
 	vf annotations.VF
-	// delegate is what CNI plugins carry out, nil for others.
+	// delegate is the work for CNI plugins, nil for other interfaces.
 	delegate *delegate
 	// definition is namespace/name of the selected NetworkAttachmentDefinition, or "".
 	definition string
@@ -136,7 +135,7 @@ func (cfg Config) name(requests []request) *tenancy.Refusal {
 	return nil
 }
 
-// resolve finds the network of a request, and refuses one that the pod may not use now.
+// resolve finds the network of a request, and refuses a network that the pod may not use now.
 func (cfg Config) resolve(tx store.ReadTx, p *store.Pod, one annotations.Interface) (request, *tenancy.Refusal) {
 	if one.Kind == annotations.TargetVPC {
 		target, refusal := namedVPC(tx, p, one)
@@ -209,8 +208,8 @@ func namedVPC(tx store.ReadTx, p *store.Pod, one annotations.Interface) (tenancy
 	return tenancy.Target{VPC: store.GetVPC(tx, one.Name)}, nil
 }
 
-// standsForVPC returns the VPC that the pod would have without a request, for a network
-// whose type stands for it.
+// standsForVPC returns the VPC that the pod would have without a request, for a network whose type
+// means this VPC.
 func (cfg Config) standsForVPC(tx store.ReadTx, p *store.Pod, r request) (tenancy.Target, *tenancy.Refusal) {
 	if refusal := alwaysAddressed(fmt.Sprintf("%s (type %s)", r.net.Ref, r.net.Type), r.Interface); refusal != nil {
 		return tenancy.Target{}, refusal

@@ -195,8 +195,8 @@ func vpcHas(vpc *store.VPC, is4 bool) bool {
 	return false
 }
 
-// reachability refuses what leads to the pod's first interface through the node, if that
-// is outside of every VPC: the node has no way to it, and may reach another host with the
+// reachability refuses requests that lead to the pod's first interface through the node, if that
+// interface is outside of every VPC: the node has no way to it, and may reach another host with the
 // same address instead.
 func reachability(p *store.Pod, requests []request) *tenancy.Refusal {
 	first := requests[0]

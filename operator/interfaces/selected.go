@@ -60,8 +60,8 @@ func (cfg Config) selection(tx store.ReadTx, p *store.Pod, s annotations.Network
 	return r, refusal
 }
 
-// selectable returns the definition that a pod selects, if the pod may use it: it is in the
-// pod's namespace, in another one of the pod's tenant, or in one that administrators share.
+// selectable returns the definition that a pod selects, if the pod may use it: it is in the pod's
+// namespace, in another namespace of the pod's tenant, or in a namespace that administrators share.
 func (cfg Config) selectable(tx store.ReadTx, p *store.Pod, s annotations.NetworkSelection) (*multinet.Definition, *tenancy.Refusal) {
 	if !cfg.Sharing.Shares(tx, p.Namespace, p.Tenant, s.Namespace) {
 		return nil, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(

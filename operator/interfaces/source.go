@@ -21,9 +21,9 @@ const DefaultLimit = 16
 
 // Annotations that may request interfaces of pods (Config.Annotations).
 const (
-	// AnnotationDANM stands for danm.k8s.io/interfaces and danm.io/interfaces.
+	// AnnotationDANM means danm.k8s.io/interfaces and danm.io/interfaces.
 	AnnotationDANM = "danm"
-	// AnnotationNPWG stands for k8s.v1.cni.cncf.io/networks.
+	// AnnotationNPWG means k8s.v1.cni.cncf.io/networks.
 	AnnotationNPWG = "npwg"
 )
 
@@ -35,7 +35,7 @@ type Config struct {
 	VPCTypes []string
 	// Kinds are the drivers that nodes have for networks outside of VPCs.
 	Kinds []string
-	// Annotations are those that count: AnnotationDANM, AnnotationNPWG.
+	// Annotations lists the annotations that count: AnnotationDANM, AnnotationNPWG.
 	Annotations []string
 	// Delegation: nodes run other CNI plugins, where a DelegationGrant permits it.
 	Delegation bool
@@ -68,7 +68,7 @@ func Source(cfg Config) pod.Source {
 
 // first returns the interfaces that a pod has without selections: the interfaces of its list, the
 // one in the definition that it names as its default network, or the one in the default network
-// that it has by itself.
+// that it gets without a request.
 func (cfg Config) first(tx store.ReadTx, p *store.Pod, primary pod.Source) ([]request, *tenancy.Refusal) {
 	list, refusal := cfg.listedBy(p)
 	if refusal != nil {

@@ -171,10 +171,9 @@ func Choose(tx store.ReadTx, req Request) (Result, error) {
 	return Result{}, exhausted(candidates, &req)
 }
 
-// Assume puts the rows and cursors of a Result into the store, so that later
-// choices see them before the API does. It belongs into the transaction of the
-// Choose. Rows that the holder has already stay as they are, and take the place of those
-// that are held back for it.
+// Assume puts the rows and cursors of a Result into the store, so that later choices see them
+// before the API does. It belongs into the transaction of the Choose. Rows that the holder has
+// already stay as they are, and replace rows that are held back for it.
 func Assume(tx store.Tx, result Result) error {
 	for _, row := range result.Rows {
 		if held := store.GetAddress(tx, row.Name); held != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// maxCount bounds the figures of a status: what JSON carries without loss.
+// maxCount bounds the figures of a status to the numbers that JSON carries without loss.
 const maxCount = 1 << 53
 
 // Free returns how many addresses of a subnet can still be held, in the family

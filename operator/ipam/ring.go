@@ -102,9 +102,9 @@ const (
 	rankBest
 )
 
-// pick chooses a free address of the ring, or none. The number of addresses that it
-// examines is limited by those that are resting, excluded, in use on the node, reserved, or
-// held by other networks of the segment.
+// pick chooses a free address of the ring, or none. The number of addresses that it examines is
+// limited: by the addresses that are resting, excluded, in use on the node, reserved, or held by
+// other networks of the segment.
 func (r ring) pick(tx store.ReadTx, req *Request) (netip.Addr, bool) {
 	return req.best(tx, r.domain, r.free(tx))
 }

@@ -35,7 +35,7 @@ const tolerateUnready = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
 // operator does not watch Endpoints.
 const foreignAgain = time.Minute
 
-// Options are what a Reconciler works with.
+// Options are the dependencies and settings of a Reconciler.
 type Options struct {
 	// Client writes; its reads come from the informers. Live reads from the API server.
 	Client client.Client

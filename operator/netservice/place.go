@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Rules are what does not change while an operator runs.
+// Rules are the settings that do not change while an operator runs.
 type Rules struct {
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
@@ -106,8 +106,8 @@ func (s seeker) outside(name store.NetworkName) (place, *tenancy.Refusal) {
 	return place{name: name, outside: net.UID}, nil
 }
 
-// definition finds the network of a NetworkAttachmentDefinition: the one that it stands for,
-// or its own if CNI plugins make the interfaces.
+// definition finds the network of a NetworkAttachmentDefinition: the network that it names, or a
+// network of its own if CNI plugins make the interfaces.
 func (s seeker) definition(name store.NetworkName) (place, *tenancy.Refusal) {
 	namespace := s.namespace
 	if name.Namespace != "" {

@@ -24,7 +24,7 @@ type member struct {
 	ip  netip.Addr
 }
 
-// decision is what a Service is to have.
+// decision is the wanted state of a Service.
 type decision struct {
 	// members has the endpoints by the domain of their addresses, each once, sorted by pod and
 	// address. A domain without endpoints is there only for a network outside of every VPC, if the

@@ -42,7 +42,8 @@ func hasFamily(service *corev1.Service, is4 bool) bool {
 	return len(service.Spec.IPFamilies) == 0 // of type ExternalName
 }
 
-// podAt makes what the library of Kubernetes reads of a pod out of its row, with one address.
+// podAt makes a pod out of a row, with one address. It has the fields that the library of
+// Kubernetes reads.
 func podAt(row *store.Pod, ip netip.Addr) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: row.Namespace, Name: row.Name, UID: types.UID(row.UID)},
@@ -61,7 +62,7 @@ func podAt(row *store.Pod, ip netip.Addr) *corev1.Pod {
 	return pod
 }
 
-// describe adds to a pod what its endpoints have of it.
+// describe adds the fields to a pod that its endpoints need.
 func describe(pod *corev1.Pod, endpoint *store.PodEndpoint) {
 	pod.Spec.Hostname, pod.Spec.Subdomain = endpoint.Hostname, endpoint.Subdomain
 	container := corev1.Container{}

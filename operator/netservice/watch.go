@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// source requests a Service when it or its slices change, and when an object changes on
-// which its endpoints depend. A pod and what belongs to it concern only the Services
+// source requests a Service when it or its slices change, and when an object changes that its
+// endpoints depend on. A change of a pod, or of an object of the pod, requests only the Services
 // whose selector the pod fits, or has fitted: the store has an index of them.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
@@ -28,7 +28,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	).ByTurns()
 }
 
-// everything requests the Services that select endpoints, and those that have slices of an
+// everything requests the Services that select endpoints, and the Services that have slices of an
 // earlier time when they did.
 func everything(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
@@ -184,8 +184,9 @@ func (r *Reconciler) everywhere(tx store.ReadTx, concerns func(*store.Service) b
 
 func every(*store.Service) bool { return true }
 
-// ofOutside requests the Services that name a network of DANM, or perhaps a definition that
-// stands for it, when a change decides who may use it. Its status changes with each pod.
+// ofOutside requests the Services that name a network of DANM, or perhaps a definition that names
+// it, when a change decides who may use the network. The network's status changes with each pod,
+// and requests nothing.
 func (r *Reconciler) ofOutside(tx store.ReadTx, old, now *multinet.Network) []feed.Request {
 	if old != nil && now != nil && old.UID == now.UID && old.Generation == now.Generation && old.Deleting == now.Deleting {
 		return nil

@@ -81,9 +81,8 @@ func unrestricted(tx store.ReadTx, tenant string) []string {
 	return all
 }
 
-// conflict finds the older Network of the same name and tenant. Both serve
-// their own namespaces; the tenant's namespaces that have none of that name
-// use the older.
+// conflict finds the older Network of the same name and tenant. Both serve their own namespaces.
+// The tenant's namespaces without a Network of that name use the older.
 func conflict(tx store.ReadTx, net *store.Network) string {
 	for _, other := range store.NetworkByTenantName(tx, net.Tenant, net.Name) {
 		if other.UID == net.UID {
@@ -141,8 +140,8 @@ func leftBehind(tx store.ReadTx, net *store.Network) []string {
 	return all
 }
 
-// elsewhere returns the VPC that a pod got through the Network, if it differs from
-// the one that the Network names, or "".
+// elsewhere returns the VPC that a pod got through the Network, or "" if it is the VPC that the
+// Network names.
 func elsewhere(tx store.ReadTx, pod *store.Pod, net *store.Network) string {
 	if told := toldElsewhere(pod, net); told != nil && allocation.Confirms(tx, pod, *told) {
 		return told.VPC

@@ -24,8 +24,8 @@ type decision struct {
 	doubts []*tenancy.Refusal
 }
 
-// decide plans for the node of a name. While the default VPC can't be used it claims
-// nothing and reports no error: the VPC's own condition has the cause.
+// decide plans for the node of a name. While the default VPC can't be used, it claims nothing and
+// returns no error: the VPC's own condition has the cause.
 func decide(tx store.ReadTx, name, defaultVPC string) decision {
 	var d decision
 	node := store.GetNode(tx, name)

@@ -20,10 +20,9 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Source returns the source of attachments on nodes with the label of the API, where each
-// pod gets an address of the infrastructure subnet and, if its labels ask for it,
-// interfaces in PodNetworks. Other pods, and those that request networks of Alioth, are
-// for the next source.
+// Source returns the source of attachments on nodes with the label of the API. There, each pod gets
+// an address of the infrastructure subnet and, if its labels ask for it, interfaces in PodNetworks.
+// Other pods, and pods that request networks of Alioth, are for the next source.
 func Source(infraSubnet string, next pod.Source) pod.Source {
 	return func(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
 		if !asks(p) && store.GetNode(tx, p.Node) == nil {

@@ -52,8 +52,8 @@ func (p *Policies) mappers() []feed.Mapper {
 	return []feed.Mapper{feed.On(p.ofPolicy), feed.On(p.ofEnactment), feed.On(p.ofNode)}
 }
 
-// everything requests all policies, and those that are gone and have enactments: their nodes
-// may be gone too.
+// everything requests all policies, and also policies that are gone and have enactments: their
+// nodes may be gone too.
 func (p *Policies) everything(tx store.ReadTx) []feed.Request {
 	all := p.living(tx)
 	for row := range nmstate.Enactments(tx) {

@@ -61,7 +61,7 @@ func mappersOfNodes() []feed.Mapper {
 		}),
 		feed.On(func(tx store.ReadTx, old, now *nmstate.Policy) []feed.Request {
 			if !respecified(old, now) && old.Aborted == now.Aborted {
-				return nil // only its status, which no node goes by
+				return nil // only its status, which no node reads
 			}
 			return everyNode(tx)
 		}),

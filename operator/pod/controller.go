@@ -37,7 +37,7 @@ const workers = 8
 // confirms it, that the store does not have yet.
 var errAssigned = errors.New("the pod got its addresses in the meantime")
 
-// Options are what a Reconciler needs.
+// Options are the dependencies and settings of a Reconciler.
 type Options struct {
 	// Client writes.
 	Client client.Client
@@ -172,9 +172,9 @@ func (r *Reconciler) restoreAll(ctx context.Context, pod *store.Pod, d decision)
 	return nil, nil
 }
 
-// restore claims the addresses of a pod's allocation status again, each attachment by
-// itself: if another holder has the address of one, the pod keeps the others. Without a
-// refusal it returns the rows of each.
+// restore claims the addresses of a pod's allocation status again, separately for each attachment:
+// if another holder has the address of one, the pod keeps the others. Without a refusal it returns
+// the rows of each.
 func (r *Reconciler) restore(ctx context.Context, pod *store.Pod, wishes []Wish) (claimed [][]*store.Address, first *tenancy.Refusal, _ error) {
 	for _, w := range wanted(pod, wishes) {
 		rows, err := r.Claimer.Claim(ctx, w.Request, w.Prefer)
@@ -252,8 +252,7 @@ func (r *Reconciler) claimAttachments(ctx context.Context, pod *store.Pod, text 
 	return r.Claimer.ClaimAttachments(ctx, pod, rows)
 }
 
-// restoreClaims makes the AttachmentClaims of a pod with an allocation status those that it
-// should have.
+// restoreClaims makes the AttachmentClaims of a pod match its allocation status.
 func (r *Reconciler) restoreClaims(ctx context.Context, pod *store.Pod) error {
 	var rows []claim.AttachmentRow
 	var err error

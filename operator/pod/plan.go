@@ -27,8 +27,8 @@ const (
 	wait
 	// assign it the decision's wishes, all of them or none.
 	assign
-	// restore what the API lacks of a decision that was made, and remove others: for each
-	// of the decision's wishes by itself.
+	// restore the parts of an earlier decision that the API lacks, and remove others, separately
+	// for each of the decision's wishes.
 	restore
 )
 
@@ -65,7 +65,7 @@ func decide(tx store.ReadTx, pod *store.Pod, sources []Source) decision {
 	return decision{verb: assign, wishes: wishes, surplus: surplus(tx, pod, wishes)}
 }
 
-// surplus lists the addresses of a pod that are of none of the interfaces with addresses.
+// surplus lists the addresses of a pod that do not belong to any of its interfaces with addresses.
 func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
 	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
 		return row.IsHeldBack() || slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == row.Attachment && w.addressed() })

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
-// state is what the objects of the operator say about a part of an allocation status.
+// state is the state of a part of an allocation status, by the operator's own objects.
 type state int
 
 const (

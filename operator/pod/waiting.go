@@ -62,15 +62,15 @@ func keysOf(pod *store.Pod, d decision, lenders []string) []string {
 	return keys
 }
 
-// note is what waiting has of a pod. Without keys the pod is requested already.
+// note is the entry of a pod in waiting. Without keys the pod is requested already.
 type note struct {
 	tenant string
 	keys   []string
 }
 
-// waiting has the pods without an address, by what may help them. A change then costs as much
-// as it has pods to help, however many pods of other tenants wait. Only the reconciler uses it.
-// It needs no persistence: after a restart every pod is checked.
+// waiting has the pods without an address, by the changes that may help them. A change then costs
+// as much as it has pods to help, however many pods of other tenants wait. Only the reconciler uses
+// it. It needs no persistence: after a restart every pod is checked.
 type waiting struct {
 	mu   sync.Mutex
 	pods map[types.NamespacedName]note
@@ -88,7 +88,7 @@ func (w *waiting) begin(pod types.NamespacedName) {
 	w.put(pod, note{w.pods[pod].tenant, []string{anything}})
 }
 
-// wait notes that a pod waits for what its keys are for.
+// wait notes that a pod waits for the changes of its keys.
 func (w *waiting) wait(pod types.NamespacedName, tenant string, keys []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -67,7 +67,7 @@ func (r *Reconciler) ofNamespace(_ store.ReadTx, old, now *store.Namespace) []fe
 	return r.wakeUnder(keyOfTenant(""), keyOfTenant(feed.Either(old, now).Tenant), keyOfTenant(feed.Either(now, old).Tenant), keyOfLender(feed.Either(old, now).Name))
 }
 
-// ofInstance requests the pods of the tenant of a PodNetworkInstance, and those that its
+// ofInstance requests the pods of the tenant of a PodNetworkInstance, and the pods that its
 // addresses help.
 func (r *Reconciler) ofInstance(tx store.ReadTx, old, now *nodeipam.Instance) []feed.Request {
 	keys := []string{keyOfTenant(tenancy.OfNamespace(tx, feed.Either(old, now).Namespace))}
@@ -93,9 +93,9 @@ func (r *Reconciler) ofOutside(tx store.ReadTx, old, now *multinet.Network) []fe
 	return r.wakeUnder(keyOfTenant(tenancy.OfNamespace(tx, network.Namespace)))
 }
 
-// ofAddress requests the pods that a free address may help. It also requests the pod
-// that lost an address or has one that this term did not create: a living pod keeps the
-// addresses of its allocation status, and no others.
+// ofAddress requests the pods that a free address may help. It also requests a pod that lost an
+// address, or got an address that this term did not create: a living pod keeps exactly the
+// addresses of its allocation status.
 func (r *Reconciler) ofAddress(tx store.ReadTx, old, now *store.Address) []feed.Request {
 	var requests []feed.Request
 	if now == nil {
@@ -158,8 +158,8 @@ func (r *Reconciler) wakeUnder(keys ...string) []feed.Request {
 	return soon(r.waiting.wake(keys...))
 }
 
-// soon requests pods that wait, of each tenant so many at a time: what the pods of a tenant cost
-// others does not grow with their number.
+// soon requests pods that wait, a limited number of each tenant at a time: the cost for others does
+// not grow with the number of a tenant's pods.
 func soon(pods []woken) []feed.Request {
 	var all []feed.Request
 	for _, pod := range pods {
@@ -189,7 +189,7 @@ func (r *Reconciler) undecided(tx store.ReadTx) (requests []feed.Request, lost [
 		request := of(pod)
 		switch {
 		case allocation.IsTold(pod):
-			// Most pods of a restarted operator: requests for all would delay what it has to do.
+			// Most pods of a restarted operator: requests for all would delay its work.
 			if !decide(tx, pod, r.Sources).isNothing() {
 				served, lost = append(served, request), append(lost, pod)
 			}

@@ -76,7 +76,7 @@ type Wish struct {
 	// rules have the right family only, until the address is chosen. If plugins choose it,
 	// they stay so.
 	Link annotations.Link
-	// Delegate is what CNI plugins get for an interface that they make, nil for others.
+	// Delegate is the work for CNI plugins that make the interface, nil for other interfaces.
 	Delegate *annotations.Delegate
 	// Devices, Instance and PodNetwork mean the same as in ipam.Request.
 	Devices              []string

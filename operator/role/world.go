@@ -34,7 +34,7 @@ type VPC struct {
 	Name, UID string
 	// Dividers is the number in its spec, 0 if it is unset.
 	Dividers int
-	// Revision is the last one that was taken for its members, 0 if none was.
+	// Revision is the last revision that was taken for its members, 0 without one.
 	Revision int64
 }
 
@@ -83,7 +83,7 @@ type Wait struct {
 	Left, Acknowledged time.Time
 }
 
-// Verb is what a step does with a member.
+// Verb is the change that a step makes to a member.
 type Verb int
 
 // Verbs of steps.
@@ -112,12 +112,12 @@ type Summary struct {
 	Reason, Message string
 }
 
-// Plan is what to do next.
+// Plan has the next steps.
 type Plan struct {
 	// Revision is to be in the status of the VPC before the first step; 0: nothing is to be
 	// taken.
 	Revision int64
-	// Steps are to be done in this order, and none after one that failed.
+	// Steps are to be done in this order. After a failed step, no other one may follow.
 	Steps []Step
 	// Dividers and Bouncers, by name of the Subnet, are the states of the roles before the
 	// steps.

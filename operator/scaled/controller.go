@@ -1,10 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scaled writes ScaledEndpoints: who the backends of each Service are, as judged by
-// package services. Nodes follow these instead of Services, EndpointSlices and Networks, so
-// a node needs neither all Services of the cluster nor all Addresses of a VPC
-// (docs/design/140).
+// Package scaled writes ScaledEndpoints: the backends of each Service, as judged by package
+// services. Nodes follow these instead of Services, EndpointSlices and Networks. So a node needs
+// neither all Services of the cluster nor all Addresses of a VPC (docs/design/140).
 package scaled
 
 import (
@@ -75,8 +74,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, err
 }
 
-// note indexes a Service by what it depends on, before the snapshot is taken that judges it. A
-// change behind the snapshot finds the Service then.
+// note indexes a Service by the objects that it depends on, before the snapshot is taken that
+// judges it. A change behind the snapshot finds the Service then.
 func (r *Reconciler) note(name types.NamespacedName) {
 	r.Store.View(func(tx store.ReadTx) {
 		service := store.GetService(tx, name.Namespace, name.Name)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// index finds Services by what their verdicts depend on: by addresses that their slices
-// name, and those that are wide (services.IsWide).
+// index finds Services by the objects that their verdicts depend on: by the addresses that their
+// slices name, and whether they are wide (services.IsWide).
 type index struct {
 	mu     sync.Mutex
 	named  map[types.NamespacedName][]netip.Addr

@@ -15,9 +15,9 @@ import (
 // the last ones move to the first.
 const spread = 2
 
-// arrange cuts a verdict into parts, given those that are there. A backend stays in the part
-// that it is in, so the change of one backend is the change of one part. A new one comes to
-// the first part with room. Part 0 is always there. The parts between may be empty.
+// arrange cuts a verdict into parts, given the present parts. A backend stays in the part that it
+// is in, so the change of one backend is the change of one part. A new backend comes to the first
+// part with room. Part 0 always exists. The parts between may be empty.
 func arrange(v *services.Verdict, have []*scaled.Endpoint) []*scaled.Endpoint {
 	needed := max(1, (len(v.Backends)+v1alpha1.MaxScaledBackends-1)/v1alpha1.MaxScaledBackends)
 	cut := cutting{limit: min(needed*spread, v1alpha1.MaxScaledParts)}

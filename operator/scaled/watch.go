@@ -79,7 +79,7 @@ func of(list []*store.Service) (requests []feed.Request) {
 	return requests
 }
 
-// everything requests all Services, and those that are gone and have ScaledEndpoints still.
+// everything requests all Services, and also Services that are gone and have ScaledEndpoints still.
 func everything(tx store.ReadTx) []feed.Request {
 	requests := of(store.ListServices(tx))
 	for row := range scaled.All(tx) {
@@ -88,7 +88,7 @@ func everything(tx store.ReadTx) []feed.Request {
 	return requests
 }
 
-// ofService requests a Service, and those that name the same external IPs, if these may
+// ofService requests a Service, and the Services that name the same external IPs, if these may
 // belong to another tenant than before.
 func ofService(tx store.ReadTx, old, now *store.Service) []feed.Request {
 	row := feed.Either(old, now)
@@ -124,8 +124,8 @@ func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) (request
 	return requests
 }
 
-// ofExternalAddress requests those whose slices name the address, which no egress leads to, and
-// those that name it as their own.
+// ofExternalAddress requests the Services whose slices name the address, which no egress leads to,
+// and the Services that name it as their own.
 func (r *Reconciler) ofExternalAddress(tx store.ReadTx, old, now *external.Address) []feed.Request {
 	if old != nil && now != nil && old.Holder == now.Holder && old.Deleting == now.Deleting {
 		return nil // another node announces it
@@ -169,8 +169,8 @@ func judgedAlike(old, now *store.VPC) bool {
 		old.EgressMasquerade == now.EgressMasquerade && slices.Equal(old.EgressAllow, now.EgressAllow) && slices.Equal(old.EgressDeny, now.EgressDeny)
 }
 
-// ofNamespace requests the Services of the tenants of a namespace: they may lead to its pods,
-// or be in it. Those that name external IPs have them by their tenant.
+// ofNamespace requests the Services of the tenants of a namespace: they may lead to its pods, or be
+// in it. A Service that names external IPs has them by its tenant.
 func (r *Reconciler) ofNamespace(tx store.ReadTx, old, now *store.Namespace) (requests []feed.Request) {
 	if old != nil && now != nil && old.Tenant == now.Tenant {
 		return nil

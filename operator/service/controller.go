@@ -30,7 +30,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Options are what a Reconciler works with.
+// Options are the dependencies and settings of a Reconciler.
 type Options struct {
 	// Client writes; its reads come from the informers.
 	Client  client.Client

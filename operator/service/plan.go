@@ -16,12 +16,12 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Rules are what does not change while an operator runs.
+// Rules are the settings that do not change while an operator runs.
 type Rules struct {
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
-	// Shared are the Services (namespace/name) that every VPC reaches, beside those
-	// that SharedService objects name.
+	// Shared are the Services (namespace/name) that every VPC reaches, besides the Services that
+	// SharedService objects name.
 	Shared []string
 }
 

@@ -43,7 +43,7 @@ func publishedIPs(service *corev1.Service) []netip.Addr {
 	return ips
 }
 
-// ingressOf returns what a status shows of addresses.
+// ingressOf returns the entries of a status for addresses.
 func ingressOf(ips []netip.Addr) []corev1.LoadBalancerIngress {
 	var all []corev1.LoadBalancerIngress
 	for _, ip := range ips {

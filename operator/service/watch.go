@@ -116,8 +116,8 @@ func (r *Reconciler) ofAddress(tx store.ReadTx, old, now *store.Address) []feed.
 	return append(r.again(tx, concerned(tx, row)), ofHolder(row.Holder)...)
 }
 
-// concerned returns which tenants' Services an address may concern: those that its VPC
-// allows, and all for the address of a node.
+// concerned returns the filter of tenants whose Services an address may concern: the tenants that
+// its VPC allows, and all tenants for the address of a node.
 func concerned(tx store.ReadTx, row *store.Address) func(tenant string) bool {
 	vpc := store.GetVPC(tx, row.VPC)
 	if vpc == nil || row.Holder.Kind == store.HolderNode {

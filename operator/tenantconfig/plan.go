@@ -55,8 +55,8 @@ func namesOf(config *multinet.TenantConfig) string {
 	return list.String()
 }
 
-// offer returns what a TenantConfig offers to TenantNetworks; nil without one, and for one
-// that can't be used.
+// offer returns the offer of a TenantConfig to TenantNetworks. It returns nil without a
+// TenantConfig, or if it can't be used.
 func offer(serving *multinet.TenantConfig) *v1alpha1.TenantNetworkGrant {
 	if serving == nil || serving.Invalid != "" || serving.Deleting {
 		return nil

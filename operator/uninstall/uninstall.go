@@ -138,8 +138,8 @@ func (u *uninstaller) refuseInUse(ctx context.Context) error {
 	return nil
 }
 
-// until repeats check until it waits for nothing; the error of a timeout names what
-// it waited for.
+// until repeats check until it waits for nothing. The error of a timeout names the objects that it
+// waited for.
 func until(ctx context.Context, check func(context.Context) (waitingFor []string, err error)) error {
 	var left []string
 	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {

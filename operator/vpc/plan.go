@@ -110,7 +110,7 @@ func ownClaims(tx store.ReadTx, vpc *store.VPC) []*store.VNIClaim {
 // named is how many subnets or holders of addresses a message names.
 const named = 3
 
-// deleting lists what delays the deletion of the VPC. Its claim outlives it: the VNI
+// deleting lists the reasons that delay the deletion of the VPC. Its claim outlives it: the VNI
 // stays reserved until no node uses it.
 func (d decision) deleting(tx store.ReadTx, vpc *store.VPC) decision {
 	d.reason = v1alpha1.DeletingReason

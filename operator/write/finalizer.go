@@ -37,11 +37,11 @@ func RemoveFinalizer(ctx context.Context, c client.Client, object client.Object)
 	return true, nil
 }
 
-// patchFinalizers changes the list of finalizers, and nothing else. The spec of such an object
-// is a user's, and may have what the Go type does not: unknown fields, empty texts, nulls. An
+// patchFinalizers changes the list of finalizers, and nothing else. The spec of such an object is a
+// user's, and may have values that the Go type can't hold: unknown fields, empty texts, nulls. An
 // update of the whole object would drop them, and rules for a spec that must not change would
-// refuse it. The patch replaces the whole list, so it has the resource version: it fails with
-// a conflict if the object has changed.
+// refuse it. The patch replaces the whole list, so it has the resource version: it fails with a
+// conflict if the object has changed.
 func patchFinalizers(ctx context.Context, c client.Client, object client.Object, change func(client.Object, string) bool) error {
 	before, ok := object.DeepCopyObject().(client.Object)
 	if !ok {

@@ -62,7 +62,7 @@ func telling(word string) bool {
 	return strings.ContainsAny(word, "-_ ") || strings.ContainsFunc(word[1:], unicode.IsUpper)
 }
 
-// anything stands for any text in a message.
+// anything means any text in a message.
 const anything = "…"
 
 // within reports whether a text contains a word, and not as a part of a longer word. Of a
@@ -89,8 +89,8 @@ func Words(entries []Entry) []string {
 // nearest is how many suggestions Near makes at most.
 const nearest = 5
 
-// Near returns the words that a user may have meant, the nearest first: those with few
-// letters changed, and those that contain the text.
+// Near returns the words that a user may have meant, the nearest first: words with few letters
+// changed, and words that contain the text.
 func Near(entries []Entry, text string) []string {
 	text = strings.ToLower(text)
 	limit := max(2, len(text)/3)

@@ -14,10 +14,10 @@ import (
 
 // Entry is a row of a table: one or several words, with their meaning and remedy.
 type Entry struct {
-	// Words are what programs show: reasons, names of policies, codes, messages. In a message
-	// "…" stands for any text.
+	// Words are the words that programs show: reasons, names of policies, codes, messages. In a
+	// message "…" means any text.
 	Words []string `json:"words"`
-	// Kind tells what the words are, for example "reason of a pod".
+	// Kind names the kind of the words, for example "reason of a pod".
 	Kind string `json:"kind"`
 	// Note restricts the kind, for example "event".
 	Note string `json:"note,omitempty"`
@@ -154,8 +154,8 @@ func messagesOf(cell string) []string {
 	return messages
 }
 
-// wordsOf returns the words of a cell, and what it adds to them in parentheses. A message is
-// one word.
+// wordsOf returns the words of a cell, and the text that the cell adds to them in parentheses. A
+// message is one word.
 func wordsOf(header, cell string) (words []string, added string) {
 	if strings.HasPrefix(header, "message") {
 		return messagesOf(cell), ""

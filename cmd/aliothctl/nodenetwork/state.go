@@ -25,12 +25,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/reserved"
 )
 
-// stateOptions are those that all commands about the node's network state have.
+// stateOptions are the options that all commands about the node's network state have.
 type stateOptions struct {
 	// dir has the transactions, root is the host's file system.
 	dir, root string
-	// apiServer has to be reached after a change if it was before. The zero value stands for no
-	// such check.
+	// apiServer has to be reached after a change if it was before. The zero value means no such
+	// check.
 	apiServer reach.Target
 	// shadows are the ranges of shadow addresses, as the chart has them.
 	shadows []string
@@ -52,7 +52,7 @@ it too if the first one is killed.
 
 Exit status: 0 after success, 1 if the network could not be shown, changed or
 restored, 2 if the command or a document can't be read.`,
-		// This command stands for nmstatectl, which tells its version too.
+		// This command replaces nmstatectl, which tells its version too.
 		Version:     version.Get().String(),
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "aliothctl"},
 	}
@@ -66,7 +66,7 @@ restored, 2 if the command or a document can't be read.`,
 	return cmd
 }
 
-// failure is an error of the node's network, and none of the command: a change was refused or
+// failure is an error of the node's network, and not of the command: a change was refused or
 // undone, or the node does not have a state.
 type failure struct{ error }
 
@@ -204,7 +204,7 @@ when the process ends, and the next one goes on with them.`,
 	}
 }
 
-// guardCommand is what the second process of a transaction runs.
+// guardCommand is the command that the second process of a transaction runs.
 func (o *stateOptions) guardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "guard ID",

@@ -59,7 +59,7 @@ func (l *limit) adjust() {
 	runtime.AddCleanup(new([4]*limit), (*limit).adjust, l)
 }
 
-// of is the percentage for so many bytes in use.
+// of returns the percentage for a number of bytes in use.
 func (l *limit) of(used uint64) int {
 	if used == 0 {
 		return mostPercent

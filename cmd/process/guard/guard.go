@@ -36,7 +36,7 @@ const (
 	// allowedFor is how long a permission is cached. A refusal counts once,
 	// so that strangers fill nothing.
 	allowedFor = time.Minute
-	// Requests per second to the API server: what strangers can make of them.
+	// Requests per second to the API server that strangers can cause.
 	askQPS, askBurst = 5, 10
 	// certifiedFor is the life of a certificate, which each start of a program makes anew.
 	certifiedFor = 10 * 365 * 24 * time.Hour

@@ -64,8 +64,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.report(ctx, object, want)
 }
 
-// create makes a config, and reports in it. One that exists although the informer does not
-// have it yet is requested again by its event.
+// create makes a config, and writes its status. If a config exists although the informer does not
+// have it yet, the event of the config requests it again.
 func (r *Reconciler) create(ctx context.Context, name types.NamespacedName, want *content) error {
 	object := ipamapi.PodNetworkConfigs[r.Group].NewObject().(client.Object)
 	object.SetNamespace(name.Namespace)

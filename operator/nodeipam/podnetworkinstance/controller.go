@@ -42,8 +42,8 @@ type Reconciler struct {
 	noticed announce.Board
 }
 
-// tryForeign is how often the operator tries whether the API keeps reservations by now: nobody
-// tells it of a CRD that was replaced.
+// tryForeign is the pause between two tries of whether the API keeps reservations by now. The
+// operator gets no event about a CRD that was replaced.
 const tryForeign = time.Minute
 
 // Register adds the controller.

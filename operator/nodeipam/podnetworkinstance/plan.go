@@ -23,8 +23,8 @@ const podsNamed = 3
 type decision struct {
 	// reserved has at most one element for each PodNetwork and VPC.
 	reserved []nodeipam.Reserved
-	// assume: some of the addresses are new. The store gets them before the API does, so
-	// that nobody else chooses them.
+	// assume: some of the addresses are new. The store gets them before the API does, so that no
+	// other instance gets them.
 	assume bool
 	// unused is true once an instance being deleted may lose its finalizer.
 	unused bool
@@ -40,7 +40,7 @@ type refusal struct {
 	reason, message string
 }
 
-// facts are what a decision needs to know beside the store.
+// facts are inputs of a decision besides the store.
 type facts struct {
 	// written are the reservations that the status in the API has: an instance is Ready only
 	// when that has all of them, so that a successor of this operator finds them, whenever
@@ -54,10 +54,10 @@ type facts struct {
 
 // decide plans for one instance.
 //
-// Each step is written before the next one. What the store assumes is written even if the
-// instance does not need it any more, because it is unknown whether an earlier write has
-// reached the API. Addresses are released only from an instance that is not Ready, whose
-// pods get no addresses.
+// Each step is written before the next one. Assumed reservations in the store are written even if
+// the instance does not need it any more, because it is unknown whether an earlier write has
+// reached the API. Addresses are released only from an instance that is not Ready, whose pods get
+// no addresses.
 func decide(tx store.ReadTx, row *nodeipam.Instance, now facts) decision {
 	if !within(row.Reserved, now.written) {
 		return decision{reserved: row.Reserved}.reserving()
@@ -78,7 +78,7 @@ func decide(tx store.ReadTx, row *nodeipam.Instance, now facts) decision {
 	return d
 }
 
-// reserving makes a decision one that is not the last.
+// reserving turns a decision into an intermediate one.
 func (d decision) reserving() decision {
 	d.state, d.networks, d.reason, d.message = "", nil, v1alpha1.ReservingReason, "its addresses are being reserved"
 	return d
@@ -149,7 +149,7 @@ func reserves(row *nodeipam.Instance) bool {
 	return slices.ContainsFunc(row.Interfaces, func(one nodeipam.Interface) bool { return one.Reserve > 0 })
 }
 
-// deleting lists what delays the deletion of an instance.
+// deleting lists the reasons that delay the deletion of an instance.
 func deleting(tx store.ReadTx, row *nodeipam.Instance) decision {
 	d := decision{reserved: onlyHeld(tx, row, row.Reserved), reason: v1alpha1.DeletingReason, message: "nothing uses it"}
 	names := users(tx, row)

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
-// use is what a reserved address is used for.
+// use is the use of a reserved address.
 type use int
 
 const (
@@ -69,8 +69,8 @@ func only(list []nodeipam.Reserved, stays func(nodeipam.Reserved, netip.Addr) bo
 	return all
 }
 
-// remaining returns the reservations that an instance keeps: what its parts keep, and of
-// others what its pods hold.
+// remaining returns the reservations that an instance keeps: the ones that its parts keep, and
+// other addresses that its pods hold.
 func remaining(tx store.ReadTx, row *nodeipam.Instance, parts []*part) []nodeipam.Reserved {
 	return only(row.Reserved, func(reserved nodeipam.Reserved, ip netip.Addr) bool {
 		for _, p := range parts {
