@@ -53,7 +53,7 @@ func CountedTwice(t testing.TB, d *Datapath) map[string]uint64 {
 	return m
 }
 
-// OnlyDrops leaves out what went on.
+// OnlyDrops leaves out the counters of packets that went on.
 func OnlyDrops(counted map[string]uint64) map[string]uint64 {
 	drops := map[string]uint64{}
 	for reason := range telemetry.Reason(bpf.AliothReasonREASON_LEN) {
@@ -67,7 +67,7 @@ func OnlyDrops(counted map[string]uint64) map[string]uint64 {
 	return drops
 }
 
-// Added returns what a counted step has added.
+// Added returns the counters that a step has added to.
 func Added(before, after map[string]uint64) map[string]uint64 {
 	diff := map[string]uint64{}
 	for k, n := range after {

@@ -20,22 +20,21 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
-// Loaded are programs with their maps, which tests use one after the other: the
-// verifier takes longer over them than most tests do over everything else. In one
-// thing they differ from those that Open loads: the map of constants is not frozen,
-// so that the verifier finds them safe whatever the configuration is.
+// Loaded are programs with their maps, which tests use one after the other: the verifier takes
+// longer over them than most tests do over everything else. In one thing they differ from the
+// programs that Open loads: the map of constants is not frozen, so that the verifier finds them
+// safe whatever the configuration is.
 type Loaded struct{ *ebpf.Collection }
 
-// spare are those that no test uses, by the size of their table of flows.
+// spare has the programs that no test uses, by the size of their table of flows.
 var spare = map[uint32][]Loaded{}
 
 // constantsMap is the section of the configuration.
 const constantsMap = ".rodata"
 
-// OpenShared opens a datapath that is taken down with the test, as Open does where
-// nothing is pinned, upon programs that may have been another test's. What they
-// leave in their maps is deleted before the next test gets them; after a failed
-// test none does.
+// OpenShared opens a datapath that is taken down with the test, as Open does where nothing is
+// pinned, upon programs that may have been another test's. The rows that they leave in their maps
+// are deleted before the next test gets the programs. After a failed test no other test gets them.
 func OpenShared(t testing.TB, cfg programs.Config) *Datapath {
 	t.Helper()
 	cfg, err := cfg.WithDefaults()

@@ -24,10 +24,10 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// Patience bounds waits for what should come.
+// Patience bounds waits for events that should come.
 var Patience = waits.Limit(time.Minute)
 
-// Shyness bounds waits for what should not come.
+// Shyness bounds waits for events that should not come.
 const Shyness = 300 * time.Millisecond
 
 // Ping sends one echo request of size bytes from a namespace and reports

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// PodDevice is what the interfaces of a lab's pods are.
+// PodDevice is the kind of the interfaces of a lab's pods.
 type PodDevice string
 
 // Devices of a lab's pods.

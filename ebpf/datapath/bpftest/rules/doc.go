@@ -1,6 +1,6 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rules checks what the programs do with any frame. The rules know the State, and
+// Package rules checks the result of the programs for any frame. The rules know the State, and
 // nothing of how the programs decide.
 package rules

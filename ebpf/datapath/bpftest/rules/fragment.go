@@ -52,7 +52,7 @@ func (r *Rules) Fragment(at Place, in, out []byte, before, mark uint32) error {
 	return fmt.Errorf("%s does not have the address in VNI %d", outer.dst, at.VNI)
 }
 
-// secondFragment: what the first has left of the clone, with its headers.
+// secondFragment: the part of the clone behind the first fragment, with its headers.
 func secondFragment(in, out []byte, first int) error {
 	rest := in[14+FragmentHeaders+first:]
 	switch {

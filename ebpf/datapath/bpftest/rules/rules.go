@@ -274,7 +274,7 @@ func (r *Rules) verdict(at Place, verdict uint32, c telemetry.Counter, none bool
 	return nil
 }
 
-// packet checks what came out.
+// packet checks the frame that came out.
 func (r *Rules) packet(at Place, reason telemetry.Reason, in, out seen, before, mark uint32) error {
 	if at.kind == world.KindFragment && reason == telemetry.ForwardedRemote {
 		return r.Fragment(at, in.all, out.all, before, mark)
@@ -316,8 +316,8 @@ func (r *Rules) translatedFirst(at Place, in seen) bool {
 
 func has(i state.Interface, a netip.Addr) bool { return a.IsValid() && slices.Contains(i.Addrs, a) }
 
-// local: the frame goes to the interface of the same VPC that has the address,
-// and nothing is changed but its Ethernet addresses and what services translate.
+// local: the frame goes to the interface of the same VPC that has the address. Only its Ethernet
+// addresses change, and the fields that services translate.
 func (r *Rules) local(at Place, in, out seen, mark uint32) error {
 	vni, in, err := r.arrived(at, in)
 	switch {
@@ -367,8 +367,8 @@ func (r *Rules) remote(at Place, in, out seen, mark uint32) error {
 	return fmt.Errorf("no other node has the address in VNI %d", from.VNI)
 }
 
-// arrived returns the VNI of a frame, and what the program decides about: behind the outer
-// headers, if it has any.
+// arrived returns the VNI of a frame, and the packet that the program decides about: behind the
+// outer headers, if the frame has any.
 func (r *Rules) arrived(at Place, in seen) (vni uint32, inner seen, err error) {
 	switch at.kind {
 	case world.KindPod:
@@ -386,8 +386,8 @@ func (r *Rules) arrived(at Place, in seen) (vni uint32, inner seen, err error) {
 	return at.VNI, in, nil
 }
 
-// returned: the frame is as it came but for its class, nobody has returned it or sent it
-// to a role before, and no pod here is an end of it.
+// returned: the frame is as it came but for its class. No node has returned it or sent it to a role
+// before, and no pod here is an end of it.
 func (r *Rules) returned(at Place, in, out seen, mark uint32) error {
 	vni, in, err := r.arrived(at, in)
 	switch {

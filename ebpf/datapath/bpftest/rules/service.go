@@ -15,8 +15,8 @@ import (
 // sharedVNI is the VNI of services that every VPC shares.
 const sharedVNI = 0
 
-// Bytes that a translation may change: both addresses, both ports and two
-// checksums. An ICMP error has them once more in what it quotes.
+// Bytes that a translation may change: both addresses, both ports and two checksums. An ICMP error
+// has them once more in the quoted packet.
 const (
 	translatedBytes = 2*16 + 2*2 + 2*2
 	quotedBytes     = 2*translatedBytes + 2
@@ -51,9 +51,9 @@ func (r *Rules) leads(vni uint32, in, out seen) bool {
 	})
 }
 
-// kept checks that a frame goes on in its VPC as it is, but for what the services
-// of that VPC translate: the destination of who asks, the source of who answers,
-// and of a pod that asks itself both.
+// kept checks that a frame goes on in its VPC as it is, except for the fields that services of that
+// VPC translate: the destination of a client's packet, the source of a backend's packet, and both
+// for a pod that asks itself.
 func (r *Rules) kept(vni uint32, in, out seen) error {
 	if bytes.Equal(in.all[12:], out.all[12:]) {
 		return nil

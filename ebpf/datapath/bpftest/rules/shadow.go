@@ -94,7 +94,7 @@ func (r *Rules) outside(from state.Interface, out seen, mark uint32) error {
 	return nil
 }
 
-// entering: what went to the shadow goes to the pod.
+// entering: packets to the shadow go to the pod.
 func (r *Rules) entering(at Place, in, out seen) error {
 	to := r.Owner[at.Device]
 	if in.dst != to.Shadow4 && in.dst != to.Shadow6 {

@@ -69,8 +69,8 @@ func connectByRing(fd int, to netip.AddrPort) error {
 	return nil
 }
 
-// ringMemory is what a process shares with the kernel for one request, whose place in the
-// array of submissions is the first: the kernel has set that to zero.
+// ringMemory is the memory that a process shares with the kernel for one request. The place of the
+// request in the array of submissions is the first: the kernel has set it to zero.
 type ringMemory struct{ submit, complete, entries []byte }
 
 // mapRing maps the memory. Fields a to c of the offsets are flags, dropped and array of

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// request is one that servers of HTTP answer, too.
+// request is a request that servers of HTTP answer, too.
 const request = "GET / HTTP/1.0\r\n\r\n"
 
 // Protocols of SMC (linux/smc.h): each has the addresses of one family.

@@ -38,7 +38,7 @@ type Fragment struct {
 	More   bool
 }
 
-// Transport is what follows the IP headers.
+// Transport is the part of a packet behind the IP headers.
 type Transport interface {
 	Protocol() uint8
 	// Bytes returns the header and payload with a correct checksum, given the

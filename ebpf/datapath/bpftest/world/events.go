@@ -22,7 +22,7 @@ func (w *World) WatchFlows(t testing.TB) *Events {
 	return w.ReadFlows(t)
 }
 
-// Events are what programs report, together with the ring that they lie in.
+// Events are the reports of programs, together with the ring that they lie in.
 type Events struct {
 	*telemetry.EventReader
 	Ring *ringbuf.Reader
@@ -54,8 +54,8 @@ func (w *World) TellFlowsFor(t testing.TB, duration time.Duration) {
 	bpftest.Must(t, w.TellFlows(now+duration))
 }
 
-// Told returns what has been told since it was last asked for. A program has
-// written all of its events when it ends.
+// Told returns the events since the last call. A program has written all of its events when it
+// ends.
 func (r *Events) Told(t testing.TB) (list []telemetry.Event) {
 	t.Helper()
 	for r.Ring.AvailableBytes() > 0 {

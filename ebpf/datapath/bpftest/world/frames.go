@@ -37,7 +37,7 @@ func Ask(l4 wire.Transport) wire.Frame {
 	return FromA(func(f *wire.Frame) { f.Dst, f.L4 = wire.IP("10.96.0.10"), l4 }) // cluster DNS
 }
 
-// Answer is what the host's stack passes back to a shadow.
+// Answer is the packet that the host's stack passes back to a shadow.
 func Answer(shadow string, l4 wire.Transport) wire.Frame {
 	return wire.Frame{EthDst: MacA, EthSrc: state.VirtualMAC, Src: wire.IP("10.8.1.10"), Dst: wire.IP(shadow), L4: l4}
 }

@@ -16,14 +16,13 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
-// Traces is what the maps hold, row by row, of every map that a packet may leave
-// something in.
+// Traces has the rows of every map that a packet may leave something in.
 type Traces struct {
 	Counters, Drops map[string]uint64
 	Rows            map[string]map[string]string
 }
 
-// Traces reads what the packets so far have left in the maps.
+// Traces reads the rows that the packets so far have left in the maps.
 func (w *World) Traces(t testing.TB) Traces {
 	t.Helper()
 	left := Traces{Counters: bpftest.Counts(t, w.Datapath), Drops: bpftest.Whose(t, w.Datapath), Rows: map[string]map[string]string{}}

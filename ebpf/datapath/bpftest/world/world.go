@@ -80,7 +80,7 @@ func New(t testing.TB, adapt ...func(*programs.Config)) *World {
 	return w
 }
 
-// State returns what New has applied.
+// State returns the state that New has applied.
 func (w *World) State() state.State {
 	return state.State{
 		VPCs: []state.VPC{

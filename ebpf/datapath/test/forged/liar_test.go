@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// wholePort is where only whole datagrams go, and those in fragments that don't lie.
+// wholePort is a port for whole datagrams only, and for datagrams in fragments that don't lie.
 const wholePort = 4321
 
 // liar makes sequences of frames whose headers contradict each other.
@@ -63,7 +63,7 @@ func (m *liar) port() uint16 {
 
 func (m *liar) transport(s sender, f wire.Frame) wire.Transport {
 	payload := make([]byte, 8*m.IntN(12))
-	for i := range payload { // what later becomes of it may be read as headers
+	for i := range payload { // bytes that a later change may turn into headers
 		payload[i] = oneOf[byte](m, 0, 0, 6, 17, 53, 60, 58)
 	}
 	switch m.IntN(8) {
@@ -183,7 +183,7 @@ func (m *liar) lie(b []byte) []byte {
 		said := int(binary.BigEndian.Uint16(b[at:])) - 8*m.IntN(6) + oneOf(m, 0, 0, 0, 1, 4)
 		binary.BigEndian.PutUint16(b[at:], uint16(max(said, least)))
 	case 3:
-		from := 20 // next header and what follows
+		from := 20 // next header and the fields behind it
 		if v4 {
 			from = 34
 		}
@@ -197,7 +197,7 @@ func (m *liar) lie(b []byte) []byte {
 	return b
 }
 
-// knownLies are those that have worked, and honest fragments.
+// knownLies returns lies that have worked, and honest fragments.
 func knownLies(w *world.World) (sequences [][]sent) {
 	from := func(device int, frames ...wire.Frame) []sent {
 		var list []sent

@@ -53,7 +53,7 @@ type bench struct {
 	out    []byte
 }
 
-// run sends the packet as it arrives, and returns what came out.
+// run sends the packet as it arrives, and returns the frame that came out.
 func (b *bench) run(t *testing.T, vni uint32, a arrival) (verdict uint32, out []byte) {
 	t.Helper()
 	if a.fromPod {
@@ -128,10 +128,10 @@ func arrivals() []arrival {
 	return list
 }
 
-// TestEveryTableAndClass runs the programs with every combination of tables, right or
-// wrong, and every class from every node: what a node does is what docs/design/140 says.
-// As each packet that is sent on has a higher class than it came with, no combination of
-// nodes sends one more than five times.
+// TestEveryTableAndClass runs the programs with every combination of tables, right or wrong, and
+// every class from every node, and compares the results with docs/design/140. As each packet that
+// is sent on has a higher class than it came with, no combination of nodes sends one more than five
+// times.
 func TestEveryTableAndClass(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	b := &bench{w, map[uint32]uint64{}, make([]byte, 256)}

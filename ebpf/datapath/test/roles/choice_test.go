@@ -54,7 +54,7 @@ func TestAFlowGoesOverEveryMemberInTime(t *testing.T) {
 	for _, n := range []int{1, 2, 4, 7} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			b, seen := sender(t, nodes(n)), map[netip.Addr]bool{}
-			// A member that is dead is one that others have to follow.
+			// Any member may be dead, so a flow has to go over the others in time.
 			bpftest.Eventually(t, "a flow has used all members", func() bool {
 				seen[b.memberOf(t, 1000)] = true
 				return len(seen) == n
@@ -114,7 +114,7 @@ func TestNoPacketGoesOverTheNodeItself(t *testing.T) {
 	})
 }
 
-// What goes over a member is the pod's packet, but for its Ethernet addresses.
+// A packet that goes over a member is the pod's packet, but for its Ethernet addresses.
 func TestWhatGoesOverAMemberIsWhole(t *testing.T) {
 	b := sender(t, nodes(1))
 	for name, f := range map[string]wire.Frame{

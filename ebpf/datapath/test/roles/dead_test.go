@@ -21,7 +21,7 @@ import (
 // couple are two pods of two nodes that have not spoken.
 type couple struct{ from, to *lab.Pod }
 
-// couples are so many of them, beside the pods of the scene.
+// couples makes count couples, besides the pods of the scene.
 func (s *scene) couples(count int) (list []couple) {
 	for i := range count {
 		list = append(list, couple{s.Pod(client, 100+i), s.Pod(server, 200+i)})
@@ -140,8 +140,8 @@ func whileABouncerIsDead(t *testing.T, count int) (took []time.Duration) {
 	return took
 }
 
-// A bouncer dies, and nobody knows it yet: what goes directly loses nothing, and what begins
-// gets through with a retry at most per lookup.
+// A bouncer dies, and no node knows it yet: packets that go directly are not lost, and new flows
+// get through with a retry at most per lookup.
 func TestADeadBouncerHoldsUpNoFlow(t *testing.T) {
 	t.Logf("first answers after %v", whileABouncerIsDead(t, 4))
 }

@@ -26,7 +26,7 @@ var (
 	destination = wire.IP("10.0.1.20")
 )
 
-// part is what a node plays in a role.
+// part is the part of a node in a role.
 type part int
 
 const (
@@ -58,7 +58,7 @@ func (p place) node() netip.Addr {
 	return netip.Addr{}
 }
 
-// tables are all that one node knows of the destination, right or wrong.
+// tables has everything that one node knows of the destination, right or wrong.
 type tables struct {
 	held, cached      place
 	gone              bool // the cached row

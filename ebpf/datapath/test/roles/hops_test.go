@@ -24,8 +24,8 @@ func onBoth(t *testing.T, test func(t *testing.T, family int)) {
 	}
 }
 
-// ping sends an echo request to the server's pod, and returns what crossed the underlay.
-// Either bouncer is written as B.
+// ping sends an echo request to the server's pod, and returns the packets that crossed the
+// underlay. Either bouncer is written as B.
 func (s *scene) ping(t *testing.T, c tap, to netip.Addr) []string {
 	t.Helper()
 	c.hops(t)
@@ -44,7 +44,7 @@ func (s *scene) ping(t *testing.T, c tap, to netip.Addr) []string {
 	return list
 }
 
-// logCounts logs what all nodes have done.
+// logCounts logs the counters of all nodes.
 func (s *scene) logCounts(t *testing.T) {
 	t.Helper()
 	for i, n := range s.Nodes {
@@ -107,7 +107,7 @@ func TestHopsWithDividers(t *testing.T) {
 	})
 }
 
-// A node that has left the VPC returns what still goes there, and it arrives.
+// A node that has left the VPC returns packets that still go there, and they arrive.
 func TestAPacketToANodeThatLeftTheVPCGoesOverABouncer(t *testing.T) {
 	s := newScene(t, 0, false)
 	c := watch(t)
@@ -147,8 +147,8 @@ func TestFragmentsOfPodsGoOverMembers(t *testing.T) {
 	})
 }
 
-// On a narrow underlay, packets that may be cut go in outer fragments, over IPv6 in those
-// that the programs make.
+// On a narrow underlay, packets that may be cut go in outer fragments. Over IPv6 the programs make
+// these fragments.
 func TestOuterFragmentsGoOverMembers(t *testing.T) {
 	onBoth(t, func(t *testing.T, family int) {
 		s := newScene(t, family, true)

@@ -36,8 +36,8 @@ func forge(random *rand.Rand) wire.Frame {
 	return f
 }
 
-// A known node sends what it likes, of every class. It gets one packet out for one in, none
-// that is longer, and none as from a pod of this node; and it deletes rows to itself alone.
+// A known node sends any packets, of every class. It gets one packet out for one in, no longer
+// packet, and no packet as from a pod of this node; and it deletes rows to itself alone.
 func TestAHostileNodeGainsNothing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -36,7 +36,7 @@ func readMisses(t *testing.T, b *bench) reader {
 	return reader{misses, ring}
 }
 
-// told returns what the programs have told since the last call.
+// told returns the misses that the programs have reported since the last call.
 func (r reader) told(t *testing.T) (list []state.Miss) {
 	t.Helper()
 	for r.ring.AvailableBytes() > 0 {
@@ -75,7 +75,7 @@ func TestAnAddressWithoutARowIsAskedForOnceASecond(t *testing.T) {
 	})
 }
 
-// A lookup may find what no member is there to know.
+// A lookup may find an address without a member that knows it.
 func TestAnAddressIsAskedForWithoutAnyMember(t *testing.T) {
 	b := sender(t, nil)
 	r := readMisses(t, b)

@@ -21,7 +21,8 @@ type arrival struct {
 
 const returned = trial.Hop(1)
 
-// outcome is what a node may do with it: drop it, deliver it, or send it to one of nodes.
+// outcome is the action that a node may take: drop the packet, deliver it, or send it to one of
+// nodes.
 type outcome struct {
 	reason string
 	class  trial.Hop

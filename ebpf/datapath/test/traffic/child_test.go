@@ -88,8 +88,8 @@ func testNoIPSocketSendsAsANode(t *testing.T, kind lab.ChildKind) {
 	}
 }
 
-// A pod's namespace has the node's settings at first, so it may forward. What it forwards
-// was received, and has no socket.
+// A pod's namespace has the node's settings at first, so it may forward. A forwarded packet was
+// received, and has no socket.
 func TestAPodForwardsNothingToTheNodesNetworkAsANode(t *testing.T) {
 	lab.OnEveryChild(t, testForwardsNothingAsANode)
 }
@@ -208,7 +208,7 @@ func TestANodeTakesNothingOfItsPodsForANode(t *testing.T) {
 			if forged {
 				bpftest.Eventually(t, name+" is dropped", func() bool { return s.forged("from_tunnel") == before+1 })
 			}
-			// One that comes after it and may pass.
+			// A packet that comes after it and may pass.
 			s.reaches(mac)
 			if got := s.forged("from_tunnel") - before; (got == 1) != forged {
 				t.Errorf("%s: %d were counted", name, got)
@@ -277,8 +277,8 @@ func TestPodsOnAVXLANLinkSendAnything(t *testing.T) {
 	}
 }
 
-// The hosts of a VLAN may have any addresses. The nodes may be in that VLAN too, so the
-// program drops what could enter a VPC.
+// The hosts of a VLAN may have any addresses. The nodes may be in that VLAN too, so the program
+// drops the packets that could enter a VPC.
 func TestPodsOnAVLANOfTheNodesDeviceEnterNoVPC(t *testing.T) {
 	l, _, _ := lab.TwoTenants(t, lab.Veth)
 	n, other := l.Nodes[0], l.Nodes[1]

@@ -34,7 +34,7 @@ func beKubelet(t *testing.T, n *lab.Node) {
 	})
 }
 
-// process is one that connects once, and reports the result.
+// process connects once, and reports the result.
 type process struct {
 	// listens: the process listens at the kubelet's port meanwhile.
 	listens bool
@@ -63,7 +63,7 @@ func (p process) connect(t *testing.T, ns netns.NsHandle, to netip.AddrPort) err
 	return nil
 }
 
-// TestOneProcess is what connect starts, and nothing otherwise.
+// TestOneProcess does the work of the process that connect starts, and nothing otherwise.
 func TestOneProcess(t *testing.T) {
 	var listens bool
 	var linger int

@@ -75,7 +75,7 @@ func testSendersKeepToWhatTheUnderlayCarries(t *testing.T, device lab.PodDevice)
 				}
 			}
 		}
-		// On one node it does not matter what the underlay carries.
+		// On one node the MTU of the underlay does not matter.
 		for family := range 2 {
 			if !bpftest.Datagram(t, red[10].NS, red[11].NS, netip.AddrPortFrom(red[11].Addrs[family], 9000), 8900) {
 				t.Errorf("underlay of %d: a datagram of 8900 bytes to a pod of the node did not arrive", mtu)
@@ -84,9 +84,9 @@ func testSendersKeepToWhatTheUnderlayCarries(t *testing.T, device lab.PodDevice)
 	}
 }
 
-// expectPathMTU sends what fits no underlay and waits until the pod has learned
-// what does, in bytes. A stream alone need not teach it: the other end's segments
-// may be smaller by what that has learned.
+// expectPathMTU sends packets that fit no underlay, and waits until the pod has learned the path
+// MTU, in bytes. A stream alone need not teach it: the other end's segments may be smaller, because
+// the other end has learned the MTU.
 func expectPathMTU(t *testing.T, name string, from *lab.Pod, dst netip.Addr, want int) {
 	t.Helper()
 	var tx *net.UDPConn

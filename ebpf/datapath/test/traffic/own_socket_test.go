@@ -86,7 +86,7 @@ func TestOtherSocketsOfTheNodeMaySendThroughTheTunnel(t *testing.T) {
 	l, red, _ := lab.TwoTenants(t, lab.Veth)
 	n := l.Nodes[0]
 	before := bpftest.Counts(t, n.Datapath)
-	// A pod's packet socket, whose packets keep it, and what the pod sends otherwise.
+	// A pod's packet socket, whose packets keep it, and other packets of the pod.
 	bpftest.Stream(t, red[10].NS, red[20].NS, red[10].Addrs[0], red[20].Addrs[0])
 	if !bpftest.Ping(t, red[10].NS, red[20].Addrs[1], 56, bpftest.Patience) {
 		t.Error("no answer to a pod's ping")
@@ -139,7 +139,7 @@ func TestNoPacketSocketOfTheNodeReachesAPod(t *testing.T) {
 	n := l.Nodes[0]
 	frame := append(header(14, map[int]byte{12: 8}), header(60, map[int]byte{0: 0x45, 9: unix.IPPROTO_UDP})...)
 	before := bpftest.Counts(t, n.Datapath)
-	for _, mark := range []int{0, 0x0a110d0d} { // the last as of what has been delivered
+	for _, mark := range []int{0, 0x0a110d0d} { // the last is the mark of a delivered packet
 		sendFrame(t, n, red[10].Ifindex, unix.ETH_P_IP, mark, frame)
 	}
 	if got := bpftest.Added(before, bpftest.Counts(t, n.Datapath))["to_pod/shadow_socket"]; got != 2 {

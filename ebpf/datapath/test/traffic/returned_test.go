@@ -20,8 +20,8 @@ import (
 // amount is a number of packets and of their bytes, without outer headers.
 type amount struct{ packets, bytes uint64 }
 
-// crossed returns what a node has sent into the tunnel, and what became of all that came
-// out of it.
+// crossed returns the packets that a node has sent into the tunnel, and the results for all packets
+// that came out of it.
 func crossed(t *testing.T, n *lab.Node) map[string]amount {
 	t.Helper()
 	counters, err := n.Datapath.Counters()
@@ -140,8 +140,8 @@ func testAPacketByAWrongRowComesBackOnce(t *testing.T, device lab.PodDevice) {
 // data returns the bytes behind the headers of TCP packets, which have timestamps.
 func (a amount) data(family int) uint64 { return a.bytes - a.packets*[]uint64{66, 86}[family] }
 
-// What a stack sends in long packets, to be cut by the NIC, comes back with all of its data.
-// On its way back the kernel may cut it.
+// Long packets of a stack, to be cut by the NIC, come back with all of their data. On the way back
+// the kernel may cut them.
 func TestLongPacketsComeBack(t *testing.T) { lab.OnEveryDevice(t, testLongPacketsComeBack) }
 
 func testLongPacketsComeBack(t *testing.T, device lab.PodDevice) {

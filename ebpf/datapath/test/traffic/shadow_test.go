@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// closedRanges closes what the lab has, besides the outside.
+// closedRanges closes the ranges that the lab has, besides the outside.
 func closedRanges() []state.ClosedPrefix {
 	return []state.ClosedPrefix{
 		{VNI: 0, Prefix: wire.Prefix("169.254.64.0/18"), Class: state.ClosedShadow},

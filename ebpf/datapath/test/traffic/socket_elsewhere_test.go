@@ -131,7 +131,7 @@ func TestAServiceWhoseEndpointsAreLeftOutIsNotRefusedToTheNode(t *testing.T) {
 }
 
 // behindMacvlan makes pods with macvlan interfaces on a device of a node. No program of packets
-// sees what they send. Each call gives the same addresses.
+// sees their packets. Each call gives the same addresses.
 func behindMacvlan(t *testing.T, n *lab.Node, trunk string, count int) []*lab.Pod {
 	t.Helper()
 	pods := make([]*lab.Pod, count)

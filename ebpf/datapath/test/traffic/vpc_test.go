@@ -182,7 +182,7 @@ func testSegmentationStaysOffloaded(t *testing.T, device lab.PodDevice) {
 	}
 }
 
-// packetsOf counts what a node's tunnel device has sent and received.
+// packetsOf counts the packets that a node's tunnel device has sent and received.
 func packetsOf(t *testing.T, n *lab.Node) (sent, received uint64) {
 	bpftest.In(t, n.NS, func() {
 		device, err := netlink.LinkByIndex(n.Config.VXLANIfindex)

@@ -80,8 +80,8 @@ func knowsOutside(t *testing.T, l *lab.Lab) {
 	})
 }
 
-// A device of the kernel is a peer that knows no class. What it sends counts as direct, and
-// comes back to it once if it has no receiver, with all of its bytes.
+// A device of the kernel is a peer that knows no class. Its packets count as direct. A packet
+// without a receiver comes back to it once, with all of its bytes.
 func TestAVTEPOfTheKernelIsAPeer(t *testing.T) {
 	l, red, _ := lab.TwoTenants(t, lab.Veth)
 	knowsOutside(t, l)
@@ -104,7 +104,7 @@ func TestAVTEPOfTheKernelIsAPeer(t *testing.T) {
 			}
 		}
 		before := crossed(t, l.Nodes[0])
-		// Those that are sent on to a role end here; the last one is returned.
+		// Packets that are sent on to a role end here; the last one is returned.
 		for _, source := range []state.MAC{world.ClassReturned, world.ClassToDivider, world.ClassToBouncer, world.ClassFromBouncer, own} {
 			v.send(t, frame("10.0.1.77", "to nobody", source))
 		}

@@ -71,7 +71,7 @@ func (s situation) frame(prefix string, source state.MAC) wire.Frame {
 	}
 }
 
-// out is what comes out.
+// out returns the frame that comes out.
 func out(f wire.Frame, reason string) (verdict uint32, frame wire.Frame) {
 	switch reason {
 	case "forwarded_local":
@@ -142,7 +142,7 @@ func onUplink(t *testing.T, w *world.World, c world.Case, vni uint32) world.Case
 	return c
 }
 
-// What a node returns is as it came, to the last bit.
+// A node returns a packet as it came, to the last bit.
 func TestAPacketIsReturnedAsItCame(t *testing.T) {
 	w := classWorld(t)
 	to := func(dst string, change func(*wire.Frame)) []byte {
@@ -199,7 +199,7 @@ func TestAReturnedPacketHasNoMark(t *testing.T) {
 	}
 }
 
-// Over IPv4 the tunnel's device fragments what does not fit; over IPv6 none does.
+// Over IPv4 the tunnel's device fragments packets that do not fit; over IPv6 none does.
 func TestWhatDoesNotFitBackIsReturnedOverIPv4Only(t *testing.T) {
 	w := classWorld(t)
 	bpftest.SetMTU(t, w.Config.UnderlayIfindex, 1350)

@@ -94,8 +94,8 @@ func TestAnEndedFlowMakesRoomForAnotherService(t *testing.T) {
 // twoOfDNS are two shared services of UDP with one backend.
 const firstDNS, secondDNS = "10.96.0.10", "10.96.0.12"
 
-// newTwoOfDNS makes a world with both, and returns what a query to one of them becomes, and
-// the answer of the backend to a port of the pod.
+// newTwoOfDNS makes a world with both Services. leaves returns the packet that a query to one of
+// them becomes. answers returns the answer of the backend to a port of the pod.
 func newTwoOfDNS(t *testing.T) (w *world.World, leaves func(name, vip string) world.Case, answers func(name, vip string, port uint16) world.Case) {
 	t.Helper()
 	w = world.New(t)

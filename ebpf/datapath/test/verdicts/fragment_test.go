@@ -89,7 +89,7 @@ func TestWhatDoesNotFitOverIPv6IsMadeTwoFragments(t *testing.T) {
 	for name, c := range map[string]struct {
 		in     []byte
 		mark   uint32
-		length int // of what comes out
+		length int // of the packet that comes out
 	}{
 		"IPv6":                          {made("fd10:0:0:1::20", 1281), world.VNIRed, 14 + rules.FragmentHeaders + first},
 		"IPv4":                          {made("10.0.1.21", 1281), world.VNIRed, 14 + rules.FragmentHeaders + first},

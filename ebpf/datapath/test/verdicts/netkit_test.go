@@ -50,8 +50,8 @@ func TestWhatIsBeingSentGoesOutOfTheHostEnd(t *testing.T) {
 	}
 }
 
-// TestWhatWasDecidedPassesTheHostEnd shows that alioth_to_pod neither changes
-// nor counts it, and what comes otherwise to the pod's own address is refused.
+// TestWhatWasDecidedPassesTheHostEnd shows that alioth_to_pod neither changes nor counts such a
+// packet, and that other packets to the pod's own address are refused.
 func TestWhatWasDecidedPassesTheHostEnd(t *testing.T) {
 	w := world.New(t)
 	in := world.FromA(func(f *wire.Frame) {

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// A pod reaches at a node what its own VPC has there, and nothing else.
+// A pod reaches at a node only the ports that its own VPC has there.
 func TestAPodReachesNodePortsOfItsOwnVPC(t *testing.T) {
 	w := world.New(t)
 	to := func(dst string, l4 wire.Transport) wire.Frame {

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// lead makes services of VPCs lead outside, beside those that all share.
+// lead makes services of VPCs lead outside, besides the services that all share.
 func lead(t *testing.T, w *world.World, services ...state.Service) {
 	t.Helper()
 	s := w.State()
@@ -32,8 +32,8 @@ func newLeadingWorld(t *testing.T) *world.World {
 	return w
 }
 
-// leaves is what becomes of a packet of the open VPC that goes outside by a service,
-// and comesBack one that answers it.
+// leaves changes a packet of the open VPC to its form outside, after a service has sent it there.
+// comesBack returns an answer to it.
 func leaves(l4 wire.Transport) func(*wire.Frame) {
 	return func(f *wire.Frame) {
 		src, dst := world.ShadowOpen, world.Outside

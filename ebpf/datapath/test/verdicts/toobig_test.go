@@ -98,7 +98,7 @@ func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
 	})
 }
 
-// longError is an error of pod A for who has sent to it, that quotes so many bytes in all.
+// longError is an error of pod A to a sender, that quotes size bytes in all.
 func longError(dst string, size int) wire.ICMP {
 	about := wire.Frame{Src: wire.IP(dst), Dst: wire.IP("10.0.1.10"), L4: wire.UDP{Sport: 1, Dport: 2, Payload: make([]byte, size-32)}}
 	if about.Src.Is6() {
@@ -140,7 +140,7 @@ func TestIPv4ThatMayBeFragmentedGoesToTheFragmenterOverIPv6(t *testing.T) {
 
 func TestSegmentsThatDoNotFitAreToldOfAsOne(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
-	// 40 bytes of headers, and segments of so many bytes each.
+	// 40 bytes of headers, and segments of equal size.
 	in := long("10.0.1.20", 3000, func(f *wire.Frame) {
 		f.L4 = wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagACK, Payload: make([]byte, 2960)}
 	})

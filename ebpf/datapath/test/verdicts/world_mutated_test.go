@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// tabled returns the frames of the verdict tables. Those that have not been run
-// yet, when this test is run alone, are run now.
+// tabled returns the frames of the verdict tables. Tables that have not been run yet, when this
+// test is run alone, are run now.
 func tabled(t *testing.T) [world.Kinds][][]byte {
 	t.Helper()
 	for kind, tables := range [world.Kinds][]func(*testing.T){
@@ -48,7 +48,7 @@ func tabled(t *testing.T) [world.Kinds][][]byte {
 	return world.Corpus.Frames
 }
 
-// mutator makes frames by random changes of those that tests have run.
+// mutator makes frames by random changes of the frames that tests have run.
 type mutator struct {
 	*rand.Rand
 	frames [world.Kinds][][]byte
@@ -76,7 +76,7 @@ func (m *mutator) change(b []byte) []byte {
 	if len(b) < 15 {
 		return append(b, make([]byte, 15)...)
 	}
-	// Most of what decides stands in front.
+	// Most of the bytes that decide stand in front.
 	at := m.IntN(min(len(b), 1+m.IntN(120)))
 	switch m.IntN(9) {
 	case 0:
@@ -110,8 +110,8 @@ func (m *mutator) change(b []byte) []byte {
 	return b
 }
 
-// fragmentMark is what a packet between the two devices has: its VNI, or as a clone
-// the length of the first fragment.
+// fragmentMark is the mark of a packet between the two devices: its VNI, or as a clone the length
+// of the first fragment.
 func (m *mutator) fragmentMark(vni uint32) uint32 {
 	if m.IntN(3) == 0 {
 		return rules.MarkSecond | uint32(m.IntN(1600))
