@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	ctrllog.SetLogger(logr.Discard()) // figures are the output; what fails says so itself
+	ctrllog.SetLogger(logr.Discard()) // figures are the output; a failure reports itself
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := command().ExecuteContext(ctx); err != nil {

@@ -146,8 +146,8 @@ func (c *Cluster) helmArgs(v release.Version) []string {
 	return append(args, "--timeout", "10m", "--set", "multiNetwork.sriov.enabled=true")
 }
 
-// refreshAlioth restarts what runs an older image: the image's name does not
-// change in the lab, so that nothing else would notice.
+// refreshAlioth restarts the pods that run an older image: the image's name does not change in the
+// lab, so that nothing else would notice.
 func (c *Cluster) refreshAlioth(ctx context.Context, image images.Archive) error {
 	installed := c.state.get().Installed
 	if installed != "" && installed != image.Digest {

@@ -143,7 +143,7 @@ func (c *Cluster) ScratchDir(name string) (string, error) {
 	return dir, nil
 }
 
-// CNI returns what connects the lab's pods.
+// CNI returns the network of the lab's pods.
 func (c *Cluster) CNI() CNI { return c.state.get().CNI }
 
 // Topology returns the names and addresses of the lab.

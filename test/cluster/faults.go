@@ -195,10 +195,9 @@ func (c *Cluster) containerPID(ctx context.Context, nodeName, id string) (pid in
 	return pid, nil
 }
 
-// Renumber gives a node another IPv4 address in the underlay in place of the one
-// that it has: its own of Nodes, or its SpareIP, which its certificate covers as
-// well. The kubelet is started anew with it. Connections from and to the old
-// address break.
+// Renumber gives a node another IPv4 address in the underlay in place of its present one: its own
+// of Nodes, or its SpareIP, which its certificate covers as well. The kubelet is started anew with
+// it. Connections from and to the old address break.
 func (c *Cluster) Renumber(ctx context.Context, nodeName string, from, to netip.Addr) error {
 	network, _ := c.Topology().Networks()
 	inNetwork := func(ip netip.Addr) string { return netip.PrefixFrom(ip, network.Bits()).String() }

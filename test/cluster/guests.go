@@ -32,7 +32,7 @@ func HardwareLab(root string) Options {
 	}
 }
 
-// prepareGuests fetches and builds what virtual machines run.
+// prepareGuests fetches and builds the programs and files that virtual machines run.
 func (c *Cluster) prepareGuests(ctx context.Context, cache build.Cache, p parts) (*guest.Hypervisor, error) {
 	files := []string{filepath.Join(p.kubelet, "kubelet")}
 	for _, name := range build.Containerd("").Binaries() {
@@ -84,8 +84,8 @@ func (c *Cluster) agentOf(nodeName string) *agent.Client {
 	return agent.NewClient(address)
 }
 
-// startGuestRuntimes starts the containerd of each virtual machine. Importing images takes
-// an emulated processor a minute, so a new one gets what the first node has imported.
+// startGuestRuntimes starts the containerd of each virtual machine. Importing images takes an
+// emulated processor a minute, so a new machine gets the images that the first node has imported.
 func (c *Cluster) startGuestRuntimes(ctx context.Context, p parts, extra []string) error {
 	state := c.state.get()
 	first := state.Topology.Node(1)
@@ -148,8 +148,8 @@ func (c *Cluster) guestAnswers(ctx context.Context, nodeName string) error {
 	})
 }
 
-// runOnGuest runs a command on a virtual machine and returns its standard output. The
-// error holds what it wrote to standard error.
+// runOnGuest runs a command on a virtual machine and returns its standard output. The error holds
+// its standard error.
 func (c *Cluster) runOnGuest(ctx context.Context, nodeName string, args []string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	command := agent.Command{Args: args, Env: node.Environment()}

@@ -39,8 +39,8 @@ func (c *Cluster) StartKubeProxy(ctx context.Context, nodeName, mode, podRanges 
 	return err
 }
 
-// kubeProxyLeaves removes what kube-proxy makes in iptables mode and its own clean-up
-// leaves, because a kubelet may have made it too.
+// kubeProxyLeaves removes the rules that kube-proxy makes in iptables mode and its own clean-up
+// leaves, because a kubelet may have made them too.
 const kubeProxyLeaves = `for command in iptables ip6tables; do
 	for chain in INPUT OUTPUT; do $command -D $chain -j KUBE-FIREWALL; done
 	$command -F KUBE-FIREWALL; $command -X KUBE-FIREWALL

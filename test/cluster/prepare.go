@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/test/images"
 )
 
-// parts is what a lab is assembled from: folders of binaries, and images.
+// parts are the parts of a lab: folders of binaries, and images.
 type parts struct {
 	kubernetes, kubelet, containerd, helm string
 	// aliothctl is a binary, "" where the lab has no Alioth.
@@ -32,7 +32,7 @@ type parts struct {
 // one fills these gaps.
 const buildsAtOnce = 2
 
-// prepare builds what the lab runs; nothing of it is up yet.
+// prepare builds the programs and images that the lab runs; nothing of it is up yet.
 func (c *Cluster) prepare(ctx context.Context, o Options) (parts, error) {
 	var p parts
 	cache, err := build.DefaultCache()
@@ -116,7 +116,7 @@ func (c *Cluster) buildAll(ctx context.Context, b *build.Builder, ib *images.Bui
 	return err
 }
 
-// programs are those that a lab with these options needs.
+// programs returns the programs that a lab with these options needs.
 func (o Options) programs() []build.Program {
 	return []build.Program{
 		build.Kubernetes(o.Versions.Kubernetes), build.Containerd(o.Versions.Containerd), build.CoreDNS(), build.Helm(),

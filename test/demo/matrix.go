@@ -16,11 +16,10 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// answerTime is how long a question is repeated; one that is answered ends at
-// once.
+// answerTime is how long a question is repeated. An answered question ends at once.
 const answerTime = 3 * time.Second
 
-// cell is what one pod found at the addresses of another.
+// cell is the result of one pod's questions at the addresses of another.
 type cell int
 
 const (
@@ -38,7 +37,7 @@ const (
 // pair is an asker and a pod that it asks.
 type pair struct{ from, to *corev1.Pod }
 
-// wanted is what must be found.
+// wanted is the result that must be found.
 func (p pair) wanted() cell {
 	switch {
 	case p.from == p.to:
@@ -122,7 +121,7 @@ func questions(p pair) []string {
 	return scene.Targets(scene.Protocols(), scene.IPs(p.to)...)
 }
 
-// line is what an asker sends. It names the asker to the pods that receive it.
+// line is the text that an asker sends. It names the asker to the pods that receive it.
 func line(run string, from *corev1.Pod) string {
 	return fmt.Sprintf("demo-%s-%s/%s", run, from.Namespace, from.Name)
 }

@@ -115,7 +115,7 @@ func otherwise(line string) bool {
 	return parts != nil && parts[3] != "1"
 }
 
-// repeatLane repeats the failed tests of a lane. What ends the lane runs again after them.
+// repeatLane repeats the failed tests of a lane. The final step of the lane runs again after them.
 func (r *run) repeatLane(ctx context.Context, l lane, done []outcome) []outcome {
 	log, err := os.OpenFile(r.logOf(l.Name), unix.O_APPEND|unix.O_WRONLY, 0)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// grace is what an interrupted step has to clean up before it is killed.
+	// grace is the time that an interrupted step has to clean up before it is killed.
 	grace = time.Minute
 	// lowPriority is the nice value of lanes that leave the processors to others.
 	lowPriority = 10
@@ -52,7 +52,7 @@ type gate struct {
 
 func (g *gate) open() { g.once.Do(func() { close(g.way) }) }
 
-// outcome is what became of a step.
+// outcome is the result of a step.
 type outcome struct {
 	Lane, Step string
 	Took       time.Duration
@@ -97,10 +97,10 @@ func (r *run) end(step string) {
 	}
 }
 
-// lane runs a lane's steps, and in any case what comes after them.
+// lane runs a lane's steps, and in any case the steps behind them.
 func (r *run) lane(ctx context.Context, l lane) (done []outcome) {
 	for _, step := range l.Steps {
-		defer r.end(step) // also of those that an interrupt keeps from their beginning
+		defer r.end(step) // also of steps that an interrupt keeps from their beginning
 	}
 	if l.Wait != "" {
 		<-r.awaited[l.Wait].way

@@ -35,7 +35,7 @@ func Root(t testing.TB, why string) {
 }
 
 // Kubernetes skips a test in `make test-fast` that needs a real API server or Helm. Other runs
-// build what the cache lacks.
+// build the programs that the cache lacks.
 func Kubernetes(t testing.TB) {
 	t.Helper()
 	if fast() {

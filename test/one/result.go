@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/test/lanes/events"
 )
 
-// result reads what `go test -json` prints about the run of one test, and prints it as
-// `go test -v` does.
+// result reads the output of `go test -json` about the run of one test, and prints it as `go test
+// -v` does.
 type result struct {
 	lines  events.Lines
 	reader events.Reader

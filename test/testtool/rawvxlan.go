@@ -67,7 +67,7 @@ func rawVXLANCommand() *cobra.Command {
 	return command
 }
 
-// sender returns what sends a VXLAN packet once.
+// sender returns a function that sends a VXLAN packet once.
 func (t *tunnel) sender(ctx context.Context, packet []byte) (func() error, error) {
 	node, err := netip.ParseAddr(t.node)
 	if err != nil {

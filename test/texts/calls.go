@@ -20,7 +20,8 @@ var decoders = []string{
 	"sigs.k8s.io/json.UnmarshalCaseSensitivePreserveInts", "sigs.k8s.io/yaml.Unmarshal", "sigs.k8s.io/yaml.UnmarshalStrict",
 }
 
-// call notes what the parameters of a function get, and what a message is formatted of.
+// call notes the values that the parameters of a function get, and the values that a message is
+// formatted of.
 func (r *reader) call(n *ast.CallExpr) {
 	if r.isType(n.Fun) {
 		return
@@ -68,7 +69,7 @@ func (r *reader) instance(n *ast.CallExpr) {
 	}
 }
 
-// bind notes what the receiver and the first arguments of a function of the module get.
+// bind notes the values that the receiver and the first arguments of a function of the module get.
 func (r *reader) bind(fn *types.Func, n *ast.CallExpr, most int) {
 	for _, fn := range r.bodies(fn) {
 		if selector, ok := ast.Unparen(n.Fun).(*ast.SelectorExpr); ok && fn.Signature().Recv() != nil {
@@ -276,13 +277,13 @@ func (r *reader) sink(verb string, e ast.Expr) {
 	r.sinks = append(r.sinks, sink{pos: e.Pos(), verb: verb, text: types.ExprString(e), roots: append(r.roots(e), r.formatted(t)...), typed: t})
 }
 
-// formatted returns what fmt writes of a value with methods for it, or of a struct.
+// formatted returns the texts that fmt writes of a value with methods for it, or of a struct.
 func (r *reader) formatted(t types.Type) (list []types.Object) {
 	for _, name := range []string{"Error", "String"} {
 		method, _, _ := types.LookupFieldOrMethod(t, true, r.pkg.Types, name)
 		if fn, ok := method.(*types.Func); ok {
 			if types.IsInterface(t) {
-				return nil // what the value is made of is followed
+				return nil // the parts of the value are followed
 			}
 			for _, fn := range r.bodies(fn.Origin()) {
 				list = append(list, fn.Signature().Results().At(0))

@@ -36,7 +36,7 @@ type Rules struct {
 	Cut string
 }
 
-// flows has what each variable, field, parameter and result gets its texts from.
+// flows has the sources of the texts of each variable, field, parameter and result.
 type flows struct {
 	rules   Rules
 	from    map[types.Object][]types.Object
@@ -175,7 +175,7 @@ func (r *reader) returns(n *ast.ReturnStmt) {
 	}
 }
 
-// literal notes what the fields of a struct get.
+// literal notes the values that the fields of a struct get.
 func (r *reader) literal(n *ast.CompositeLit) {
 	st, ok := under(r.pkg.Info.TypeOf(n)).(*types.Struct)
 	if !ok {

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
-// level is what a log has. It is a flag.
+// level is the detail of a log. It is a flag.
 type level string
 
 const (

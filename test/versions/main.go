@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command versions tests Alioth on the versions of Kubernetes and containerd that it supports.
-// It brings a lab up for each combination, runs a set of scenes, and writes what passed into
+// Command versions tests Alioth on the versions of Kubernetes and containerd that it supports. It
+// brings a lab up for each combination, runs a set of scenes, and writes the results into
 // docs/install.
 package main
 

@@ -33,8 +33,8 @@ type record struct {
 	Runs []run `json:"runs"`
 }
 
-// run is one run of a combination. The versions are those that the cluster itself told; they are
-// "" if its lab failed before that.
+// run is one run of a combination. The versions come from the cluster itself; they are "" if its
+// lab failed before that.
 type run struct {
 	Name       string `json:"name"`
 	Kubernetes string `json:"kubernetes"`
@@ -47,7 +47,7 @@ type run struct {
 	Commit string `json:"commit"`
 	// Passed is how many tests passed.
 	Passed int `json:"passed"`
-	// Failed names what failed.
+	// Failed names the failed tests.
 	Failed []string `json:"failed,omitempty"`
 }
 

@@ -42,14 +42,14 @@ func newTester(root, commit string, out io.Writer) *tester {
 // errLabUp is the error for a work tree whose lab is up.
 var errLabUp = errors.New("a lab is up here, and this one needs its place: run first: make down")
 
-// wholeLab is the name of a lab in the list of what failed: it did not come up, tell its versions,
-// or go down.
+// wholeLab is the name of a lab in the list of failures: it did not come up, tell its versions, or
+// go down.
 const wholeLab = "lab"
 
 func (t *tester) progress(line string) { fmt.Fprintln(t.out, "versions:", line) }
 
-// test runs one combination. The error is for what says nothing about the combination, nor about
-// those behind it: an interruption, or a lab that is up.
+// test runs one combination. The error is for events that say nothing about the combination, or
+// about later ones: an interruption, or a lab that is up.
 func (t *tester) test(ctx context.Context, c combination) (run, error) {
 	t.progress("testing " + c.name)
 	result := run{Name: c.name, Date: time.Now().UTC().Format(time.DateOnly), Commit: t.commit}

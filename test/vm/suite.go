@@ -7,7 +7,7 @@ package vm
 
 import "time"
 
-// Kernel is one that the tests run on.
+// Kernel is a kernel that the tests run on.
 type Kernel struct {
 	// Series is how people call it, Release the Debian release that has it.
 	Series, Release string
@@ -17,8 +17,8 @@ type Kernel struct {
 	Hardware bool
 }
 
-// Kernels are the oldest that Alioth supports, which has neither TCX nor
-// netkit, and one that has both.
+// Kernels are the oldest kernel that Alioth supports, which has neither TCX nor netkit, and a
+// kernel that has both.
 func Kernels() []Kernel {
 	return []Kernel{
 		{Series: "6.1", Release: "bookworm", Modules: []string{"nft_objref"}},
@@ -29,7 +29,7 @@ func Kernels() []Kernel {
 // everything is the pattern of all files of tests.
 const everything = "*_test.go"
 
-// Package is one whose tests are about what the kernel does.
+// Package is a package whose tests are about the behaviour of the kernel.
 type Package struct {
 	// Path is relative to the project's root folder.
 	Path string
@@ -37,8 +37,8 @@ type Package struct {
 	Run string
 	// Omitted has the tests that some kernels leave out.
 	Omitted []Omission
-	// Files are what its tests read of the project, relative to its folder; they
-	// have testdata anyway.
+	// Files are the files of the project that its tests read, relative to its folder; they have
+	// testdata anyway.
 	Files []string
 	// Tools are programs of this machine that its tests run.
 	Tools []string
@@ -48,7 +48,7 @@ type Package struct {
 	Hardware bool
 }
 
-// Packages are those that run by default.
+// Packages are the packages that run by default.
 func Packages() []Package {
 	return []Package{
 		{Path: "./cnid/system/netns", Omitted: betweenOthers()},

@@ -80,8 +80,8 @@ func (s *Shared) Server(t testing.TB) *Server {
 	return s.server
 }
 
-// Run runs the tests of a package, stops the server and returns the exit code.
-// It is what TestMain passes to os.Exit.
+// Run runs the tests of a package, stops the server and returns the exit code. TestMain passes this
+// code to os.Exit.
 func (s *Shared) Run(m *testing.M) int {
 	code := m.Run()
 	if s.server != nil {

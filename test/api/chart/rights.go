@@ -51,7 +51,7 @@ func (a Account) Compare(objects []*unstructured.Unstructured, requests []apiser
 	return refused, unused, nil
 }
 
-// Rights lists what the roles of a name grant, as in [apiserver.Request].
+// Rights lists the rights that the roles of a name grant, as in [apiserver.Request].
 func Rights(objects []*unstructured.Unstructured, name string) ([]string, error) {
 	var all []string
 	for _, object := range objects {

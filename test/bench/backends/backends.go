@@ -64,8 +64,8 @@ type Bench struct {
 	step func(string)
 }
 
-// New returns a Bench of the work tree with this root folder. It writes tables to out and
-// what happens now to step.
+// New returns a Bench of the work tree with this root folder. It writes tables to out and its
+// progress to step.
 func New(root string, out io.Writer, step func(string)) *Bench {
 	return &Bench{root: root, out: out, step: step}
 }
@@ -102,7 +102,7 @@ func (b *Bench) Measure(ctx context.Context) error {
 	return figures.Print(b.out, title, []string{figures.Alioth, referencePlugin, ipBatch}, backendRows(inMachine))
 }
 
-// networkState measures what the kernel of every machine has.
+// networkState measures the features that the kernel of every machine has.
 func (b *Bench) networkState(ctx context.Context) error {
 	shown, err := b.figuresHere(ctx, "./cnid/nmstate/transaction", "TestHowLongItTakesToShowManyInterfaces")
 	if err != nil {
@@ -179,8 +179,8 @@ func (b *Bench) figuresHere(ctx context.Context, pkg, test string) ([]figures.Li
 	return figures.ReadLines(bytes.NewReader(out))
 }
 
-// backendRows makes rows of what tests have measured, in its order: medians of the rounds,
-// and where a round has several values, the 99th percentile of all of them too.
+// backendRows makes rows of the measurements of tests, in their order: medians of the rounds, and
+// where a round has several values, the 99th percentile of all of them too.
 func backendRows(lines []figures.Line) (rows []*figures.Row) {
 	rowOf := func(what, measured string) *figures.Row {
 		if i := slices.IndexFunc(rows, func(r *figures.Row) bool { return r.What == what }); i >= 0 {

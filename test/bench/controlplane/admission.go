@@ -45,8 +45,8 @@ const noPolicies = "no policies"
 // writers is how many requests fill the API server at a time.
 const writers = 16
 
-// Admission measures what the policies cost, those with parameters above all,
-// on API servers of its own: no operator works on the objects meanwhile.
+// Admission measures the costs of the policies, above all of policies with parameters, on API
+// servers of its own: no operator works on the objects meanwhile.
 func (b *Bench) Admission(ctx context.Context) error {
 	for _, s := range sizes() {
 		if err := b.admissionAt(ctx, s); err != nil {
@@ -93,7 +93,7 @@ func (b *Bench) admissionAt(ctx context.Context, s size) error {
 	return figures.Print(b.out, title, []string{noPolicies, figures.Alioth}, p.rows)
 }
 
-// policies returns what the chart renders of policies and their bindings.
+// policies returns the policies and their bindings that the chart renders.
 func (b *Bench) policies(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	objects, err := plane.Render(ctx, b.root, b.step)
 	return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool {

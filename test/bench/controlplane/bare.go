@@ -19,9 +19,8 @@ import (
 	"github.com/alioth-net/alioth/test/bench/plane"
 )
 
-// bareClient writes what the operator writes for a claim, and does nothing
-// else: no watch, no choice, no record. What it reaches is what API server and
-// etcd allow on this machine.
+// bareClient writes the objects that the operator writes for a claim, and does nothing else: no
+// watch, no choice, no record. Its rate is the limit of API server and etcd on this machine.
 const bareClient = "bare client"
 
 // bareWriters is how many pods it works on at once, as many as the operator.

@@ -27,9 +27,8 @@ type Bench struct {
 	step    func(string)
 }
 
-// New returns a Bench of the work tree with this root folder. It writes CPU profiles of the
-// API server to the folder profile unless that is "", tables to out, and what happens now
-// to step.
+// New returns a Bench of the work tree with this root folder. It writes CPU profiles of the API
+// server to the folder profile unless that is "", tables to out, and its progress to step.
 func New(root string, rounds int, profile string, out io.Writer, step func(string)) *Bench {
 	return &Bench{root: root, rounds: rounds, profile: profile, out: out, step: step}
 }

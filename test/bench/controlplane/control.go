@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// control is a control plane without nodes, with what the measurements write there.
+// control is a control plane without nodes, with the objects that the measurements write there.
 type control struct{ *plane.Plane }
 
 func (b *Bench) newControl(ctx context.Context) (*control, error) {

@@ -57,9 +57,8 @@ func (b *Bench) Rates(ctx context.Context) (err error) {
 	return figures.Print(b.out, "The operator, with the chart's roles and policies in force", []string{figures.Alioth, bareClient}, rows)
 }
 
-// claimRates measures how fast claims are made for pods that wait, from the first to the
-// last, as seen by a watch of Addresses, and what they cost. One claim goes with one
-// patch of its pod.
+// claimRates measures how fast claims are made for pods that wait, from the first to the last, as
+// seen by a watch of Addresses, and measures their costs. One claim goes with one patch of its pod.
 func (b *Bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, error) {
 	rate := figures.NewRow(fmt.Sprintf("claims for %d pods of one subnet", claimPods), "1/s", "%.0f", figures.Bar{AtLeast: 200}, figures.Bar{Reference: bareClient})
 	lost := figures.NewRow("claims that did not succeed at once", "", "%.0f")
@@ -121,7 +120,7 @@ func (b *Bench) prepareClaims(ctx context.Context, c *control, name string) erro
 // claims is how the claims of one VPC were made.
 type claims struct {
 	perSecond, failed float64
-	// cpu is what each process used from the first claim to the last.
+	// cpu is the time that each process used from the first claim to the last.
 	cpu map[string]time.Duration
 }
 

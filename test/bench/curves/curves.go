@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package curves draws curves as SVG. Both axes are logarithmic: what does not grow with the
-// cluster is level, and what grows with it has a slope of one.
+// Package curves draws curves as SVG. Both axes are logarithmic: a figure that does not grow with
+// the cluster is level, and a figure that grows with it has a slope of one.
 //
 // A library for plots would bring fonts and rasterizers into the module for a few lines in a
 // file, so this package writes them itself.

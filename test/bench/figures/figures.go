@@ -45,7 +45,7 @@ func (s Series) Quantile(q float64) float64 {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// Bar is what a ratio to a reference has to reach.
+// Bar is the bound that a ratio to a reference has to reach.
 type Bar struct {
 	// Reference is the name of the path that is compared with; "" compares the
 	// plain value.

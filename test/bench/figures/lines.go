@@ -17,8 +17,8 @@ const linePrefix = "figures: "
 // longestLine is the length of the longest line of output, in bytes.
 const longestLine = 1 << 20
 
-// Line is what a test has measured of one quantity over one path. Tests that need the insides
-// of a package, or another kernel, print Lines, and a bench reads them from their output.
+// Line has the values that a test has measured of one quantity over one path. Tests that need the
+// insides of a package, or another kernel, print Lines, and a bench reads them from their output.
 type Line struct {
 	// What names the quantity that was measured over Path.
 	What, Path string

@@ -51,8 +51,8 @@ const (
 	emptyNode, fullNode = "2 attachments", "1,000 VPCs"
 )
 
-// Scale measures what a node costs that has very many VPCs: the daemon, as a
-// process with a real API server, and the packets of two of its pods.
+// Scale measures the costs of a node that has very many VPCs: the daemon, as a process with a real
+// API server, and the packets of two of its pods.
 func (b *Bench) Scale(ctx context.Context) (err error) {
 	s, err := b.newScaleRig(ctx)
 	defer func() { err = errors.Join(err, s.remove(ctx)) }()
@@ -134,8 +134,8 @@ func (s *scaleRig) remove(ctx context.Context) error {
 	return errors.Join(append(errs, os.RemoveAll(s.folder))...)
 }
 
-// setUp does what the operator would, and attaches the pods: one of each VPC to
-// the full node, and of the last one two; two of a VPC of their own to the other.
+// setUp does the work of the operator, and attaches the pods: one of each VPC to the full node, and
+// of the last one two; two of a VPC of their own to the other.
 func (s *scaleRig) setUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, scaleSetUp)
 	defer cancel()

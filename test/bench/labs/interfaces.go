@@ -30,7 +30,7 @@ const (
 	singles, fewPods = 8, 8
 )
 
-// Interfaces measures what further interfaces cost an ADD: three of type macvlan in a
+// Interfaces measures the costs of further interfaces for an ADD: three of type macvlan in a
 // network outside of every VPC.
 func (b *Bench) Interfaces(ctx context.Context) (err error) {
 	tenant, remove, err := b.tenant(ctx, "bench-interfaces")

@@ -25,7 +25,7 @@ import (
 // other.
 const samplesPerRound = 4
 
-// attachedMessage is what the daemon logs when it answers an ADD.
+// attachedMessage is the message that the daemon logs when it answers an ADD.
 const attachedMessage = "pod attached"
 
 // Reach measures the time from the daemon's answer to an ADD until pods on

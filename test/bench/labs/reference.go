@@ -49,7 +49,7 @@ func hostAddress(lab *cluster.Cluster, i int) netip.Addr {
 	return netip.AddrFrom4(octets)
 }
 
-// buildReferences makes everything, after removing what a broken run left.
+// buildReferences makes everything, after removing the remainders of a broken run.
 func buildReferences(ctx context.Context, lab *cluster.Cluster, tool string) (*references, error) {
 	r := &references{Tool: packets.NewTool(tool)}
 	r.removeNamespaces(ctx)

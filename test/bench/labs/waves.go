@@ -43,9 +43,9 @@ type crowd struct {
 	logs  *runtimelog.Logs
 }
 
-// Waves measures how long a wave of pods takes to be Ready and what the runtime
-// waits for each plugin call, against the reference plugins on a second lab, and
-// the daemon's own work for each ADD.
+// Waves measures how long a wave of pods takes to be Ready and how long the runtime waits for each
+// plugin call, against the reference plugins on a second lab, and the daemon's own work for each
+// ADD.
 func (b *Bench) Waves(ctx context.Context) (err error) {
 	tenant, removeTenant, err := b.tenant(ctx, "bench-waves")
 	if err != nil {
@@ -125,7 +125,7 @@ func awaitRemoval(ctx context.Context) error {
 	return namespacesRemoved(ctx)
 }
 
-// printAdds prints what the daemons did for ADDs between two readings.
+// printAdds prints the times of the daemons for ADDs between two readings.
 func (b *Bench) printAdds(before, after map[string]figures.Histogram) error {
 	for phase, h := range after {
 		h.Add(before[phase], -1)

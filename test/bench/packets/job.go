@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Payloads of datagrams: one fills a frame of every path but for a few bytes,
-// the other leaves little to do but what every packet costs.
+// Payloads of datagrams: one fills a frame of every path but for a few bytes, the other leaves
+// little but the costs of every packet.
 const (
 	fullDatagram  = 1300
 	smallDatagram = 64

@@ -25,8 +25,8 @@ func NewMeter(rounds int, span time.Duration, step func(string)) Meter {
 	return Meter{rounds: rounds, span: span, step: step}
 }
 
-// Measure measures every job over every path, round by round, so that what disturbs the
-// machine for a while disturbs all paths. It returns the rows of the jobs.
+// Measure measures every job over every path, round by round, so that a disturbance of the machine
+// for a while disturbs all paths. It returns the rows of the jobs.
 func (m Meter) Measure(ctx context.Context, what string, jobs []Job) ([]*figures.Row, error) {
 	return m.MeasureInTurns(ctx, what, jobs, 1)
 }

@@ -32,7 +32,7 @@ import (
 type holder struct {
 	*node
 	roll *rollcall.RollCall
-	// mu guards listed, what the node reports about roles.
+	// mu guards listed, the node's report about roles.
 	mu      sync.Mutex
 	listed  map[string]int64
 	changed broadcast.Signal
@@ -92,7 +92,7 @@ func (h *holder) attached() (records []journal.Record) {
 	return records
 }
 
-// list keeps what the node reports about roles: a holder has programmed what it has read.
+// list keeps the node's report about roles: a holder has programmed the rows that it has read.
 func (h *holder) list(ctx context.Context) {
 	last := map[string]int64{}
 	for ctx.Err() == nil {
@@ -136,14 +136,14 @@ func (h *holder) look(tx store.ReadTx) map[string]int64 {
 	return listed
 }
 
-// listing is what the reporter of roles asks for.
+// listing returns the plan that the reporter of roles asks for.
 func (h *holder) listing() (plan.Roles, bool, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return plan.Roles{Listed: h.listed}, h.listed != nil, h.changed.Next()
 }
 
-// discarding is a kind that makes the same rows, and forgets those that are not kept.
+// discarding returns a kind that makes the same rows, and forgets rows that keep refuses.
 func discarding(kind *descriptor.Kind, keep func(row any) bool) *descriptor.Kind {
 	less := *kind
 	less.OnNode, less.Of = rescoped(kind.OnNode, keep), descriptor.Scopes{}

@@ -41,7 +41,7 @@ type Config struct {
 	Root string
 	// Server starts the API server.
 	Server plane.Server
-	// Step is called with what happens now.
+	// Step is called with the present step.
 	Step func(string)
 }
 
@@ -72,8 +72,8 @@ type Lab struct {
 	memory int64
 }
 
-// Start brings a lab up: it is loaded, the operator has settled, and all nodes have read
-// what they follow and answered a roll call. The caller stops the lab.
+// Start brings a lab up: it is loaded, the operator has settled, and all nodes have read their
+// objects and answered a roll call. The caller stops the lab.
 func Start(ctx context.Context, c Config) (_ *Lab, err error) {
 	if size := c.Size; size.Bouncers < 1 || size.Hollow < 2*size.Bouncers || size.Nodes < 4 || size.Nodes <= size.Hollow || size.PodsPerNode < 2 || size.PodsPerNode%2 != 0 || size.Nodes%stride == 0 {
 		return nil, fmt.Errorf("a lab of %+v is too small, or has an odd number of pods, or a multiple of %d nodes", size, stride)
@@ -284,8 +284,8 @@ func (l *Lab) addressesIn(vpc string) int {
 // longer than the operator collects changes of counters for.
 const quiet = 4 * time.Second
 
-// startNodes starts all nodes, and waits until they have read what they follow, have
-// attached their pods, and have answered the roll call.
+// startNodes starts all nodes, and waits until they have read their objects, have attached their
+// pods, and have answered the roll call.
 func (l *Lab) startNodes(ctx context.Context) error {
 	l.step(fmt.Sprintf("starting %d hollow nodes and %d holders of watches", l.Hollow, l.Nodes-l.Hollow))
 	tokens, err := l.loader.tokens(ctx, l.Nodes)
@@ -351,7 +351,7 @@ func eachOf[N any](nodes []N, do func(N) error) error {
 	return group.Wait()
 }
 
-// nodes are all nodes by number.
+// nodes returns all nodes by number.
 func (l *Lab) nodes() (all []*node) {
 	for _, h := range l.hollow {
 		all = append(all, h.node)
@@ -405,7 +405,7 @@ func (l *Lab) replies(ctx context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// counts are what each node has received, by number.
+// counts returns the counts of each node, by number.
 func (l *Lab) counts() (all []transport.Counts) {
 	for _, n := range l.nodes() {
 		all = append(all, n.Counts())
@@ -413,8 +413,8 @@ func (l *Lab) counts() (all []transport.Counts) {
 	return all
 }
 
-// settled waits until no node has received an event or a list for as long as quiet. l.idle is
-// then the CPU time that processes have used per second meanwhile, by name: what the clock
+// settled waits until no node has received an event or a list for as long as quiet. l.idle is then
+// the CPU time that processes have used per second meanwhile, by name: the work that the clock
 // causes.
 func (l *Lab) settled(ctx context.Context) error {
 	if l.idle != nil {

@@ -14,8 +14,8 @@ const wide = "wide"
 
 // Size of a lab.
 type Size struct {
-	// Nodes of the cluster, more than Hollow, the number of those that run the daemon's
-	// control half; the others hold watches. Hollow is at least twice Bouncers.
+	// Nodes is the number of nodes in the cluster. It is more than Hollow, the number of nodes that
+	// run the daemon's control half; the others hold watches. Hollow is at least twice Bouncers.
 	Nodes, Hollow int
 	// Bouncers is how many nodes hold the addresses of each subnet with roles, at least 1.
 	Bouncers int

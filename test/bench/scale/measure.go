@@ -20,11 +20,11 @@ import (
 	"github.com/alioth-net/alioth/test/bench/scale/transport"
 )
 
-// Loaded returns what each hollow node, by number, has received since it started.
+// Loaded returns the counts of each hollow node, by number, since it started.
 func (l *Lab) Loaded() []transport.Counts { return l.counts()[:l.Hollow] }
 
-// Isolated makes a pod on node 0 in a VPC that has pods on nodes 0 and 1 alone. It returns
-// what each node, by number, has received because of it.
+// Isolated makes a pod on node 0 in a VPC that has pods on nodes 0 and 1 alone. It returns the
+// counts that each node, by number, has received because of it.
 func (l *Lab) Isolated(ctx context.Context) ([]transport.Counts, error) {
 	if err := l.settled(ctx); err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func (l *Lab) Isolated(ctx context.Context) ([]transport.Counts, error) {
 	return l.delivered(ctx, before, narrow(0))
 }
 
-// delivered returns what each node has received since before, once the counters of a VPC
-// include all its pods and nothing more comes.
+// delivered returns the counts of each node since before, once the counters of a VPC include all
+// its pods and nothing further comes.
 func (l *Lab) delivered(ctx context.Context, before []transport.Counts, vpc string) ([]transport.Counts, error) {
 	if err := l.counted(ctx, vpc); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (l *Lab) delivered(ctx context.Context, before []transport.Counts, vpc stri
 	return all, nil
 }
 
-// Pushed is what it cost to make pods of a VPC that is on every node.
+// Pushed has the costs of making pods of a VPC that is on every node.
 type Pushed struct {
 	// Pods that were made, one Address each.
 	Pods int
@@ -65,8 +65,8 @@ type Pushed struct {
 	// until its ADD could return. Everywhere has, for each pod, that until the plans of all
 	// hollow nodes that hold its VPC have its address. Both are in milliseconds.
 	Attached, Everywhere figures.Series
-	// CPU is what the processes used from the first request until all was delivered, by name,
-	// without what they use in the same time when nothing happens.
+	// CPU is the time that the processes used from the first request until all was delivered, by
+	// name, without the time that idle processes use.
 	CPU map[string]time.Duration
 	// Received by each node, by number.
 	Received []transport.Counts

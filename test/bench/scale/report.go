@@ -32,7 +32,8 @@ type quantity struct {
 	bars    []figures.Bar
 }
 
-// quantities are the rows for labs with so many bouncers; the bars are those with roles.
+// quantities returns the rows for labs with this number of bouncers. The bars apply to labs with
+// roles.
 func quantities(bouncers int) []quantity {
 	cpu := func(process string) func(Phase) float64 {
 		return func(p Phase) float64 { return p.CPUPerAddress(process) }

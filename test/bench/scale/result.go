@@ -27,8 +27,7 @@ const (
 // Result has the figures of a lab of one size.
 type Result struct {
 	Size Size
-	// Loaded is what each hollow node, by number, has received until it had read its part of the
-	// API.
+	// Loaded has the counts of each hollow node, by number, until it had read its part of the API.
 	Loaded []transport.Counts
 	// Full is with the Addresses of a VPC on all its nodes, Roles with bouncers.
 	Full, Roles Phase
@@ -42,8 +41,8 @@ type Result struct {
 
 // Phase has the figures while the nodes held tables in one way.
 type Phase struct {
-	// Isolated is what each node, by number, has received of a pod on node 0 in a VPC of
-	// nodes 0 and 1. Concerned are the node of the pod, and those that hold the VPC.
+	// Isolated has the counts of each node, by number, for a pod on node 0 in a VPC of nodes 0 and
+	// 1. Concerned are the node of the pod, and the nodes that hold the VPC.
 	Isolated  []transport.Counts
 	Concerned map[int]bool
 	// Normal is Push at normalRate.
@@ -179,7 +178,7 @@ func (p Phase) perPod(total float64) float64 { return total / float64(max(p.Norm
 // measured reports whether the phase was measured.
 func (p Phase) measured() bool { return len(p.Normal.Received) > 0 }
 
-// LoadedMegabytes is what a node receives until it has read its part of the API, in MB.
+// LoadedMegabytes is the data that a node receives until it has read its part of the API, in MB.
 func (r Result) LoadedMegabytes() float64 {
 	return over(r.Loaded, func(c transport.Counts) float64 { return float64(c.Total().Bytes + c.Total().Listed) }).Median() / 1e6
 }

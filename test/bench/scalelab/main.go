@@ -28,7 +28,7 @@ import (
 func main() {
 	debug.SetGCPercent(garbagePercent) // 1,000 nodes have several GiB in use
 	klog.SetLogger(logr.Discard())
-	ctrllog.SetLogger(logr.Discard()) // figures are the output; what fails says so itself
+	ctrllog.SetLogger(logr.Discard()) // figures are the output; a failure reports itself
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := command().ExecuteContext(ctx); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/bench/scale"
 )
 
-// run is what has been measured so far.
+// run has the results so far.
 type run struct {
 	options
 	began time.Time

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// share is what a thing to build costs where the caches are empty.
+// share is the cost of a thing to build where the caches are empty.
 type share struct {
 	// seconds of one processor.
 	seconds float64

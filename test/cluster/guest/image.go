@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/vm/initramfs"
 )
 
-// Programs are what a machine's file system has beyond what every machine has.
+// Programs are the programs of a machine's file system beyond the ones that every machine has.
 type Programs struct {
 	// Init is the binary of ./test/cluster/guest/init.
 	Init string
@@ -73,7 +73,7 @@ func WriteImage(ctx context.Context, file string, kernel debian.Kernel, plan Pla
 	return w.Close()
 }
 
-// addBasics adds what init needs, and the files that programs look for on any machine.
+// addBasics adds the programs that init needs, and the files that programs look for on any machine.
 func addBasics(w *initramfs.Writer, plan Plan, programs Programs) error {
 	raw, err := json.Marshal(plan)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guest makes nodes of a lab that are virtual machines: their kernel has what
-// the host's may lack, and they have a network adapter with virtual functions.
+// Package guest makes nodes of a lab that are virtual machines: their kernel has features that the
+// host's may lack, and they have a network adapter with virtual functions.
 //
 // A machine's file system is an archive in memory, with the programs that nodes run. The lab's
 // folder is mounted into it at the same place, so that configurations, keys, archives of images and
@@ -21,7 +21,7 @@ const (
 	ModulesDir = "/modules"
 )
 
-// Plan is what init sets up.
+// Plan is the work of init.
 type Plan struct {
 	Topology underlay.Topology
 	// Index is the number of the node, from 1.

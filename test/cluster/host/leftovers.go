@@ -34,7 +34,7 @@ func Settings() map[string]string {
 	return values
 }
 
-// restoreSettings writes back what Settings returned.
+// restoreSettings writes back the values that Settings returned.
 func restoreSettings(values map[string]string) error {
 	var errs []error
 	now := Settings()

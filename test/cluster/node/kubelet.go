@@ -17,7 +17,7 @@ import (
 // StaticPods is the folder of a node with the static pods that its kubelet runs.
 const StaticPods = "/var/lib/kubelet/static-pods"
 
-// Membership is what a node's kubelet needs to join a cluster.
+// Membership has the data that a node's kubelet needs to join a cluster.
 type Membership struct {
 	// Bin is the folder with the kubelet.
 	Bin string

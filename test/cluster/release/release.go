@@ -48,7 +48,7 @@ func Last(root string) (changelog.Release, error) {
 type Version struct {
 	// Chart is the folder of the chart.
 	Chart string
-	// Image is what the chart runs.
+	// Image is the image that the chart runs.
 	Image images.Archive
 }
 
@@ -157,7 +157,7 @@ func (b *Builder) extract(ctx context.Context, commit, tree string) error {
 	return nil
 }
 
-// git runs a git command in the project's root folder and returns what it prints.
+// git runs a git command in the project's root folder and returns its output.
 func (b *Builder) git(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", b.Root}, args...)...)
 	var complaint strings.Builder

@@ -4,10 +4,9 @@
 // Package underlay is the physical network of a lab: a switch, the host and
 // the nodes on it, each in a network namespace of its own.
 //
-// The switch is a bridge in a namespace of its own as well, so that firewall
-// rules of the host (a container engine's, say) cannot touch what passes
-// between nodes. The host is a member of that network like any other, under
-// the interface named after the lab.
+// The switch is a bridge in a namespace of its own as well, so that firewall rules of the host (a
+// container engine's, say) cannot touch packets between nodes. The host is a member of that network
+// like any other, under the interface named after the lab.
 package underlay
 
 import (

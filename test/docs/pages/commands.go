@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Command is a command line of a page: its words, without what a shell does with its output.
+// Command is a command line of a page: its words, without redirections of its output.
 type Command struct {
 	Words []string
 	Line  int

@@ -47,7 +47,7 @@ type Text struct {
 	Line int
 }
 
-// Block is a block of code. Mark is what follows its language.
+// Block is a block of code. Mark is the text behind its language.
 type Block struct {
 	Language, Mark string
 	Text

@@ -99,7 +99,7 @@ func (k *kind) write(page *strings.Builder, examples []*unstructured.Unstructure
 	return k.example(page, examples)
 }
 
-// example writes the object of the kind, without what the API server and Alioth write.
+// example writes the object of the kind, without the fields that the API server and Alioth write.
 func (k *kind) example(page *strings.Builder, examples []*unstructured.Unstructured) error {
 	at := slices.IndexFunc(examples, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == k.Kind && slices.Contains(k.served, o.GetAPIVersion())

@@ -72,8 +72,7 @@ func (s *Scene) Create(ctx context.Context, objects ...client.Object) error {
 	return nil
 }
 
-// Delete deletes objects, those that are gone already included, and waits
-// until they are gone.
+// Delete deletes objects, and waits until they are gone. Some of them may be gone already.
 func (s *Scene) Delete(ctx context.Context, objects ...client.Object) error {
 	for _, object := range objects {
 		err := s.Client.Delete(ctx, object, client.GracePeriodSeconds(0))
@@ -89,9 +88,8 @@ func (s *Scene) Delete(ctx context.Context, objects ...client.Object) error {
 	return nil
 }
 
-// WaitGone waits until an object does not exist. An object of the same name with another
-// UID counts as gone. The error contains what holds the object: its finalizers and
-// conditions.
+// WaitGone waits until an object does not exist. An object of the same name with another UID counts
+// as gone. The error contains the finalizers and conditions of the object.
 func (s *Scene) WaitGone(ctx context.Context, object client.Object) error {
 	now := object.DeepCopyObject().(client.Object)
 	return Until(ctx, nameOf(object)+" to be gone", func(ctx context.Context) (bool, string, error) {

@@ -44,7 +44,7 @@ type TenantSpec struct {
 	Network string
 }
 
-// Tenant is what SetUp made.
+// Tenant has the objects that SetUp made.
 type Tenant struct {
 	Name      string
 	Namespace *corev1.Namespace
@@ -148,7 +148,7 @@ func leavers() []client.Object {
 	return []client.Object{&corev1.Pod{}, &corev1.Service{}, &arktosv1.Network{}}
 }
 
-// BeginToLeave deletes a namespace, and in it what holds addresses or VPCs: the
+// BeginToLeave deletes a namespace, and the objects in it that hold addresses or VPCs: the
 // namespace controller of Kubernetes waits for seconds before it begins with that.
 func (s *Scene) BeginToLeave(ctx context.Context, namespace *corev1.Namespace) error {
 	if err := s.Client.Delete(ctx, namespace); err != nil {
@@ -186,8 +186,8 @@ func (s *Scene) WaitEmpty(ctx context.Context, namespace *corev1.Namespace) erro
 	return nil
 }
 
-// FinishLeaving deletes what else a tenant has once its namespace, which has begun to
-// leave, is empty. It does not wait for the namespace itself.
+// FinishLeaving deletes the other objects of a tenant once its namespace, which has begun to leave,
+// is empty. It does not wait for the namespace itself.
 func (s *Scene) FinishLeaving(ctx context.Context, tenant *Tenant) error {
 	if err := s.WaitEmpty(ctx, tenant.Namespace); err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// Decided is what Alioth has decided about the living pods of a cluster, as the API has it.
+// Decided has the decisions of Alioth about the living pods of a cluster, as the API has them.
 type Decided struct {
 	// Pods have their annotations and addresses by namespace, name and UID.
 	Pods map[string]string

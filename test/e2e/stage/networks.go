@@ -25,8 +25,8 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// MakeNetwork creates a network for the time of a test. The API server accepts it once it
-// knows what the TenantConfig offers, and its deletion once the status has no pods.
+// MakeNetwork creates a network for the time of a test. The API server accepts it once it knows the
+// offer of the TenantConfig, and its deletion once the status has no pods.
 func (e *Env) MakeNetwork(t *testing.T, network client.Object) {
 	t.Helper()
 	err := scene.Until(Within(t, Patience), "the network is accepted", func(ctx context.Context) (bool, string, error) {

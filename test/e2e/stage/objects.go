@@ -95,8 +95,8 @@ func (e *Env) beginToLeave(ctx context.Context, t *testing.T) {
 	}
 }
 
-// evidence is what may tell why something of a tenant does not go: its VPC, its
-// subnets and their addresses, and what the operators have logged.
+// evidence returns data about a tenant whose objects do not go: its VPC, its subnets and their
+// addresses, and the logs of the operators.
 func (e *Env) evidence(tenant *scene.Tenant) string {
 	ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(Patience))
 	defer cancel()
@@ -196,7 +196,7 @@ func (e *Env) InNetNS(t *testing.T, pod *corev1.Pod, command ...string) string {
 	return e.OnNode(t, pod.Spec.NodeName, append([]string{"nsenter", "--net=" + space}, command...)...)
 }
 
-// Dump asks a node's daemon itself what it holds, without the API server.
+// Dump asks a node's daemon itself for its tables, without the API server.
 func (e *Env) Dump(ctx context.Context, node string) (nodestatus.Dump, error) {
 	socket, err := e.Lab.NodePath(node, cniapi.DefaultSocket)
 	if err != nil {

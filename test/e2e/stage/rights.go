@@ -93,8 +93,8 @@ func (e *Env) PersonWith(t *testing.T, namespace, role string) *scene.Scene {
 // NameWith is the name of the person with a role in a namespace.
 func NameWith(namespace, role string) string { return role + "-of-" + namespace }
 
-// Grant makes a HostAccess for the time of a test, and returns once pods of the
-// namespace that ask for what it grants are let in.
+// Grant makes a HostAccess for the time of a test, and returns once pods of the namespace that ask
+// for the granted access are let in.
 func (e *Env) Grant(t *testing.T, access *v1alpha1.HostAccess, namespace string, asking ...scene.PodOption) {
 	t.Helper()
 	e.Make(t, access)

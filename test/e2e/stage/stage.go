@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stage is what the end-to-end suites have in common: the lab that they
-// share, what each test may make on it, and the check after each test that
-// everything that is known of the cluster agrees.
+// Package stage is the common part of the end-to-end suites: the lab that they share, the objects
+// that each test may make on it, and the check after each test that all accounts of the cluster
+// agree.
 package stage
 
 import (
@@ -42,8 +42,8 @@ const (
 	longestPause = 2 * time.Second
 )
 
-// Env is what every test gets: a scene on the lab, the lab itself, and the
-// test tool as a program of this machine.
+// Env is the environment of every test: a scene on the lab, the lab itself, and the test tool as a
+// program of this machine.
 type Env struct {
 	*scene.Scene
 	Lab  *cluster.Cluster
@@ -210,7 +210,7 @@ func (e *Env) differences(ctx context.Context, t *testing.T) ([]verify.Differenc
 	}), err
 }
 
-// Within bounds what a test waits for.
+// Within bounds the waits of a test.
 func Within(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
 	return waits.Within(t, limit)

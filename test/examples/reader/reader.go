@@ -22,7 +22,7 @@ import (
 // nodeInPages is the name of a node in pages. Nodes of a lab have the name of their lab.
 var nodeInPages = regexp.MustCompile(`\b(?:alioth-)?node([0-9])\b`)
 
-// labInPages begins the names of nodes in what pages show.
+// labInPages begins the names of nodes in the output that pages show.
 const labInPages = "alioth-"
 
 // Reader types commands on a lab.
@@ -40,7 +40,7 @@ func (r Reader) Take(ctx context.Context, step examples.Step) error {
 	}
 	return scene.Until(ctx, "the commands to print what the page shows", func(ctx context.Context) (bool, string, error) {
 		err := r.attempt(ctx, step)
-		if err != nil && ctx.Err() == nil { // what a command prints that is killed says nothing
+		if err != nil && ctx.Err() == nil { // the output of a killed command says nothing
 			return false, err.Error(), nil
 		}
 		return err == nil, "", nil

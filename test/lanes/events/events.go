@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events makes what people read of the events that `go test -json` prints
-// (go doc test2json), between lines of other programs.
+// Package events turns the events that `go test -json` prints (go doc test2json), between lines of
+// other programs, into text for people.
 package events
 
 import (
@@ -34,8 +34,8 @@ type Failure struct {
 	Final bool
 }
 
-// Reader reads lines, and prints what people have to know: each package's result, all that failed
-// tests have printed, why tests were skipped, and every line without an event.
+// Reader reads lines, and prints the important ones for people: each package's result, all that
+// failed tests have printed, why tests were skipped, and every line without an event.
 type Reader struct {
 	// Print gets lines for people.
 	Print func(line string)
@@ -54,7 +54,7 @@ type Reader struct {
 	packages map[string]*pkg
 }
 
-// Message is the beginning of what a test says by its own methods.
+// Message is the beginning of a line that a test prints by its own methods.
 var Message = regexp.MustCompile(`^ +[a-zA-Z0-9_]+\.go:[0-9]+: `)
 
 // pkg is a package whose tests run.
@@ -64,18 +64,18 @@ type pkg struct {
 	// tests have ended, and count unless cached.
 	tests  []Test
 	cached bool
-	// failed are tests and subtests that failed, and told those that logged something.
+	// failed are tests and subtests that failed, and told the tests that logged something.
 	failed []string
 	told   map[string]bool
-	// said is what the process printed besides its tests.
+	// said has the output of the process besides its tests.
 	said []string
 	// begun is set once a test began, complete once the process has told the result of all
 	// tests, and refused if the package could not be built.
 	begun, complete, refused bool
 }
 
-// event is one that `go doc test2json` or, for the compiler's messages,
-// `go help buildjson` describes.
+// event is an event that `go doc test2json` or, for the compiler's messages, `go help buildjson`
+// describes.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
 	Elapsed                                   float64
@@ -110,7 +110,7 @@ func (r *Reader) at(path string) *pkg {
 	return r.packages[path]
 }
 
-// ofPackage takes what concerns a package as a whole.
+// ofPackage takes an event about a package as a whole.
 func (r *Reader) ofPackage(e event, text string) {
 	p := r.at(e.Package)
 	switch e.Action {
@@ -143,8 +143,8 @@ func (r *Reader) failPackage(path string, p *pkg) {
 	}
 }
 
-// end prints what belongs to tests that have not ended, which is where a process
-// ended before them, and counts the others.
+// end prints the output of tests that have not ended, which is where a process ended before them,
+// and counts the others.
 func (r *Reader) end(path string, p *pkg) {
 	for _, name := range slices.Sorted(maps.Keys(p.output)) {
 		r.Print("--- DID NOT END: " + name)
@@ -165,7 +165,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// ofTest takes what concerns a test. What subtests print goes with their test.
+// ofTest takes an event about a test. The output of subtests goes with their test.
 func (r *Reader) ofTest(e event, text string) {
 	p := r.at(e.Package)
 	name, _, sub := strings.Cut(e.Test, "/")

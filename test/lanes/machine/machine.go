@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// Figures are what made tests slow on machines where their limits were too short.
+// Figures are the properties that made tests slow on machines where their limits were too short.
 type Figures struct {
 	// Call is the time of a system call that does nothing.
 	Call time.Duration
@@ -36,8 +36,8 @@ type Figures struct {
 // hardware takes a third of each figure or less.
 var slowest = Figures{Call: time.Microsecond, Page: 3 * time.Microsecond, Process: 4 * time.Millisecond, Compute: 60 * time.Millisecond}
 
-// Factor returns what limits are to be multiplied by: the worst of the four ratios, as a power
-// of two, so that small changes do not change it.
+// Factor returns the factor for limits: the worst of the four ratios, as a power of two, so that
+// small changes do not change it.
 func (f Figures) Factor() int {
 	ratio := max(over(f.Call, slowest.Call), over(f.Page, slowest.Page), over(f.Process, slowest.Process), over(f.Compute, slowest.Compute))
 	factor := 1

@@ -72,8 +72,8 @@ func Sections(text string) ([]Section, error) {
 	return sections, nil
 }
 
-// Groups are the groups of changes, in their order. The last one says what to do before and
-// after an upgrade.
+// Groups are the groups of changes, in their order. The last one has the steps before and after an
+// upgrade.
 func Groups() []string {
 	return []string{"Added", "Changed", "Fixed", "Removed", "Security", "Upgrade notes"}
 }

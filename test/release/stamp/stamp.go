@@ -86,8 +86,8 @@ func Clone(root string) error {
 	return err
 }
 
-// git returns what a git command prints about the work tree root. The user may be another one
-// than the owner of the files: what a build runs comes from these files anyway.
+// git returns the output of a git command about the work tree root. The user may differ from the
+// owner of the files: all programs of a build come from these files anyway.
 func git(ctx context.Context, root string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", root, "-c", "safe.directory=*"}, args...)...)
 	var told bytes.Buffer

@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent runs commands in containers of tests for the process that tests. Exec of
-// the API server takes the API server, the kubelet, the runtime, its shim and three new
-// processes for each command; an agent is in the container already and starts one. What it
-// starts has the namespaces, groups, user and rights of the container.
+// Package agent runs commands in containers of tests for the process that tests. Exec of the API
+// server takes the API server, the kubelet, the runtime, its shim and three new processes for each
+// command; an agent is in the container already and starts one. Its commands have the namespaces,
+// groups, user and rights of the container.
 package agent
 
 import (
@@ -25,7 +25,7 @@ import (
 // Without it no agent runs.
 const PathVariable = "TESTTOOL_AGENT"
 
-// Result is what a command that ran has printed, and how it ended.
+// Result has the output of a command that ran, and its end.
 type Result struct {
 	Stdout, Stderr string
 	// Code is its exit code, -1 if a signal ended it.

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// exchangeLimit is how long one connection may take from the first packet to the
-// answer. It lies above the first retries of TCP: what these mend is not lost.
+// exchangeLimit is how long one connection may take from the first packet to the answer. It lies
+// above the first retries of TCP: a connection that these mend is not lost.
 const exchangeLimit = 10 * time.Second
 
 // keptLosses is how many losses are reported one by one.
@@ -39,7 +39,7 @@ func Connections(ctx context.Context, target string, perSecond int, begun func()
 	ticker := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		// After a pause of the machine those that are due are opened at once.
+		// After a pause of the machine all due connections are opened at once.
 		due := int(time.Since(start).Seconds()*float64(perSecond)) + 1
 		for ; c.result.Opened < due; c.result.Opened++ {
 			open.Go(func() { c.one(target, time.Since(start)) })

@@ -15,10 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Make moves the calling thread, which has to be locked, into a new namespace with a
-// device of the same name, addresses and routes as the pod's, and what comes for that
-// one. The pod's own device is left without traffic. Needs CAP_SYS_ADMIN and
-// CAP_NET_ADMIN.
+// Make moves the calling thread, which has to be locked, into a new namespace. The namespace has a
+// device of the same name, addresses and routes as the pod's, and gets the packets for that one.
+// The pod's own device is left without traffic. Needs CAP_SYS_ADMIN and CAP_NET_ADMIN.
 func Make(device string) error {
 	outer, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -84,7 +83,7 @@ func Join(pid int, device string) error {
 	return nil
 }
 
-// setUp is what a device has.
+// setUp has the settings of a device.
 type setUp struct {
 	link      netlink.Link
 	addresses []netlink.Addr

@@ -27,8 +27,8 @@ type Series struct {
 	Wait time.Duration
 }
 
-// Ping sends the series and counts what comes back. A request that the kernel
-// refuses to send, for example while an address is missing, counts as lost.
+// Ping sends the series and counts the replies. A request that the kernel refuses to send, for
+// example while an address is missing, counts as lost.
 func Ping(ctx context.Context, series Series) (report.Ping, error) {
 	echoer, err := newEchoer(series.Target)
 	if err != nil {
@@ -175,8 +175,8 @@ func FirstReply(ctx context.Context, target netip.Addr, interval time.Duration) 
 	}
 }
 
-// keepSending sends numbered requests until ctx ends, whether replies come or not: the one that
-// a target answers first is at most an interval younger than the target.
+// keepSending sends numbered requests until ctx ends, whether replies come or not. The first
+// request that a target answers is at most an interval younger than the target.
 func keepSending(ctx context.Context, interval time.Duration, send func(number uint64) error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

@@ -29,7 +29,7 @@ func Family(addr netip.Addr) int {
 	return unix.AF_INET6
 }
 
-// Address is what system calls take for an address and port.
+// Address returns the form of an address and port for system calls.
 func Address(addr netip.AddrPort) unix.Sockaddr {
 	if addr.Addr().Is4() {
 		return &unix.SockaddrInet4{Addr: addr.Addr().As4(), Port: int(addr.Port())}
@@ -48,7 +48,7 @@ func text(from unix.Sockaddr) string {
 	return ""
 }
 
-// Socket is one that talks to a target.
+// Socket is a socket that talks to a target.
 type Socket struct {
 	fd     int
 	target string

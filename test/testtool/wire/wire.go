@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire builds packets with any source and sends them past the kernel's
-// own checks, to show that the network refuses what it must refuse.
+// Package wire builds packets with any source and sends them past the kernel's own checks, to show
+// that the network refuses them where it must.
 package wire
 
 import (

@@ -1,8 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package boot is what the first program of a virtual machine does, whatever the
-// machine is for.
+// Package boot is the work of the first program of a virtual machine, whatever the machine is for.
 package boot
 
 import (
@@ -14,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileSystem is one that a machine mounts.
+// FileSystem is a file system that a machine mounts.
 type FileSystem struct {
-	// Kind is its type, Source what it shows; a kind without a source takes its own name.
+	// Kind is its type, Source the data that it shows; a kind without a source takes its own name.
 	Kind, Source string
 	// Where is its place, which is made.
 	Where string

@@ -22,8 +22,8 @@ const metapackage = "linux-image-amd64"
 // it is updated ahead of each.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// apt runs apt commands with sources and state of their own, so that the
-// machine's are left alone. What it downloads is verified against keyring.
+// apt runs apt commands with sources and state of their own, so that the machine's are left alone.
+// Downloads are verified against keyring.
 type apt struct{ dir string }
 
 // newApt prepares an apt for one release, in a folder that is empty.
@@ -46,7 +46,7 @@ func source(repository, release string) string {
 	return fmt.Sprintf("Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n", repository, release, keyring)
 }
 
-// options keep apt in its folder, and off what a kernel does not need.
+// options keep apt in its folder, and off packages that a kernel does not need.
 func (a apt) options() []string {
 	var options []string
 	for _, o := range []string{

@@ -34,8 +34,8 @@ func (k Kernel) Files(modules []string) ([]string, error) {
 	return files, nil
 }
 
-// order reads modules.dep(5): a file, and behind the colon all that it needs,
-// what has to load first at the end.
+// order reads modules.dep(5): a file, and behind the colon all modules that it needs. The last of
+// them has to load first.
 func order(modules []string, dep, builtin string) ([]string, error) {
 	needs := map[string][]string{}
 	for line := range strings.Lines(dep) {
@@ -61,7 +61,7 @@ func order(modules []string, dep, builtin string) ([]string, error) {
 	return files, errors.Join(missing...)
 }
 
-// moduleName is what lsmod calls the module in a file.
+// moduleName is the name that lsmod shows for the module in a file.
 func moduleName(file string) string {
 	name, _, _ := strings.Cut(path.Base(strings.TrimSpace(file)), ".ko")
 	return strings.ReplaceAll(name, "-", "_")

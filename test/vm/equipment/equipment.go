@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package equipment is what virtual machines have in common: the modules of the
-// kernel that nodes use, and network hardware with virtual functions.
+// Package equipment is the common part of virtual machines: the modules of the kernel that nodes
+// use, and network hardware with virtual functions.
 package equipment
 
 import (
@@ -27,9 +27,9 @@ func Modules() []string {
 // HardwareModules are the drivers of the adapter that AddAdapter adds.
 func HardwareModules() []string { return []string{"igb", "igbvf", "vfio_pci"} }
 
-// AddAdapter gives a machine a network adapter with virtual functions behind a port of
-// PCI Express, and an IOMMU, without which vfio-pci takes no function. network is what
-// its cable leads to, as QEMU's option -netdev takes it, with the ID "wire".
+// AddAdapter gives a machine a network adapter with virtual functions behind a port of PCI Express,
+// and an IOMMU, which vfio-pci needs to take a function. network is the other end of its cable, as
+// QEMU's option -netdev takes it, with the ID "wire".
 func AddAdapter(m *qemu.Machine, network string, mac net.HardwareAddr) {
 	m.Networks = append(m.Networks, network)
 	m.Devices = append(m.Devices, "intel-iommu", "pcie-root-port,id=socket1,bus=pcie.0,slot=5", "igb,netdev=wire,bus=socket1,mac="+mac.String())

@@ -1,9 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guest is what the host and the init of a virtual machine agree on:
-// the plan that init finds in its file system, and the messages that it answers
-// with.
+// Package guest is the agreement of the host and the init of a virtual machine: the plan that init
+// finds in its file system, and the messages that it answers with.
 package guest
 
 import "time"
@@ -15,11 +14,11 @@ const (
 	Results = "/dev/ttyS1"
 )
 
-// Plan is what a machine does from its start to its end.
+// Plan is the work of a machine from its start to its end.
 type Plan struct {
 	// Modules are files of kernel modules in the order of loading.
 	Modules []string
-	// Environment are variables of every test, KEY=value, beside those that it always has.
+	// Environment has variables of every test, KEY=value, besides the ones that it always has.
 	Environment []string
 	Tests       []Test
 }
@@ -40,7 +39,7 @@ type Test struct {
 type Message struct {
 	// Package is the package of the running test, empty before the first and after the last.
 	Package string `json:",omitempty"`
-	// Output is what the test has written.
+	// Output is the output of the test.
 	Output []byte `json:",omitempty"`
 	// Ended: the test's process has ended. Failure describes how, if it failed.
 	Ended   bool   `json:",omitempty"`

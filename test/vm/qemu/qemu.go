@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package qemu runs a virtual machine from a kernel and an initramfs, without a
-// disk, and with no network but the one that it is given.
+// Package qemu runs a virtual machine from a kernel and an initramfs, without a disk, and with no
+// other network than the given one.
 package qemu
 
 import (
@@ -24,14 +24,14 @@ type Machine struct {
 	Console string
 	// CPUs, and Memory in MiB.
 	CPUs, Memory int
-	// Networks are what network devices are connected to, each as QEMU's option
+	// Networks are the networks that network devices are connected to, each as QEMU's option
 	// -netdev takes it.
 	Networks []string
 	// Devices are further devices, each as QEMU's option -device takes it.
 	Devices []string
 	// Shares are folders of the host.
 	Shares []Share
-	// KernelArguments go behind those that every machine has.
+	// KernelArguments go behind the arguments that every machine has.
 	KernelArguments []string
 }
 
@@ -40,7 +40,7 @@ type Machine struct {
 type Share struct{ Tag, Dir string }
 
 func (s Share) argument() string {
-	// QEMU takes two commas for one that is a part of a value.
+	// QEMU takes two commas for a comma that is a part of a value.
 	dir := strings.ReplaceAll(s.Dir, ",", ",,")
 	return "local,path=" + dir + ",mount_tag=" + s.Tag + ",security_model=passthrough,multidevs=remap"
 }
@@ -84,9 +84,9 @@ func (m Machine) arguments() []string {
 	return args
 }
 
-// Run runs the machine until it turns itself off, and passes on what comes out
-// of its second serial port. A machine that is still on when ctx ends, or when
-// follow returns, is killed; it never outlives this process.
+// Run runs the machine until it turns itself off, and passes on the output of its second serial
+// port. A machine that is still on when ctx ends, or when follow returns, is killed; it never
+// outlives this process.
 func Run(ctx context.Context, e Emulator, m Machine, follow func(io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -114,7 +114,7 @@ func Run(ctx context.Context, e Emulator, m Machine, follow func(io.Reader) erro
 	return errors.Join(read, consoleTail(m.Console))
 }
 
-// consoleTail returns the end of what the kernel said, as an error.
+// consoleTail returns the end of the kernel's messages, as an error.
 func consoleTail(file string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {

@@ -63,7 +63,7 @@ func (p *Program) Packages() iter.Seq[Package] {
 // Place returns the file of a position below the module's folder, with its line.
 func (p *Program) Place(pos token.Pos) string { return p.place(pos) }
 
-// listed is what the go command prints about a package.
+// listed is the output of the go command about a package.
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string

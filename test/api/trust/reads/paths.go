@@ -26,19 +26,19 @@ type Read struct {
 	Place string
 }
 
-// Report has what a program reads.
+// Report has the reads of a program.
 type Report struct {
 	// Reads are sorted by kind and path.
 	Reads []Read
-	// Opaque are calls that get an object whose kind is not known there, sorted. What they
-	// read is not among the reads.
+	// Opaque are calls that get an object whose kind is not known there, sorted. Their reads are
+	// not among the reads.
 	Opaque []Opaque
 }
 
 // Opaque is a function of another module and a file that calls it.
 type Opaque struct{ Function, File string }
 
-// Of finds what a program reads.
+// Of finds the reads of a program.
 func Of(p *Program, rules Rules) Report {
 	s := scanAll(p, rules)
 	report := Report{Opaque: slices.SortedFunc(maps.Keys(s.opaque), func(a, b Opaque) int {
@@ -128,7 +128,7 @@ func (s *scan) gets(o origin, l lookup, name *types.TypeName) bool {
 	return true
 }
 
-// path returns what a use reads of a value.
+// path returns the path that a use reads of a value.
 func (l lookup) path(o origin) string {
 	field := cmp.Or(l.field, o.field)
 	switch {

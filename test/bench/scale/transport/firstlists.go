@@ -37,7 +37,7 @@ type FirstLists struct {
 	resources map[string]*listed
 }
 
-// listed is what the API had of one resource.
+// listed is the API's first list of one resource.
 type listed struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
@@ -71,7 +71,7 @@ func (f *FirstLists) ReadLarge() error {
 	return nil
 }
 
-// of returns what the API had at a path when it was asked for first.
+// of returns the API's list at a path, from the first request for it.
 func (f *FirstLists) of(path string) (*listed, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

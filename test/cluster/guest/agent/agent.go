@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent acts for the lab in a node that is a virtual machine: it runs commands
-// and daemons there, and connects to sockets. It speaks HTTP on the node's address, and
-// does what anyone asks: only the lab and its pods are on that network.
+// Package agent acts for the lab in a node that is a virtual machine: it runs commands and daemons
+// there, and connects to sockets. It speaks HTTP on the node's address, and serves every client:
+// only the lab and its pods are on that network.
 package agent
 
 import "net/netip"
@@ -19,8 +19,8 @@ const (
 	pathDial  = "/dial"  // ?socket=FILE; the connection then leads to the socket
 )
 
-// Command is what runs to its end while the client waits. It is killed, with all that
-// it has started, when the client goes.
+// Command runs to its end while the client waits. It is killed, with all that it has started, when
+// the client goes.
 type Command struct {
 	// Args are the program, which is looked up in PATH, and its arguments.
 	Args []string
