@@ -49,7 +49,7 @@ func TestAnADDThatFailsThreeTimesKeepsItsAddress(t *testing.T) {
 	w.create(web)
 	w.settle()
 	before, h := w.addresses(web), w.host("node-1")
-	for range 3 { // what a runtime does after an ADD that failed
+	for range 3 { // a runtime repeats an ADD that failed like this
 		h.del(h.sandboxes[0])
 		w.settle()
 	}
@@ -58,9 +58,8 @@ func TestAnADDThatFailsThreeTimesKeepsItsAddress(t *testing.T) {
 	}
 }
 
-// TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate looks at a pod again before
-// the operator hears what it told it, when it would be told otherwise by now: the pod
-// may run already.
+// TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate looks at a pod again before the operator
+// hears its own decision, when it would decide otherwise by now: the pod may run already.
 func TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate(t *testing.T) {
 	for _, vpc := range []string{"none", "blue"} {
 		t.Run("its Network is of VPC "+vpc+" by now", func(t *testing.T) {
@@ -88,15 +87,15 @@ func TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate(t *testing.T) {
 	}
 }
 
-// TestAPodThatWasToldKeepsItsAddressThoughTheObjectsGoFirst deletes the Addresses of a
-// pod, and an operator hears that before it hears what the pod was told, by itself or by
-// another operator which believes that it leads.
+// TestAPodThatWasToldKeepsItsAddressThoughTheObjectsGoFirst deletes the Addresses of a pod, and an
+// operator hears that before it hears the pod's allocation status. It has written the status
+// itself, or another operator has, which believes that it leads.
 func TestAPodThatWasToldKeepsItsAddressThoughTheObjectsGoFirst(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		// operators is how many there are: the last one looks at the pod again.
 		operators int
-		// vpc is the VPC of the pod's Network by then, "none" for one that is not there.
+		// vpc is the VPC of the pod's Network by then, "none" for a VPC that does not exist.
 		vpc string
 	}{
 		{"told by itself", 1, "red"},
@@ -371,8 +370,8 @@ func networkMessage(w *world, name string) string {
 	return ""
 }
 
-// TestRangesGoInAnyOrderAndNobodyIsBusyWaiting deletes a VPC, its subnets and
-// its Network first, and what holds them afterwards.
+// TestRangesGoInAnyOrderAndNobodyIsBusyWaiting deletes a VPC, its subnets and its Network first,
+// and the holders of their addresses afterwards.
 func TestRangesGoInAnyOrderAndNobodyIsBusyWaiting(t *testing.T) {
 	holders := []client.Object{newVPC("blue", nil), ranges("blue.net1"), ranges("blue.net2"), newNetwork("shop", "blue", "")}
 	for first := range holders {

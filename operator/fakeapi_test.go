@@ -55,8 +55,7 @@ type apiKey struct {
 	types.NamespacedName
 }
 
-// apiChange is the state of an object after a change; now is nil for one that
-// is gone.
+// apiChange is the state of an object after a change; now is nil for a deleted object.
 type apiChange struct {
 	key apiKey
 	now client.Object
@@ -136,8 +135,8 @@ func (a *fakeAPI) create(object client.Object) error {
 	return nil
 }
 
-// clearStatus takes away what can't be written when creating, or outside of
-// the subresource.
+// clearStatus removes the fields that can't be written when creating, or outside of the
+// subresource.
 func clearStatus(object client.Object) {
 	copyStatus(object, reflect.New(reflect.TypeOf(object).Elem()).Interface())
 }
@@ -174,7 +173,7 @@ func (a *fakeAPI) change(object, next, old client.Object) {
 	}
 }
 
-// keep writes next in the place of old, with what the server alone decides.
+// keep writes next in the place of old, with the fields that the server alone decides.
 func (a *fakeAPI) keep(next, old client.Object) {
 	next.SetUID(old.GetUID())
 	next.SetCreationTimestamp(old.GetCreationTimestamp())
@@ -356,8 +355,7 @@ func (a *fakeAPI) markDeleting(object client.Object) {
 	a.store(next)
 }
 
-// snapshot and restore are what etcd's backups do. The revision goes on, as it
-// does with --bump-revision.
+// snapshot and restore work as etcd's backups do. The revision goes on, as with --bump-revision.
 func (a *fakeAPI) snapshot() map[apiKey]client.Object { return maps.Clone(a.objects) }
 
 func (a *fakeAPI) restore(snapshot map[apiKey]client.Object) { a.objects = maps.Clone(snapshot) }
@@ -365,9 +363,9 @@ func (a *fakeAPI) restore(snapshot map[apiKey]client.Object) { a.objects = maps.
 // fromCache is the verb of a read that informers answer without a request.
 const fromCache = "read"
 
-// apiClient is one program's connection to the fake. hook is called before and
-// after the effect of every request, also of those that the informers answer:
-// they go on beside who asks. Its error is the answer.
+// apiClient is one program's connection to the fake. hook is called before and after the effect of
+// every request, also of requests that the informers answer: informers go on beside the caller. Its
+// error is the answer.
 type apiClient struct {
 	client.Client
 	api  *fakeAPI

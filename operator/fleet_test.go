@@ -27,8 +27,8 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 )
 
-// highestMTU is what the network cards of a fleet have at most. A node with a desired state
-// beyond it fails.
+// highestMTU is the highest MTU of the network cards of a fleet. A node with a desired state beyond
+// it fails.
 const highestMTU = 9000
 
 // fleet has nodes of a test with their state handlers, without a kernel. A state handler takes over
@@ -64,7 +64,7 @@ func newFleet(t *testing.T, name string, size int) *fleet {
 	return f
 }
 
-// clear removes what other tests would find.
+// clear removes the objects that other tests would find.
 func (f *fleet) clear() {
 	ctx := context.WithoutCancel(f.t.Context())
 	for _, node := range f.nodes {
@@ -246,7 +246,7 @@ type tally struct {
 	// often a node got a slot.
 	most   map[string]int
 	grants map[string]int
-	// wrong is what must not be.
+	// wrong has the values that must not be there.
 	wrong []string
 }
 

@@ -194,7 +194,7 @@ func TestALoadBalancerKeepsItsAddressWhateverGetsLost(t *testing.T) {
 		},
 	})
 	r.operate(testConfig())
-	r.operate(testConfig()) // and one that does not know of it
+	r.operate(testConfig()) // and an operator that does not know of it
 	sees(r, half, shows("10.10.7.77", "fd10:10:0:7::77"))
 	r.has(half, "10.10.7.77", "fd10:10:0:7::77")
 	r.has(leaving)
@@ -210,7 +210,7 @@ func TestALoadBalancerKeepsItsAddressWhateverGetsLost(t *testing.T) {
 }
 
 // TestAForgedStatusGivesAServiceNoAddress: a tenant writes the status of its Service, with the
-// address of another one's load balancer and with one that nobody has.
+// address of another tenant's load balancer, and with a free address.
 func TestAForgedStatusGivesAServiceNoAddress(t *testing.T) {
 	r := newRig(t)
 	r.operate(testConfig())

@@ -102,8 +102,8 @@ func (w *wire) carry(ctx context.Context, conn net.Conn) {
 	<-done
 }
 
-// add remembers connections, and returns what tells that they hang; it is false where they must not
-// be.
+// add remembers connections, and returns the flag that they hang. It returns false where
+// connections must not be.
 func (w *wire) add(conns ...net.Conn) (*atomic.Bool, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,7 +187,8 @@ func TestConnectionsThatHangCostNoLease(t *testing.T) {
 	}
 }
 
-// TestAReplicaWhoseWatchHangsTakesOver: it takes what it saw last for the state of the lease.
+// TestAReplicaWhoseWatchHangsTakesOver: it takes the last state that it saw for the state of the
+// lease.
 func TestAReplicaWhoseWatchHangsTakesOver(t *testing.T) {
 	r := newRig(t)
 	r.create(newNamespace("hung-watch", ""))

@@ -28,7 +28,7 @@ func (c *chaos) makeService() {
 	c.create(service)
 }
 
-// ask changes what a Service asks for.
+// ask changes the request of a Service.
 func (c *chaos) ask(service *corev1.Service) {
 	service.Labels = map[string]string{arktosv1.NetworkLabel: []string{"red", "blue"}[c.rand.IntN(2)]}
 	service.Annotations = []map[string]string{

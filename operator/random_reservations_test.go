@@ -229,7 +229,7 @@ func (w *world) instances() []anyInstance {
 	return all
 }
 
-// checkReservations is what holds at every moment.
+// checkReservations checks the rules that hold at every moment.
 func (c *reservationChaos) checkReservations() {
 	c.t.Helper()
 	reserved, sizes := map[string]string{}, map[string]int32{}

@@ -36,7 +36,7 @@ type chaos struct {
 	rand  *rand.Rand
 	depth int
 	calm  bool
-	// did counts what came of it.
+	// did counts the results.
 	did map[string]int
 	// backup is an earlier state of the API, and when it was taken.
 	backup map[apiKey]client.Object
@@ -115,7 +115,7 @@ func (c *chaos) run() {
 	c.rest()
 }
 
-// rest lets calm come back and checks what is left.
+// rest lets calm come back and checks the remaining state.
 func (c *chaos) rest() {
 	c.calm = true
 	for _, h := range c.hosts {

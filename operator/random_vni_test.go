@@ -26,7 +26,7 @@ import (
 // manyVNIEpisodes and vniEpisodes are the episodes of TestAnythingMayHappenToHostVNIs, of so many steps each.
 const manyVNIEpisodes, vniEpisodes, vniSteps = 400, 15, 250
 
-// vniRanges are those that the TenantConfig has in turn. No range has a number for each
+// vniRanges are the ranges that the TenantConfig has in turn. No range has a number for each
 // network.
 var vniRanges = []string{"200-203", "202-206", "200,205-206"}
 
@@ -166,7 +166,7 @@ func (c *vniChaos) somebody() {
 	}
 }
 
-// tenantNetwork is what the checks need of one, of either group.
+// tenantNetwork has the fields of a TenantNetwork that the checks need, of either group.
 type tenantNetwork struct {
 	client.Object
 	spec   danmv1.NetworkSpec

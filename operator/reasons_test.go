@@ -263,7 +263,7 @@ func aNetwork(name, vpc string) func(r *rig) client.Object {
 	return made(func() *arktosv1.Network { return newNetwork("reasons", name, vpc) })
 }
 
-// scenes happen one after the other; later ones use what earlier ones made.
+// scenes happen one after the other; later ones use objects of earlier ones.
 func scenes() []scene {
 	return slices.Concat(vpcScenes(), subnetScenes(), networkScenes(), sharedServiceScenes(), podScenes())
 }

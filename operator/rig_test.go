@@ -259,7 +259,7 @@ func newPod(namespace, name, network, nic string) *corev1.Pod {
 	return pod
 }
 
-// bind does what the scheduler does.
+// bind does the work of the scheduler.
 func (r *rig) bind(pod *corev1.Pod, node string) {
 	r.t.Helper()
 	binding := &corev1.Binding{

@@ -35,7 +35,7 @@ type world struct {
 	hosts     []*host
 	// intercept stands between a request and its effect; nil lets it pass.
 	intercept func(who string, o *instance, verb string, object client.Object, effect func() error) error
-	// pausesGrow: an operator repeats what fails after the pauses of the real queues.
+	// pausesGrow: an operator repeats failed requests after the pauses of the real queues.
 	pausesGrow bool
 	// thief reports that an attacker writes with the token of a node. toldBefore has the
 	// allocations of pods so far. Allocations of pods on other nodes must not change.
@@ -67,7 +67,7 @@ func (w *world) note(format string, args ...any) {
 	}
 }
 
-// fail reports what is wrong and how it came about.
+// fail reports a fault and the steps before it.
 func (w *world) fail(format string, args ...any) {
 	w.t.Helper()
 	w.t.Fatalf("%s\nthe last steps:\n%s", fmt.Sprintf(format, args...), strings.Join(w.steps, "\n"))
@@ -264,7 +264,7 @@ func (w *world) nextDue() time.Time {
 	return next
 }
 
-// check is what must hold at every moment.
+// check checks the rules that must hold at every moment.
 func (w *world) check() {
 	w.t.Helper()
 	seen := map[string]string{}
@@ -308,10 +308,10 @@ func toldTo(pod *corev1.Pod) *annotations.Attachment {
 	return &list[0]
 }
 
-// errLost is what a client sees of a request whose fate it does not know.
+// errLost is the error of a client that does not know the fate of its request.
 var errLost = errors.New("the connection broke")
 
-// outcome is what becomes of a request.
+// outcome is the fate of a request.
 type outcome int
 
 const (
@@ -380,7 +380,7 @@ func (w *world) furnish(hosts int) {
 	}
 }
 
-// balance makes what load balancers get their addresses from.
+// balance makes the objects that give load balancers their addresses.
 func (w *world) balance() {
 	w.create(virtual("blue"), virtual("red"), newPool("edge", []string{"shop"}, "192.0.2.16-192.0.2.17"))
 }

@@ -131,7 +131,7 @@ func (w *world) eventually(check func() error) {
 	waits.Until(w.t, within, "a check passes", check)
 }
 
-// told makes a check of what a pod was told.
+// told makes a check of a pod's condition.
 func (w *world) told(pod *corev1.Pod, reason string) func() error {
 	return func() error {
 		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
@@ -276,7 +276,7 @@ func TestReplicasOutliveTheAPIServer(t *testing.T) {
 	})
 }
 
-// refusals makes one of each kind of object that can't have what it wants.
+// refusals makes one object of each kind that can't have its wish.
 func (w *world) refusals() {
 	w.t.Helper()
 	named := metav1.ObjectMeta{Name: w.name + "-refused"}

@@ -61,8 +61,8 @@ func TestAFloodOfEventsOfANamespaceIsCut(t *testing.T) {
 	}
 }
 
-// TestAFloodOfEventsHidesNoOtherReason: whoever is to be told of by an event makes any number of
-// events of another reason first, and goes on.
+// TestAFloodOfEventsHidesNoOtherReason: the author of the object first makes any number of events
+// of another reason, and goes on.
 func TestAFloodOfEventsHidesNoOtherReason(t *testing.T) {
 	to := &told{}
 	recorder, now, _ := boundedTo(to)

@@ -111,7 +111,7 @@ func TestAnotherAddressIsChosenForTheAttachmentWhoseAddressIsTaken(t *testing.T)
 	}
 }
 
-// reads puts what the API has into a store, as an operator does that has just started.
+// reads puts the objects of the API into a store, as an operator does that has just started.
 func (a *api) reads(t *testing.T, c *Claimer) {
 	t.Helper()
 	var list v1alpha1.AddressList

@@ -189,7 +189,7 @@ func TestAProfileIsReadAsItIsWritten(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec danmv1.NetworkSpec
 		p    profile
-		// want is what the profile gives; the rest of a row is the spec's.
+		// want has the fields that the profile gives; the rest of a row comes from the spec.
 		want multinet.Network
 	}{
 		"a device and a VLAN": {

@@ -21,7 +21,7 @@ import (
 type model struct {
 	prefixes []netip.Prefix
 	blocked  map[netip.Addr]bool
-	// held is the node by IP; other is what VPC red uses, by node and IP.
+	// held is the node by IP; other has the addresses that VPC red uses, by node and IP.
 	held     map[netip.Addr]string
 	other    map[string]map[netip.Addr]bool
 	released map[netip.Addr]time.Time

@@ -191,8 +191,8 @@ func onLAN(pods int) (rows []any, objects []client.Object, service *store.Servic
 	return rows, objects, service
 }
 
-// A process that ends at any write, before or after its effect, is followed by one that
-// completes the work; and by one that removes it, if the annotations go meanwhile.
+// After a process that ends at any write, before or after its effect, another process completes the
+// work. If the annotations go meanwhile, it removes the work.
 func TestAProcessMayEndAtEveryWrite(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		for _, late := range []bool{false, true} {

@@ -309,7 +309,7 @@ func TestAClusterIPOutsideExistsWithoutEndpoints(t *testing.T) {
 	})
 }
 
-// A change of a pod is of concern to the Services that select it, among thousands.
+// A change of a pod concerns the Services that select it, among thousands.
 func TestAPodConcernsTheServicesThatSelectIt(t *testing.T) {
 	var rows []any
 	for i := range 5000 {

@@ -73,8 +73,7 @@ func TestAPolicyThatIsGoneIsRequestedForTheEnactmentsThatItLeaves(t *testing.T) 
 	})
 }
 
-// changes are what may happen in the cluster, with the policies and the nodes that it
-// concerns.
+// changes are possible events in the cluster, with the policies and the nodes that each concerns.
 func changes() map[string]struct {
 	change          feed.Change
 	policies, nodes string

@@ -55,8 +55,8 @@ func toldPod(t *testing.T, list ...annotations.Attachment) *store.Pod {
 	return pod
 }
 
-// TestWithoutItsAttachmentClaimAnAttachmentIsDecidedAnew: whoever may write the status of a
-// pod may have written the annotation, also one that is as the network gives it.
+// TestWithoutItsAttachmentClaimAnAttachmentIsDecidedAnew: a writer of the status of a pod may have
+// written the annotation, even if it is as the network gives it.
 func TestWithoutItsAttachmentClaimAnAttachmentIsDecidedAnew(t *testing.T) {
 	for name, change := range map[string]func(*annotations.Attachment){
 		"as the network is":             func(*annotations.Attachment) {},
@@ -107,7 +107,7 @@ func TestAnAttachmentClaimStaysThoughItsNetworkHasChanged(t *testing.T) {
 	})
 }
 
-// The network of plugins does not show what they run, but the claim of the operator does.
+// The network of plugins does not show which plugins run, but the claim of the operator does.
 func TestALostAddressOfAPluginsInterfaceIsClaimedAgain(t *testing.T) {
 	pod := toldPod(t, onLAN(func(a *annotations.Attachment) {
 		a.Kind, a.Addresses = annotations.KindDelegate, operatortest.Prefixes("10.9.0.12/24")

@@ -134,8 +134,8 @@ func TestDecideLeavesPodsAloneThatNeedNothing(t *testing.T) {
 	}
 }
 
-// TestAnOperatorThatStartsRequestsThePodsThatNeedSomething: of those that have an allocation
-// status, and before all others.
+// TestAnOperatorThatStartsRequestsThePodsThatNeedSomething: among pods with an allocation status,
+// and before all others.
 func TestAnOperatorThatStartsRequestsThePodsThatNeedSomething(t *testing.T) {
 	r := New(Options{Sources: primary()})
 	told := assignedPod(t, "10.0.1.9")
@@ -206,8 +206,8 @@ func TestWhatIsLeftOfADecisionIsClaimedAgainAsItWas(t *testing.T) {
 	}
 }
 
-// TestAPodWithoutAnyObjectIsDecidedAnew whatever it says about itself. What it says is a
-// wish that passes the checks of a new pod, or nothing.
+// TestAPodWithoutAnyObjectIsDecidedAnew whatever its annotation has. The annotation is a wish that
+// passes the checks of a new pod, or nothing.
 func TestAPodWithoutAnyObjectIsDecidedAnew(t *testing.T) {
 	both := []string{"10.0.1.9", "fd00:0:0:1::9"}
 	pod := func(change func(*store.Pod), ips ...string) *store.Pod {
@@ -263,7 +263,7 @@ func TestAPodWithoutAnyObjectIsDecidedAnew(t *testing.T) {
 	})
 }
 
-// TestObjectsHavePrecedenceOverTheText: the text is replaced by what they say, and parts
+// TestObjectsHavePrecedenceOverTheText: the content of the objects replaces the text, and parts
 // that nothing confirms are decided anew.
 func TestObjectsHavePrecedenceOverTheText(t *testing.T) {
 	pod := assignedPod(t, "10.0.1.9", "fd00:0:0:1::9")

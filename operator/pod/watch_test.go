@@ -58,9 +58,9 @@ func waitingPods(others int) *waiting {
 	return w
 }
 
-// TestAChangeRequestsThePodsOfItsTenantAlone has the changes that a tenant can make without
-// limit. Pods of another tenant that wait are requested by none of them, so that a change
-// costs the same however many they are.
+// TestAChangeRequestsThePodsOfItsTenantAlone has the changes that a tenant can make without limit.
+// None of them requests waiting pods of another tenant, so that a change costs the same however
+// many they are.
 func TestAChangeRequestsThePodsOfItsTenantAlone(t *testing.T) {
 	mine := operatortest.Pod("blue", "a", "mine", "n", "")
 	gone := *mine
@@ -148,7 +148,7 @@ func TestADefinitionOfAnotherNamespaceHelpsPodsThatMayUseIt(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsBeingDecidedHearsOfEverything: what may help it is not known yet.
+// TestAPodThatIsBeingDecidedHearsOfEverything: the changes that may help it are not known yet.
 func TestAPodThatIsBeingDecidedHearsOfEverything(t *testing.T) {
 	w, pod := newWaiting(), types.NamespacedName{Namespace: "a", Name: "p"}
 	wants := func(when string, want int, keys ...string) {

@@ -153,8 +153,8 @@ func (c *cluster) clone() *cluster {
 	return &other
 }
 
-// TestAnOperatorThatIsKilledAtAnyWriteEndsTheSame: the successor finds each state between
-// two writes, and knows nothing but what the API has.
+// TestAnOperatorThatIsKilledAtAnyWriteEndsTheSame: the successor finds each state between two
+// writes, and knows only the API.
 func TestAnOperatorThatIsKilledAtAnyWriteEndsTheSame(t *testing.T) {
 	for name, change := range map[string]func(*cluster){
 		"roles begin":                 func(c *cluster) { c.vpc.Dividers, c.subnets[0].Bouncers = 3, 2 },

@@ -105,7 +105,7 @@ func (c *cluster) pass() Plan {
 	return p
 }
 
-// killed forgets what the operator had in memory.
+// killed forgets the memory of the operator.
 func (c *cluster) killed(p Plan) Plan {
 	c.waits = nil
 	return p

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 type installation struct {
 	client.Client
 	namespace string
-	// cleanup is what becomes of the clean-up on the node.
+	// cleanup is the status of the clean-up on the node.
 	cleanup corev1.PodStatus
 }
 
@@ -165,7 +165,7 @@ func (in *installation) run(t *testing.T, timeout time.Duration) error {
 	return err
 }
 
-// play does what the workload controllers and the kubelet would.
+// play does the work of the workload controllers and the kubelet.
 func (in *installation) play(ctx context.Context) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Addresses that pods of two tenants have at once: a backend, and one that asks.
+// Addresses that pods of two tenants have at once: a backend, and a client.
 const backendIP, machineIP = "10.10.1.20", "10.10.2.22"
 
 // TestServicesBehaveAlikeAtSocketsAndInPackets has one tenant with all kinds of Services,
@@ -263,8 +263,8 @@ func (f *fleet) leadsToPorts(t *testing.T) {
 	f.expectHeard(t, f.asking(), targets, both...)
 }
 
-// followsReadiness has a backend that is not ready behind a Service that does not mind
-// and behind one that does.
+// followsReadiness has a backend that is not ready behind two Services: one publishes addresses
+// that are not ready, and the other does not.
 func (f *fleet) followsReadiness(t *testing.T) {
 	ready := f.service(t, "ready")
 	anyway := f.service(t, "anyway", func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true })
@@ -316,7 +316,7 @@ func (f *fleet) refuses(t *testing.T) {
 	service := f.service(t, "empty")
 	f.awaitRefused(t, f.asking(), at(service, "tcp", "udp", "http")...)
 	f.expectHeard(t, f.asking(), at(service, "icmp"))
-	// So it is when those that there were have gone.
+	// So it is when the earlier backends have gone.
 	f.put(t, service, f.backends[1])
 	f.awaitHeard(t, f.asking(), at(service, "tcp"), f.backends[1])
 	f.put(t, service)

@@ -90,7 +90,7 @@ func TestAServiceLeadsOutsideAsFarAsItsVPCsEgress(t *testing.T) {
 	})
 }
 
-// deny gives a tenant's VPC another list of what its egress does not lead to.
+// deny gives a tenant's VPC another list of ranges that its egress does not lead to.
 func (e *env) deny(t *testing.T, tenant *scene.Tenant, ranges ...string) {
 	t.Helper()
 	vpc := &v1alpha1.VPC{}

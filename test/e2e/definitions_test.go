@@ -163,8 +163,8 @@ func (e *env) makeWire(t *testing.T, namespace string) {
 	e.Make(t, standingFor(namespace, "wire", `{"network":"wire"}`))
 }
 
-// Plugins of others run for a pod once a grant permits it, and undo what they made after a
-// restart of the daemon too. Pods of tenants never get them. Not parallel: it kills a daemon.
+// Plugins of others run for a pod once a grant permits it, and undo their work after a restart of
+// the daemon too. Pods of tenants never get them. Not parallel: it kills a daemon.
 func TestOtherPluginsRunWhereAGrantPermits(t *testing.T) {
 	e := start(t)
 	e.installPlugins(t, "bridge", "host-local")

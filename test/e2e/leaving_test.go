@@ -28,7 +28,7 @@ func untilLet(pod *corev1.Pod) {
 	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: wait}}}
 }
 
-// conversations are what one pod talks about with some servers, over one socket each.
+// conversations are the conversations of one pod with some servers, over one socket each.
 type conversations struct {
 	*stage.Running
 	e       *env
@@ -36,7 +36,7 @@ type conversations struct {
 	results []report.Conversation
 }
 
-// converse has all of those who ask talk, and returns once each has had answers.
+// converse has all asking pods talk, and returns once each has had answers.
 func (f *fleet) converse(t *testing.T, targets []string) []*conversations {
 	t.Helper()
 	ctx := within(t, 3*patience)

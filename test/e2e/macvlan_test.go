@@ -35,9 +35,9 @@ func (e *env) wire(t *testing.T, name string) {
 	e.Cable(t, name)
 }
 
-// moveToMacvlan gives pods macvlan interfaces on a cable, and with them the addresses
-// of their own, which are shut: no program of packets sees what the pods send from then
-// on. Whatever is not beside them they ask for on the cable.
+// moveToMacvlan gives pods macvlan interfaces on a cable, and with them the addresses of their own,
+// which are shut: no program of packets sees the pods' packets from then on. They ask on the cable
+// for every address that is not beside them.
 func (e *env) moveToMacvlan(t *testing.T, cable string, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, pod := range pods {
@@ -191,7 +191,7 @@ func (c *counter) expectServed(t *testing.T, e *env, pods ...*corev1.Pod) {
 }
 
 func refused(r report.Socket) string {
-	// A datagram's socket is refused when it is connected, or else by what it sends.
+	// A datagram's socket is refused when it is connected, or else when it sends.
 	if strings.HasSuffix(r.Error, "connection refused") && !strings.HasPrefix(r.Error, "receive") {
 		return ""
 	}
@@ -244,9 +244,9 @@ func (c *counter) hold(t *testing.T, e *env) *held {
 	return h
 }
 
-// unharmed ends the sockets, and requires that nothing has ended one before, and that each goes
-// on with whom it had. The pods of this scene were moved to macvlan by hand, so the datapath takes
-// them for pods with a host end: what becomes of sockets without one is a test of its own.
+// unharmed ends the sockets, and requires that nothing has ended one before, and that each goes on
+// with whom it had. The pods of this scene were moved to macvlan by hand, so the datapath takes
+// them for pods with a host end: another test covers sockets of pods without one.
 func (c *counter) unharmed(t *testing.T, e *env, h *held) {
 	t.Helper()
 	e.InPod(t, c.client, "touch", h.stop)

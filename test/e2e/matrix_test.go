@@ -76,7 +76,7 @@ func TestTwoTenantsWithOneRange(t *testing.T) {
 	})
 }
 
-// wantOthers is what a pod must get from all pods of its tenant but itself.
+// wantOthers has the answers that a pod must get from all pods of its tenant but itself.
 func wantOthers(from *corev1.Pod, pods []*corev1.Pod) map[string]string {
 	want := map[string]string{}
 	for _, to := range pods {

@@ -69,7 +69,7 @@ func TestNodePortsLeadIntoEveryVPC(t *testing.T) {
 	for _, p := range list {
 		at := nodes
 		if p.service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-			at = nodes[1:] // those with a backend
+			at = nodes[1:] // the nodes with a backend
 		}
 		for _, node := range at {
 			t.Run(fmt.Sprintf("%s by %s", p.pod.Namespace, node.Name), func(t *testing.T) {

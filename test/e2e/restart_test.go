@@ -22,8 +22,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// matrix is what must not notice that daemons go and come back: two tenants with the same
-// ranges, one of them with a Service.
+// matrix has the parts that must not notice that daemons go and come back: two tenants with the
+// same ranges, one of them with a Service.
 type matrix struct {
 	*env
 	blue, red *scene.Tenant
@@ -77,7 +77,7 @@ func TestDaemonsRestartAndNobodyNotices(t *testing.T) {
 			meanwhile()
 			back()
 		}, 2},
-		// Those that go first, or come last, may have had no chance to be asked.
+		// Pods that go first, or come last, may have had no chance to be asked.
 		{"the Service's Deployment is updated", func(t *testing.T, meanwhile func()) {
 			m.beginUpdate(t)
 			meanwhile()

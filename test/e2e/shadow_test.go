@@ -64,8 +64,7 @@ func nodeShadows() []netip.Addr {
 	}
 }
 
-// forbidden are the targets that a tenant's pod must not reach, by what they
-// are.
+// forbidden returns the targets that a tenant's pod must not reach, by their kind.
 func (e *env) forbidden(t *testing.T, defaultPods []*corev1.Pod, service *corev1.Service) map[string][]string {
 	t.Helper()
 	targets := map[string][]string{}

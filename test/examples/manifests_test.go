@@ -22,7 +22,7 @@ import (
 // root of the work tree, seen from this package's folder.
 const root = "../.."
 
-// object is what the checks of manifests read of an object.
+// object has the fields of an object that the checks of manifests read.
 type object struct {
 	Kind     string
 	Metadata struct{ Namespace, Name string }

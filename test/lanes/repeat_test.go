@@ -38,14 +38,14 @@ func output(path, test, text string) string {
 	return fmt.Sprintf("printf '%%s\\n' '{\"Action\":\"output\",\"Package\":%q,\"Test\":%q,\"Output\":%q}'; ", path, test, text)
 }
 
-// TestAFailureIsRefutedByARepetitionAlone lists what a repetition makes of a run.
+// TestAFailureIsRefutedByARepetitionAlone lists the effects of repetitions on a run.
 func TestAFailureIsRefutedByARepetitionAlone(t *testing.T) {
 	unknown := output("p", "TestA", "panic: nil") + event("fail", "p", "TestA") + output("p", "", "FAIL\tp\t0.1s") + event("fail", "p", "") + "exit 1"
 	for name, tt := range map[string]struct {
 		step, repeat string
 		passes       bool
-		// repeats are the expressions of the tests that run again, says what the end of the
-		// output contains, and silent what it lacks.
+		// repeats are the expressions of the tests that run again. says has texts in the end of the
+		// output, silent texts that it lacks.
 		repeats []string
 		says    []string
 		silent  string
@@ -140,7 +140,8 @@ func read(dir, name string) string {
 	return string(text)
 }
 
-// TestRepetitionsComeAfterEverythingElse but before what ends their lane, which runs once more.
+// TestRepetitionsComeAfterEverythingElse but before the final step of their lane, which runs once
+// more.
 func TestRepetitionsComeAfterEverythingElse(t *testing.T) {
 	dir := t.TempDir()
 	say := func(what string) string { return "echo " + what + " >> order; " }

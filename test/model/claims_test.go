@@ -34,8 +34,8 @@ func TestTheModelFindsWhatATokenDidThatWasBelieved(t *testing.T) {
 // TestAForgedStatusGivesNothing has a tenant write the status of its pod.
 func TestAForgedStatusGivesNothing(t *testing.T) { claims.holds(t, "FORGER") }
 
-// TestTheModelFindsWhatAStatusDidThatWasBelieved: the operator claimed again what the status
-// of a pod named.
+// TestTheModelFindsWhatAStatusDidThatWasBelieved: the operator claimed again the addresses that the
+// status of a pod named.
 func TestTheModelFindsWhatAStatusDidThatWasBelieved(t *testing.T) {
 	claims.fails(t, "", "FORGER", "TRUST_STATUS")
 }

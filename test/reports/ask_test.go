@@ -31,7 +31,7 @@ const (
 	nothing = "no answer"
 )
 
-// tool runs the test tool somewhere, and returns what it prints.
+// tool runs the test tool somewhere, and returns its output.
 type tool func(ctx context.Context, arguments ...string) (string, error)
 
 func (l *lab) in(pod *corev1.Pod) tool {
@@ -52,7 +52,7 @@ func (l *lab) onNode(node string) tool {
 	}
 }
 
-// question is what somebody asks.
+// question is a request of the test tool.
 type question struct {
 	from    tool
 	targets []string

@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// common is what cases share that change no pods: a tenant with servers and clients, and a
-// host outside. A case leads Services of its own to the servers.
+// common is the scene that cases share that change no pods: a tenant with servers and clients, and
+// a host outside. A case leads Services of its own to the servers.
 type common struct {
 	tenant *scene.Tenant
 	// one and two serve, on the first node and on the second. one has a second echo server,
@@ -65,10 +65,10 @@ func withSecondServer(pod *corev1.Pod) {
 	pod.Spec.Containers = append(pod.Spec.Containers, second)
 }
 
-// name is what a pod's server calls itself.
+// name is the name that a pod's server gives itself.
 func name(pod *corev1.Pod) string { return scene.ServerName(pod.Namespace, pod.Name) }
 
-// secondName is what the second server of a pod calls itself.
+// secondName is the name that the second server of a pod gives itself.
 func secondName(pod *corev1.Pod) string { return name(pod) + "-second" }
 
 // clients are the pods that ask.

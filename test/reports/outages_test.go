@@ -75,7 +75,7 @@ func (l *lab) selectNodes(value string) func(context.Context) error {
 	}
 }
 
-// component selects what belongs to a part of Alioth.
+// component selects the objects of a part of Alioth.
 func component(name string) []client.ListOption {
 	return []client.ListOption{client.InNamespace(cluster.SystemNamespace), client.MatchingLabels{"app.kubernetes.io/component": name}}
 }

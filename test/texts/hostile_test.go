@@ -87,7 +87,7 @@ func leavesOf(v reflect.Value, path string, find func(reflect.Value) reflect.Val
 	return list
 }
 
-// repeats returns what is wrong with a message that repeats a hostile text.
+// repeats returns the fault of a message that repeats a hostile text.
 func repeats(message string) string {
 	switch {
 	case strings.Count(message, string(mark)) > 128 || strings.Count(message, "a") > 300:

@@ -146,7 +146,7 @@ default: {before_script: six}
 	}
 }
 
-// TestEachModuleGetsUpdates compares the folders of the tree with those that updates of
+// TestEachModuleGetsUpdates compares the folders of the tree with the folders that updates of
 // dependencies look at.
 func TestEachModuleGetsUpdates(t *testing.T) {
 	var settings struct {

@@ -11,7 +11,7 @@ import "time"
 type Kernel struct {
 	// Series is how people call it, Release the Debian release that has it.
 	Series, Release string
-	// Modules are further ones that are built into newer kernels' others.
+	// Modules are further modules, which newer kernels have built into others.
 	Modules []string
 	// Hardware: its machine has a network adapter with virtual functions.
 	Hardware bool

@@ -82,8 +82,8 @@ func checkFolder(t *testing.T, paths []string) (files int) {
 	return files
 }
 
-// ofTests reports whether a file waits for the machine in tests: of packages of tests, those
-// that name package testing, and the lab.
+// ofTests reports whether a file waits for the machine in tests: files in packages of tests, files
+// that name package testing, and files of the lab.
 func ofTests(path string, file *ast.File) bool {
 	if strings.HasSuffix(path, idles) || imports(file, "testing/synctest") {
 		return false

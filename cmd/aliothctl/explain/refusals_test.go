@@ -100,7 +100,8 @@ var (
 	message = regexp.MustCompile(`(?m)^( +)message(Expression)?: (>-\n((?:[ ]*\S.*\n)+?)( +reason:| +- |---| *\{\{- (?:end|if)|\n)|.*)`)
 	// key is how a message begins.
 	key = regexp.MustCompile(`(?m)^ +message(Expression)?:`)
-	// literal is a text in an expression of CEL, value what the template or an expression puts in.
+	// literal is a text in an expression of CEL. value is a value that the template or an
+	// expression puts in.
 	literal = regexp.MustCompile(`'((?:[^'\\]|\\.)*)'`)
 	value   = regexp.MustCompile(`\{\{.*?\}\}`)
 )

@@ -129,8 +129,8 @@ func TestNoNodeTakesTheNameOfAnothersEnactment(t *testing.T) {
 // and one of these enactments has the name that the policy bonds has there today.
 const formerNode = "former-x"
 
-// makeFormerEnactments makes what earlier versions made. Admission refuses it today, so this
-// comes before the policies.
+// makeFormerEnactments makes the enactments that earlier versions made. Admission refuses them
+// today, so this comes before the policies.
 func makeFormerEnactments(t *testing.T, admin client.Client) {
 	t.Helper()
 	for policy, kind := range map[string]string{"y.bonds": today, "y.old": formerly} {

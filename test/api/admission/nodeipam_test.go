@@ -87,8 +87,7 @@ func withFinalizer(object *unstructured.Unstructured) {
 	object.SetFinalizers([]string{"example.com/mine"})
 }
 
-// collectors are the accounts of Kubernetes that remove what belongs to something that is
-// gone.
+// collectors are the accounts of Kubernetes that remove the dependents of objects that are gone.
 func collectors() map[string]user {
 	all := map[string]user{}
 	for name, account := range map[string]string{
@@ -101,7 +100,7 @@ func collectors() map[string]user {
 	return all
 }
 
-// TestOnlyTheOperatorWritesConfigsOfPods: people read them as what a pod has.
+// TestOnlyTheOperatorWritesConfigsOfPods: people read them as the state of a pod.
 func TestOnlyTheOperatorWritesConfigsOfPods(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("ipam-configs", nil))

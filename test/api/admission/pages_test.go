@@ -97,7 +97,7 @@ func TestEveryManifestOfThePagesIsAccepted(t *testing.T) {
 	}
 }
 
-// apiPage has an example of every kind, those that Alioth writes too.
+// apiPage has an example of every kind, also of kinds that Alioth writes.
 const apiPage = "docs/reference/api.md"
 
 // chartValues returns the values of the chart.
@@ -170,8 +170,8 @@ func isFree(values map[string]any) bool {
 	return true
 }
 
-// wouldCreate asks the API server to create an object without keeping it. The name of an object
-// is looked up after all checks, so one that another test has created is accepted too.
+// wouldCreate asks the API server to create an object without keeping it. The name of an object is
+// looked up after all checks, so an object that another test has created is accepted too.
 func wouldCreate(t *testing.T, author client.Client, object *unstructured.Unstructured) error {
 	t.Helper()
 	namespaced, err := author.IsObjectNamespaced(object)

@@ -154,7 +154,7 @@ func TestOnlyTheOperatorChangesItsConditionsOfPods(t *testing.T) {
 			return change[*corev1.Pod]{name: what + " by " + who, who: u, object: pod("pods", name, ""), through: "status", edit: edit, refused: refused, except: byApply}
 		}
 		removed := mine("told", "removed", say(v1alpha1.NetworkReadyCondition, ""), refusal)
-		removed.except = byPatch // a strategic merge patch lists what stays, and leaves the rest alone
+		removed.except = byPatch // a strategic merge patch lists the elements that stay
 		changes = append(changes,
 			mine("untold", "set", say(v1alpha1.NetworkReadyCondition, corev1.ConditionTrue), refusal),
 			mine("untold", "another one set", say("alioth.dev/Anything", corev1.ConditionTrue), refusal),

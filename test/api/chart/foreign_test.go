@@ -105,8 +105,8 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestACRDThatIsGivenToTheReleaseBecomesAlioths: the notes of the chart say so, for those who
-// leave kubernetes-nmstate. The objects stay.
+// TestACRDThatIsGivenToTheReleaseBecomesAlioths: the notes of the chart say so, for users who leave
+// kubernetes-nmstate. The objects stay.
 func TestACRDThatIsGivenToTheReleaseBecomesAlioths(t *testing.T) {
 	server := bareServer(t)
 	c, helm := newClient(t, server), chart.New(t, root, server.Config())

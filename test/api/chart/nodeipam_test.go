@@ -15,7 +15,7 @@ import (
 // nodeIPAMOn are the values that turn on the node IPAM API.
 const nodeIPAMOn = "nodeIPAM.enabled=true,nodeIPAM.infraSubnet=infra"
 
-// hooks look for what an earlier release, or one with other values, may have left.
+// hooks look for remainders of an earlier release, or of a release with other values.
 var hooks = []string{"alioth-uninstall", "alioth-check-upgrade"}
 
 // objectsWith returns the names of the objects whose text has a word, without the objects of the

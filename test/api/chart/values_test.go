@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// jsonSchema is what the tests read of values.schema.json.
+// jsonSchema has the parts of values.schema.json that the tests read.
 type jsonSchema struct {
 	Ref         string                 `json:"$ref"`
 	Definitions map[string]*jsonSchema `json:"definitions"`

@@ -77,7 +77,7 @@ func install(t *testing.T, args ...string) (client.Client, *apiserver.Server) {
 	return c, server
 }
 
-// log keeps what the operator logs, for when the test fails.
+// log keeps the log of the operator, for when the test fails.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

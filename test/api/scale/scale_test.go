@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scale has the small run of the scale lab: what nodes receive, counted. The lab
+// Package scale has the small run of the scale lab: it counts the data that nodes receive. The lab
 // measures nothing here; `make bench-scale` does.
 package scale
 

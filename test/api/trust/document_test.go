@@ -80,8 +80,8 @@ func pathsOf(list []reads.Read) []string {
 	return all
 }
 
-// TestEveryFieldThatIsReadHasARow fails where somebody adds a read without a decision what of
-// the field is believed.
+// TestEveryFieldThatIsReadHasARow fails where somebody adds a read without a decision about the
+// trust in the field.
 func TestEveryFieldThatIsReadHasARow(t *testing.T) {
 	found, calls := productReads(t)
 	used := map[*row]bool{}

@@ -3,14 +3,14 @@
 
 package trust_test
 
-// row says what the product believes of fields. It is written by hand; who may write the
-// fields is computed.
+// row describes the trust of the product in fields. It is written by hand; the writers of the
+// fields are computed.
 type row struct {
 	// kinds are names of kinds, * for all. fields are paths. In a path, [...] stands for any
 	// elements or keys; a path stands for all below it, too. A field belongs to the row with the
 	// longest path.
 	kinds, fields []string
-	// believed is what the product does by the field, check what stands before it.
+	// believed is the effect of the field on the product, check the protection before that.
 	believed, check string
 	// test is a test that attacks: it has to be there where somebody whose word alone is not
 	// believed may write the field.

@@ -62,8 +62,8 @@ type Pushed struct {
 	// Pods that were made, one Address each.
 	Pods int
 	// Attached has, for each pod of a hollow node, the time from the request for the pod
-	// until its ADD could return. Everywhere has, for each pod, that until the plans of all
-	// hollow nodes that hold its VPC have its address. Both are in milliseconds.
+	// until its ADD could return. Everywhere has, for each pod, the time until the plans
+	// of all hollow nodes that hold its VPC have its address. Both are in milliseconds.
 	Attached, Everywhere figures.Series
 	// CPU is the time that the processes used from the first request until all was delivered, by
 	// name, without the time that idle processes use.

@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-// machine is what the script sees of a machine: files below a root folder, and the output of
-// programs.
+// machine is the part of a machine that the script sees: files below a root folder, and the output
+// of programs.
 type machine struct {
 	files    map[string]string
 	programs map[string]string
@@ -61,7 +61,7 @@ func (m machine) check(t *testing.T, parts ...string) string {
 			t.Fatal(err)
 		}
 	}
-	// Nothing of the real machine but what every Unix has.
+	// Nothing of the real machine but the programs that every Unix has.
 	for _, name := range []string{"awk", "sed", "cat", "mktemp", "rm", "dirname"} {
 		path, err := exec.LookPath(name)
 		if err != nil {

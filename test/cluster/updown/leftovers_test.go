@@ -23,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-// traces finds what a lab puts on the host. Others use the machine at the same
-// time, so it goes by names, cgroups and namespaces that are the lab's alone.
+// traces finds the traces of a lab on the host. Others use the machine at the same time, so it
+// looks at names, cgroups and namespaces that are the lab's alone.
 type traces struct {
 	lab string
 	dir string

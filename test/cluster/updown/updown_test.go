@@ -82,8 +82,8 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// shareImages has a lab use the images of the one that `make up` brings up, which would be
-// linked once more for each folder.
+// shareImages has a lab use the images of the lab that `make up` brings up, which would be linked
+// once more for each folder.
 func shareImages(t *testing.T, root, dir string) {
 	t.Helper()
 	shared := filepath.Join(cluster.DefaultDir(root), "images")

@@ -74,7 +74,8 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// serve starts the plugin and returns a client for it, how to end it, and what it ends with.
+// serve starts the plugin. It returns a client for it, a function that ends it, and a channel with
+// the error of its end.
 func (n *node) serve(t *testing.T) (client pluginapi.DevicePluginClient, end func(), ended <-chan error) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())

@@ -33,7 +33,7 @@ var suite = stage.NewSuite("faults", root)
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-// env is what every test gets.
+// env is the environment of every test.
 type env struct{ *stage.Env }
 
 func start(t *testing.T) *env {

@@ -30,7 +30,7 @@ func TestAnotherKubeletIsKnownAtItsFirstProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.waitProbes(t, pod, 5)
-	e.quiet(t) // so the kubelet has written what it found
+	e.quiet(t) // so the kubelet has written its findings
 	e.waitReady(t, pod)
 	failed := e.failedProbes(t, pod) - before
 	t.Logf("%d probes failed before the restart, %d after it", before, failed)

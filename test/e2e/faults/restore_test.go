@@ -80,7 +80,7 @@ type disaster struct {
 	late, orphan, extra *corev1.Pod
 }
 
-// yesterday makes what the snapshot has.
+// yesterday makes the objects of the snapshot.
 func (d *disaster) yesterday(t *testing.T) {
 	t.Helper()
 	first, second := d.Nodes()
@@ -143,7 +143,7 @@ func (d *disaster) today(t *testing.T) {
 	d.expectReach(t, d.staying[0], d.heir, d.late, d.extra)
 }
 
-// network is the one that late waits for.
+// network returns the network that late waits for.
 func (d *disaster) network() *arktosv1.Network {
 	return scene.Network(d.old.Namespace.Name, lateNetwork, d.old.VPC.Name)
 }
@@ -199,7 +199,7 @@ func (d *disaster) restartClients(t *testing.T) {
 	d.follow(t, blockOf(t, disasterPage, "kubectl -n alioth-system rollout restart"))
 }
 
-// expectPromises requires what the page promises of each pod, in the order of its steps.
+// expectPromises requires the page's promises for each pod, in the order of its steps.
 func (d *disaster) expectPromises(t *testing.T) {
 	t.Helper()
 	after := d.Tenant(t, stage.Overlapping("after"))

@@ -43,7 +43,7 @@ func TestPodsFollowTheMTUOfTheUnderlay(t *testing.T) {
 	e.expectReach(t, near, newer)
 	e.expectReach(t, newer, near, older)
 
-	// Below what the pods, which have IPv6, need.
+	// Below the least MTU of the pods, which have IPv6.
 	setMTU("1280")
 	e.expectHealthy(t, second, corev1.ConditionFalse, v1alpha1.MTUBelowIPv6Reason, older.Namespace+"/"+older.Name)
 	for _, pod := range []*corev1.Pod{older, newer} {

@@ -33,7 +33,7 @@ type killing struct {
 	do   func(ctx context.Context) error
 }
 
-// killings are all programs that a pod's life depends on.
+// killings returns all programs that a pod's life depends on, with a way to kill each.
 func (e *env) killings() []killing {
 	first, second := e.Nodes()
 	restart := func(name string) func(context.Context) error {

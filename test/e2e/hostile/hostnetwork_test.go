@@ -54,8 +54,8 @@ func (e *env) intrude(t *testing.T) *intrusion {
 	return i
 }
 
-// refused has the intruder run the test tool, whether or not its kernel returns an error,
-// and requires that its node has counted what it dropped.
+// refused has the intruder run the test tool, whether or not its kernel returns an error, and
+// requires that its node has counted the dropped packets.
 func (i *intrusion) refused(t *testing.T, reason, text string, arguments ...string) {
 	t.Helper()
 	i.texts = append(i.texts, text)
@@ -132,7 +132,7 @@ func TestAPodOnTheNodesNetworkSendsIntoNoVPC(t *testing.T) {
 			i.refused(t, "tunnel_socket", stage.Unique(by), vxlan(node, i.near, i.far, by)...)
 		}
 		if by == "packet" {
-			continue // to its own node no packet goes by a device
+			continue // no packet to its own node passes a device
 		}
 		for _, node := range []netip.Addr{here.IPv4, here.IPv6} {
 			i.refused(t, "tunnel_socket", stage.Unique(by), vxlan(node, i.far, i.near, by)...)

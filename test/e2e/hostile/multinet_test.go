@@ -30,14 +30,14 @@ import (
 const (
 	// nodeDevice is the device of a node with the node's own address.
 	nodeDevice = "eth0"
-	// offeredDevice is one that a TenantConfig offers. No pod gets an interface on it, so
-	// no node needs it.
+	// offeredDevice is a device that a TenantConfig offers. No pod gets an interface on it, so no
+	// node needs it.
 	offeredDevice = "hostile0"
-	// sharedDevice is one that a TenantConfig offers without VLANs.
+	// sharedDevice is a device that a TenantConfig offers without VLANs.
 	sharedDevice = "hostile1"
 )
 
-// forger is a tenant's user with the role edit, and what that user wants of a victim.
+// forger is a tenant's user with the role edit, with the objects of a victim that the user wants.
 type forger struct {
 	*env
 	*scene.Tenant
@@ -182,8 +182,8 @@ func (f *forger) inItsVPCOnly(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// TestAForgedAttachmentIsNotCarriedOut has a tenant's user write what the operator writes,
-// on pods that the operator accepts and on pods that it refuses.
+// TestAForgedAttachmentIsNotCarriedOut has a tenant's user write the operator's annotations, on
+// pods that the operator accepts and on pods that it refuses.
 func TestAForgedAttachmentIsNotCarriedOut(t *testing.T) {
 	t.Parallel()
 	e := start(t)
@@ -385,7 +385,7 @@ func (f *forger) createsNoDanmNet(t *testing.T) {
 	}
 }
 
-// editsNothing has the user change what the operator has written into a TenantNetwork.
+// editsNothing has the user change the operator's values in a TenantNetwork.
 func (f *forger) editsNothing(t *testing.T, network *danmv1.TenantNetwork) {
 	const number = "spec.Options.vlan: the Alioth operator chooses it"
 	for _, tt := range []struct {

@@ -29,7 +29,7 @@ import (
 const (
 	// wantedMAC is the MAC of the only device that the node offers to pods.
 	wantedMAC = "00:0d:3a:00:00:66"
-	// privateDevice is one that its configuration does not offer, with privateMAC.
+	// privateDevice is a device that its configuration does not offer, with privateMAC.
 	privateDevice, privateMAC = "private0", "00:0d:3a:00:00:67"
 )
 
@@ -100,7 +100,7 @@ func (p *poacher) awaitInstance(t *testing.T, one *multitenancyv1alpha1.PodNetwo
 // onNode puts a pod on the node without the scheduler.
 func (p *poacher) onNode(pod *corev1.Pod) { pod.Spec.NodeName = p.node }
 
-// pod has the tenant's user create one that asks for no Network of Alioth.
+// pod has the tenant's user create a pod that asks for no Network of Alioth.
 func (p *poacher) pod(t *testing.T, name string, options ...scene.PodOption) *corev1.Pod {
 	t.Helper()
 	pod := scene.Pod(p.Namespace.Name, name, append(options, p.onNode)...)

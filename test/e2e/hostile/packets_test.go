@@ -274,8 +274,8 @@ func TestFragmentsThatLieReachNoClosedPort(t *testing.T) {
 	}
 }
 
-// TestNoShadowAddressIsSeenOnTheNodesNetwork sends what connection tracking can't take
-// for a flow, and listens outside.
+// TestNoShadowAddressIsSeenOnTheNodesNetwork sends packets that connection tracking can't take for
+// a flow, and listens outside.
 func TestNoShadowAddressIsSeenOnTheNodesNetwork(t *testing.T) {
 	t.Parallel()
 	e := start(t)

@@ -22,8 +22,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Ports that the attacker asks for: one of the node, and one that the victim's second
-// Service gets later.
+// Ports that the attacker asks for: one of the node, and one that the victim's second Service gets
+// later.
 const (
 	wantedPort = 18100
 	laterPort  = 30021

@@ -60,8 +60,8 @@ func TestHostileObjectsKeepNoPodFromStarting(t *testing.T) {
 	e.stillThere(t, claimFor(far, bad.Name, "0.0.0.0", second))
 }
 
-// store creates objects for the time of a test. It returns those that are stored and those
-// that the API refuses.
+// store creates objects for the time of a test. It returns the stored objects, and the objects that
+// the API refuses.
 func (e *env) store(t *testing.T, objects []client.Object) (stored, refused []client.Object) {
 	t.Helper()
 	for _, object := range objects {

@@ -33,9 +33,9 @@ func claimFor(pod *corev1.Pod, vpc, ip, node string) *v1alpha1.Address {
 	}
 }
 
-// TestAStolenTokenChangesNothingElsewhere has the token of the first node's daemon claim
-// for a pod of the second, then has an administrator write the same, which no token can,
-// and looks at whether the pod is what it was.
+// TestAStolenTokenChangesNothingElsewhere has the token of the first node's daemon claim for a pod
+// of the second. Then it has an administrator write the same, which no token can, and checks that
+// the pod is as before.
 func TestAStolenTokenChangesNothingElsewhere(t *testing.T) {
 	t.Parallel()
 	e := start(t)

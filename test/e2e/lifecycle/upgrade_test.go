@@ -54,7 +54,7 @@ func (l *life) systemPods(ctx context.Context, t *testing.T) map[string]bool {
 	return all
 }
 
-// expectReplaced requires that none of Alioth's own pods is one of before.
+// expectReplaced requires that Alioth's own pods are all new: none of them is in before.
 func (l *life) expectReplaced(ctx context.Context, t *testing.T, before map[string]bool) {
 	t.Helper()
 	for uid := range l.systemPods(ctx, t) {

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 // env is the lab, with nodes that are eligible for roles and others that are not.
 type env struct {
 	*stage.Env
-	// plain are the nodes without the label, eligible those with it.
+	// plain are the nodes without the label, eligible the nodes with it.
 	plain, eligible []string
 }
 

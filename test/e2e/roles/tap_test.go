@@ -153,7 +153,7 @@ func hop(from, to string, class int) string {
 	return fmt.Sprintf("%s > %s: %s", from, to, cmp.Or(names[class], "without class"))
 }
 
-// ping sends one echo request, and returns what it and its answer were between nodes.
+// ping sends one echo request, and returns the hops of the request and its answer between nodes.
 func (e *env) ping(t *testing.T, c *tap, from *corev1.Pod, to netip.Addr) []string {
 	t.Helper()
 	c.hops(t)
@@ -161,8 +161,8 @@ func (e *env) ping(t *testing.T, c *tap, from *corev1.Pod, to netip.Addr) []stri
 	return c.hops(t)
 }
 
-// expectHops requires what the first packets between two pods were, and waits until each
-// later one is sent once: from node to node, or not at all on one.
+// expectHops requires the hops of the first packets between two pods, and waits until each later
+// packet is sent once: from node to node, or not at all on one.
 func (e *env) expectHops(t *testing.T, c *tap, from, to *corev1.Pod, there, back []string) {
 	t.Helper()
 	for _, v6 := range []bool{false, true} {

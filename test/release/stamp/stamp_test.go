@@ -18,8 +18,8 @@ import (
 
 const root = "../../.."
 
-// clone makes a repository with a program, a document and a test, and returns what commits all
-// changes in it.
+// clone makes a repository with a program, a document and a test, and returns a function that
+// commits all changes in it.
 func clone(t *testing.T) (dir string, commit func(changed string) string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -154,7 +154,7 @@ func readPrograms(t *testing.T) {
 			_, err = os.ReadFile(path)
 			return err
 		})
-		if err != nil && !strings.HasPrefix(source, ":") { // git's pattern of what is left out
+		if err != nil && !strings.HasPrefix(source, ":") { // git's pattern of the left-out files
 			t.Fatal(err)
 		}
 	}

@@ -96,8 +96,7 @@ type FirstReply struct {
 // Stream sums up a long transfer over one TCP connection at a time.
 type Stream struct {
 	Target string `json:"target"`
-	// Sent counts the records sent, and the next field the records that came back in order and
-	// unchanged.
+	// Sent counts the records sent, Returned the records that came back in order and unchanged.
 	Sent     int `json:"sent"`
 	Returned int `json:"returned"`
 	// Reconnects is how often the connection broke and was opened anew.
