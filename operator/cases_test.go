@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// calm is a world at rest with two hosts and an operator.
+// calm returns a world at rest with two hosts and an operator.
 func calm(t *testing.T) *world {
 	w := newWorld(t)
 	w.operate()
@@ -26,7 +26,7 @@ func calm(t *testing.T) *world {
 	return w
 }
 
-// pod is a pod as the API has it, nil where it is gone.
+// pod returns a pod as the API has it, nil where it is gone.
 func (w *world) pod(name string) *corev1.Pod {
 	found, _ := w.api.objects[keyOf(newPod("shop", name, "", ""))].(*corev1.Pod)
 	return found

@@ -266,7 +266,7 @@ func (c Config) vpcTypes() []string {
 	return types
 }
 
-// kinds are the types of networks outside of every VPC that nodes have drivers for.
+// kinds returns the types of networks outside of every VPC that nodes have drivers for.
 func (c Config) kinds() []string {
 	list := []string{multinet.TypeIPVLAN, multinet.TypeMACVLAN}
 	if c.SRIOV {

@@ -28,7 +28,7 @@ func (w *world) addVictim() {
 		ranges(victims+".net1", "10.0.1.0/28", "fd00:0:0:1::/64"), newNetwork("bank", victims, victims))
 }
 
-// teller is a pod of the tenant bank on a node.
+// teller returns a pod of the tenant bank on a node.
 func teller(name, nic, node string) *corev1.Pod {
 	pod := newPod("bank", name, victims, nic)
 	pod.Spec.NodeName = node

@@ -23,7 +23,7 @@ import (
 // a write.
 const defaultLease, leastLease = 5 * time.Second, 3 * time.Second
 
-// renewPeriod is the time between two renewals, and between two reads that the watch does not
+// renewPeriod returns the time between two renewals, and between two reads that the watch does not
 // answer.
 func (c Config) renewPeriod() time.Duration { return c.LeaseDuration / 10 }
 

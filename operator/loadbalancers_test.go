@@ -34,7 +34,7 @@ func balancers(vpc string) *v1alpha1.Subnet {
 	return subnet
 }
 
-// newBalancer is a Service of Alioth's class in the Network "n" of its namespace.
+// newBalancer returns a Service of Alioth's class in the Network "n" of its namespace.
 func newBalancer(namespace, name string, annotations map[string]string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{

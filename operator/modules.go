@@ -93,7 +93,7 @@ func announcements() module {
 	}
 }
 
-// networking is the area of VPCs, and of the addresses of pods and nodes.
+// networking returns the area of VPCs, and of the addresses of pods and nodes.
 func networking() module {
 	return module{
 		kinds: []*descriptor.Kind{
@@ -142,7 +142,7 @@ func registerNetworking(p *parts) error {
 	)
 }
 
-// bouncing is the area of bouncers and dividers.
+// bouncing returns the area of bouncers and dividers.
 func bouncing() module {
 	return module{
 		kinds: []*descriptor.Kind{roles.Member.Kind, roles.NodeRoles.Kind},
@@ -160,7 +160,7 @@ func bouncing() module {
 	}
 }
 
-// services is the area of Services and their addresses.
+// services returns the area of Services and their addresses.
 func services() module {
 	return module{
 		kinds: []*descriptor.Kind{
@@ -220,7 +220,7 @@ func scaledEndpoints(on bool) module {
 	}
 }
 
-// hosts is the area of tenants' access to nodes.
+// hosts returns the area of tenants' access to nodes.
 func hosts() module {
 	return module{
 		kinds: []*descriptor.Kind{vpcs.HostAccess.Kind},
@@ -236,7 +236,7 @@ func hosts() module {
 	}
 }
 
-// multiNetwork is the area of networks outside of every VPC.
+// multiNetwork returns the area of networks outside of every VPC.
 func multiNetwork() module {
 	area := module{
 		kinds: []*descriptor.Kind{outside.HostVNIClaim.Kind, outside.DomainClaim.Kind, outside.HostLink.Kind, outside.HostLinkReport.Kind},
@@ -272,7 +272,7 @@ func multiNetwork() module {
 	return area
 }
 
-// networkServices is the area of Services whose endpoints are the addresses of pods in
+// networkServices returns the area of Services whose endpoints are the addresses of pods in
 // chosen networks.
 func networkServices() module {
 	return module{
@@ -314,7 +314,7 @@ func registerMultiNetwork(p *parts) error {
 	return errors.Join(errs...)
 }
 
-// nodeNetwork is the area of policies that make the networks of nodes.
+// nodeNetwork returns the area of policies that make the networks of nodes.
 func nodeNetwork(centralized bool) module {
 	area := module{
 		kinds: nmstateapi.All(),
@@ -360,7 +360,7 @@ func registerNodeNetwork(p *parts) error {
 	return errors.Join(errs...)
 }
 
-// nodeIPAM is the area of addresses for other CNI plugins.
+// nodeIPAM returns the area of addresses for other CNI plugins.
 func nodeIPAM(groups []string) module {
 	area := module{kinds: ipamapi.OfGroups(groups), register: registerNodeIPAM}
 	for _, group := range groups {

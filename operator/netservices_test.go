@@ -72,7 +72,7 @@ func (r *rig) becomes(pod *corev1.Pod, status corev1.ConditionStatus) {
 	}
 }
 
-// overLAN is a headless Service that selects app=web in the DanmNet "lan".
+// overLAN returns a headless Service that selects app=web in the DanmNet "lan".
 func overLAN(namespace, name string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"team": "a"}, Annotations: map[string]string{

@@ -35,7 +35,7 @@ import (
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-// policing is a configuration with the area of node networks.
+// policing returns a configuration with the area of node networks.
 func policing(mode string) Config {
 	cfg := testConfig()
 	cfg.NodeNetworkState, cfg.PolicyMode = true, mode

@@ -136,7 +136,7 @@ func TestTheNICAnnotationSaysWhatAPodGets(t *testing.T) {
 	}
 }
 
-// within is the rig for a subtest.
+// within returns the rig for a subtest.
 func (r *rig) within(t *testing.T) *rig {
 	t.Helper()
 	inner := *r

@@ -149,7 +149,7 @@ func declaredIn(t *testing.T, name string) map[string]string {
 	return all
 }
 
-// source is all code below a folder but for tests.
+// source returns all code below a folder but for tests.
 func source(t *testing.T, folder string) string {
 	t.Helper()
 	var all strings.Builder
@@ -231,7 +231,7 @@ type scene struct {
 	make   func(r *rig) client.Object
 }
 
-// heldBy is an Address in a subnet, whose pod is gone from a living node.
+// heldBy returns an Address in a subnet, whose pod is gone from a living node.
 func heldBy(vpc, subnet, ip string) *v1alpha1.Address {
 	return &v1alpha1.Address{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(vpc, netip.MustParseAddr(ip))},

@@ -89,14 +89,14 @@ var floods = []struct {
 	}},
 }
 
-// headless is a Service without a ClusterIP: the cluster has few of these addresses.
+// headless returns a Service without a ClusterIP: the cluster has few of these addresses.
 func headless(namespace, name string) *corev1.Service {
 	service := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}}}
 	service.Namespace, service.Name = namespace, name
 	return service
 }
 
-// selecting is a headless Service whose endpoints are the pods with the label app in the VPC
+// selecting returns a headless Service whose endpoints are the pods with the label app in the VPC
 // with the name of the namespace.
 func selecting(namespace, name, app string) *corev1.Service {
 	service := headless(namespace, name)

@@ -176,14 +176,14 @@ func edit[O client.Object](w *world, object O, change func(O)) {
 	w.api.keep(next, found)
 }
 
-// bound is a pod of namespace shop on a node.
+// bound returns a pod of namespace shop on a node.
 func bound(name, network, nic, node string) *corev1.Pod {
 	pod := newPod("shop", name, network, nic)
 	pod.Spec.NodeName = node
 	return pod
 }
 
-// choices is all that can happen by itself now.
+// choices returns all that can happen by itself now.
 func (w *world) choices() []work {
 	var all []work
 	for _, o := range w.operators {
@@ -358,7 +358,7 @@ func (w *world) meets(fate outcome, o *instance, object client.Object, effect fu
 	return effect()
 }
 
-// ranges is a subnet named <VPC>.<spec.name>.
+// ranges returns a subnet named <VPC>.<spec.name>.
 func ranges(name string, cidrs ...string) *v1alpha1.Subnet {
 	vpc, short, _ := strings.Cut(name, ".")
 	return newSubnet(name, vpc, short, cidrs...)
@@ -385,7 +385,7 @@ func (w *world) balance() {
 	w.create(virtual("blue"), virtual("red"), newPool("edge", []string{"shop"}, "192.0.2.16-192.0.2.17"))
 }
 
-// balancer is a load balancer of namespace shop.
+// balancer returns a load balancer of namespace shop.
 func balancer(name, network string, annotations map[string]string) *corev1.Service {
 	service := newBalancer("shop", name, annotations)
 	service.Labels[arktosv1.NetworkLabel] = network
@@ -393,7 +393,7 @@ func balancer(name, network string, annotations map[string]string) *corev1.Servi
 	return service
 }
 
-// virtual is a small subnet of a VPC for load balancers.
+// virtual returns a small subnet of a VPC for load balancers.
 func virtual(vpc string) *v1alpha1.Subnet {
 	subnet := ranges(vpc+".lb", "10.0.3.0/29")
 	subnet.Spec.Use = v1alpha1.SubnetForServices

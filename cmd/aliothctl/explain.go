@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/docs/reference"
 )
 
-// explained are the entries of all pages of the reference that have some.
+// explained returns the entries of all pages of the reference that have some.
 func explained() []explain.Entry { return explain.All(reference.Folder, reference.Pages()...) }
 
 func explainCommand() *cobra.Command {

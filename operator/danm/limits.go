@@ -63,7 +63,7 @@ func (l Limits) exceeded(tx store.ReadTx, net *multinet.Network) *refusal {
 	return nil
 }
 
-// numbersExceeded is the refusal of a number for a network, or nil.
+// numbersExceeded returns the refusal of a number for a network, or nil.
 func (l Limits) numbersExceeded(tx store.ReadTx, net *multinet.Network) *refusal {
 	if !limited(tx, net) || !l.full(tx, net, l.Numbers, func(other *multinet.Network) bool { return hasNumber(tx, other) }) {
 		return nil

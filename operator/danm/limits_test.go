@@ -151,7 +151,7 @@ func TestRangesOfTenantsHaveALimit(t *testing.T) {
 	}
 }
 
-// shares is a TenantConfig that divides a device.
+// shares returns a TenantConfig that divides a device.
 func shares() *multinet.TenantConfig {
 	vnis := func(first, last uint32) []multinet.VNIRange { return []multinet.VNIRange{{First: first, Last: last}} }
 	return &multinet.TenantConfig{

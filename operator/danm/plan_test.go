@@ -20,7 +20,7 @@ import (
 
 const pool4 = "nokia.k8s.io/sriov_ens1f0"
 
-// net is a network of a kind with the UID "uid-<kind>-<namespace>-<name>".
+// net returns a network of a kind with the UID "uid-<kind>-<namespace>-<name>".
 func net(kind, namespace, name string, age int, change func(*multinet.Network)) *multinet.Network {
 	n := &multinet.Network{
 		Meta:      operatortest.Meta(fmt.Sprintf("uid-%s-%s-%s", kind, namespace, name), age),
@@ -33,7 +33,7 @@ func net(kind, namespace, name string, age int, change func(*multinet.Network)) 
 	return n
 }
 
-// tenants is a TenantNetwork a/net.
+// tenants returns a TenantNetwork a/net.
 func tenants(change func(*multinet.Network)) *multinet.Network {
 	return net(multinet.KindTenantNetwork, "a", "net", 0, change)
 }
@@ -48,7 +48,7 @@ func ranged(n *multinet.Network, cidr, first, last string) *multinet.Network {
 	return n
 }
 
-// devices is the TenantConfig of section 7.4 of the DANM reference.
+// devices returns the TenantConfig of section 7.4 of the DANM reference.
 func devices() *multinet.TenantConfig {
 	vnis := func(vniType string, ends ...uint32) (string, []multinet.VNIRange) {
 		var all []multinet.VNIRange
@@ -74,7 +74,7 @@ func devices() *multinet.TenantConfig {
 	}
 }
 
-// claimed is the claim of a number for a network.
+// claimed returns the claim of a number for a network.
 func claimed(of *multinet.Network, vniType string, vni uint32, device string) *multinet.HostVNIClaim {
 	name := v1alpha1.HostVNIClaimName(vniType, vni, device)
 	return &multinet.HostVNIClaim{
@@ -189,7 +189,7 @@ func TestOverlapsOfOneSegment(t *testing.T) {
 	}
 }
 
-// address is an address of a network that a pod holds.
+// address returns an address of a network that a pod holds.
 func address(n *multinet.Network, ip, pod string) *store.Address {
 	row := operatortest.Address(n.Domain(), "", ip, operatortest.Pod("a", "a", pod, "", ""))
 	row.VPC, row.Network = "", n.Reference()

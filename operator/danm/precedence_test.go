@@ -18,7 +18,7 @@ func namespace(name, tenant string) *store.Namespace {
 	return &store.Namespace{Meta: operatortest.Meta("uid-ns-"+name, 0), Name: name, Tenant: tenant}
 }
 
-// onSegment is a network of a kind with a pool on ens7, which has no numbers.
+// onSegment returns a network of a kind with a pool on ens7, which has no numbers.
 func onSegment(kind, namespace, name string, age int, change func(*multinet.Network)) *multinet.Network {
 	return ranged(net(kind, namespace, name, age, func(n *multinet.Network) {
 		n.HostDevice, n.Profiled = "ens7", kind == multinet.KindTenantNetwork
@@ -93,7 +93,7 @@ func TestAnAdministratorTakesANumber(t *testing.T) {
 	})
 }
 
-// numbersBelow are the numbers of ens4 below one.
+// numbersBelow returns the numbers of ens4 below limit.
 func numbersBelow(limit uint32) []number {
 	all := []number{{multinet.VLAN, 200, "ens4"}}
 	for vni := uint32(500); vni < limit; vni++ {

@@ -118,7 +118,7 @@ func (d *decision) planProfile(tx store.ReadTx, net *multinet.Network, taken []n
 	return nil
 }
 
-// numbered is the network as it will be with a number of a type; "" for none.
+// numbered returns the network as it will be with a number of a type; "" for none.
 func numbered(net *multinet.Network, vniType string) *multinet.Network {
 	next := *net
 	next.VLAN, next.VXLAN = 0, 0

@@ -27,7 +27,7 @@ func (n number) String() string {
 	return fmt.Sprintf("%s %d on %s", strings.ToUpper(n.vniType), n.vni, n.device)
 }
 
-// claimObject is the claim of a number for a network.
+// claimObject returns the claim of a number for a network.
 func claimObject(n number, net *multinet.Network) *v1alpha1.HostVNIClaim {
 	return &v1alpha1.HostVNIClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HostVNIClaimName(n.vniType, n.vni, n.device)},
@@ -38,7 +38,7 @@ func claimObject(n number, net *multinet.Network) *v1alpha1.HostVNIClaim {
 	}
 }
 
-// numberOf is the number in the spec of a network.
+// numberOf returns the number in the spec of a network.
 func numberOf(net *multinet.Network) number {
 	vniType, vni := net.VNI()
 	return number{vniType, vni, net.Parent()}

@@ -210,7 +210,7 @@ func descriptorOf(object runtime.Object) *descriptor.Kind {
 	return all[i]
 }
 
-// problems are the single errors of a strict decoder.
+// problems returns the single errors of a strict decoder.
 func problems(err error) []error {
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
 		return strict.Errors()

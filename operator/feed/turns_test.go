@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// crowded is a source of Services with a queue of controller-runtime. The namespaces x and y
+// crowded returns a source of Services with a queue of controller-runtime. The namespaces x and y
 // are of one tenant, and z is of another one.
 func crowded(t *testing.T, turns bool) (*Source, priorityqueue.PriorityQueue[reconcile.Request], *Feed) {
 	f := New(operatortest.New(t,

@@ -397,7 +397,7 @@ func TestAStaticTypeNeedsAGrantToo(t *testing.T) {
 	}
 }
 
-// fileOf is the file of the nodes with the configuration of an interface, in JSON.
+// fileOf returns the file of the nodes with the configuration of an interface, in JSON.
 func fileOf(t *testing.T, w pod.Wish) string {
 	t.Helper()
 	text, err := json.Marshal(w.Delegate.File)

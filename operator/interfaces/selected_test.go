@@ -158,7 +158,7 @@ func TestThePodsDefaultRouteLeadsThroughTheChosenInterface(t *testing.T) {
 	}
 }
 
-// noticesOf are the events of the interfaces, each as "<reason>: <message>".
+// noticesOf returns the events of the interfaces, each as "<reason>: <message>".
 func noticesOf(wishes []pod.Wish) (texts []string) {
 	for _, w := range wishes {
 		for _, n := range w.Notices {

@@ -20,7 +20,7 @@ import (
 // noRanges lets a network leave all addresses to the IPAM of the nodes' file.
 func noRanges(n *multinet.Network) { n.V4, n.V6 = multinet.Range{}, multinet.Range{} }
 
-// routing is the routing of a wish in words: routes as destination, gateway and table, and
+// routing returns the routing of a wish in words: routes as destination, gateway and table, and
 // rules as source and table.
 func routing(w pod.Wish) (words []string) {
 	for _, r := range w.Link.Routes {

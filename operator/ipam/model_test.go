@@ -28,7 +28,7 @@ type model struct {
 	cursor   map[bool]netip.Addr
 }
 
-// next is the address that must be chosen, not valid for none.
+// next returns the address that must be chosen, not valid for none.
 func (m *model) next(prefix netip.Prefix, node string, now time.Time) netip.Addr {
 	var ring, before []netip.Addr
 	cursor := m.cursor[prefix.Addr().Is4()]

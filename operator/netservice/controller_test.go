@@ -139,7 +139,7 @@ func (r *rig) put(service *store.Service) {
 	}
 }
 
-// state is the number of endpoints in each slice, ascending, and of addresses in the
+// state returns the number of endpoints in each slice, ascending, and of addresses in the
 // Endpoints object, -1 without one.
 func (r *rig) state() (inSlices []int, inEndpoints int) {
 	r.t.Helper()

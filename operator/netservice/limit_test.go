@@ -20,7 +20,7 @@ import (
 // atLimit are rules with a limit of two Services.
 var atLimit = Rules{DefaultVPC: "default", Services: 2}
 
-// aged is a Service of that age that selects app=web; a higher number is younger.
+// aged returns a Service of that age that selects app=web; a higher number is younger.
 func aged(namespace, name string, age int) *store.Service {
 	row := selectingIn(named("DanmNet", "lan"))
 	row.Meta, row.Namespace, row.Name = operatortest.Meta("uid-"+namespace+name, age), namespace, name

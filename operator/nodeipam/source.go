@@ -140,7 +140,7 @@ func PodNetworks(tx store.ReadTx, p *store.Pod) []string {
 // interfaceOf names the interface in the PodNetwork of an index.
 func interfaceOf(index int) string { return fmt.Sprintf("eth%d", index+1) }
 
-// IndexOf is the index of the PodNetwork of an interface; false for the first interface and
+// IndexOf returns the index of the PodNetwork of an interface; false for the first interface and
 // for names that interfaces of the API do not have.
 func IndexOf(name string) (int, bool) {
 	number, err := strconv.Atoi(strings.TrimPrefix(name, "eth"))

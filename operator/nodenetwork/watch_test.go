@@ -40,7 +40,7 @@ func nodeRow(name string, selection uint64) *store.Node {
 	return &store.Node{Meta: operatortest.Meta("uid-"+name, 0), Name: name, Selection: selection}
 }
 
-// asked are the names of requests, without repetitions.
+// asked returns the names of requests, without repetitions.
 func asked(requests []feed.Request) string {
 	var names []string
 	for _, request := range requests {

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// lan is the DanmNet a/lan on ens4.
+// lan returns the DanmNet a/lan on ens4.
 func lan() *multinet.Network {
 	return &multinet.Network{
 		Meta: store.Meta{UID: "uid-lan"}, Ref: multinet.Ref{Group: "danm.io", Kind: multinet.KindDanmNet, Namespace: "a", Name: "lan"},
@@ -27,7 +27,7 @@ func lan() *multinet.Network {
 	}
 }
 
-// onLAN is an attachment of a pod to it, without addresses.
+// onLAN returns an attachment of a pod to it, without addresses.
 func onLAN(change ...func(*annotations.Attachment)) annotations.Attachment {
 	a := annotations.Attachment{
 		Name: "eth0", Kind: "macvlan", Outside: "DanmNet/a/lan", OutsideUID: "uid-lan", Link: &annotations.Link{Parent: "ens4", VLAN: 100, IPv6: annotations.IPv6Off},
@@ -38,12 +38,12 @@ func onLAN(change ...func(*annotations.Attachment)) annotations.Attachment {
 	return a
 }
 
-// bare is a source of the interface eth0 in it, without addresses.
+// bare returns a source of the interface eth0 in it, without addresses.
 func bare(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
 	return []Wish{{Interface: "eth0", Kind: "macvlan", Binding: Binding{Outside: lan().Reference()}}}, nil
 }
 
-// toldPod is a pod a/p with this allocation status.
+// toldPod returns a pod a/p with this allocation status.
 func toldPod(t *testing.T, list ...annotations.Attachment) *store.Pod {
 	t.Helper()
 	pod := operatortest.Pod("blue", "a", "p", "", "")

@@ -156,7 +156,7 @@ func anew(part told, fresh []Wish) (Wish, bool) {
 	return w, true
 }
 
-// again is the wish for an attachment of the allocation status that is decided.
+// again returns the wish for an attachment of the allocation status that is decided.
 func again(pod *store.Pod, attachment annotations.Attachment) Wish {
 	ips := allocation.IPs(attachment)
 	w := Wish{

@@ -29,7 +29,7 @@ func world() []any {
 	}
 }
 
-// assignedPod is a pod with its allocation status.
+// assignedPod returns a pod with its allocation status.
 func assignedPod(t *testing.T, ips ...string) *store.Pod {
 	t.Helper()
 	pod := operatortest.Pod("blue", "a", "p", "n", "")
@@ -168,7 +168,7 @@ func TestAnnotationsWithoutTheConditionCountForNothing(t *testing.T) {
 	})
 }
 
-// kept is an address whose object is gone and that the operator keeps for its pod.
+// kept returns an address whose object is gone and that the operator keeps for its pod.
 func kept(row *store.Address) *store.Address {
 	row.UID, row.ResourceVersion, row.Kept = "", "", true
 	return row

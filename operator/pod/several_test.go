@@ -35,14 +35,14 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// secondary is a source of an interface net1 in VPC w with these IPs.
+// secondary returns a source of an interface net1 in VPC w with these IPs.
 func secondary(ips ...string) Source {
 	return func(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
 		return []Wish{{Interface: "net1", Kind: "other", Binding: Binding{VPC: "w"}, IPs: operatortest.Addrs(ips...)}}, nil
 	}
 }
 
-// physical is a source of an interface net2 outside of every VPC, without addresses.
+// physical returns a source of an interface net2 outside of every VPC, without addresses.
 func physical(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
 	rack := store.NetworkRef{Group: "danm.io", Kind: "ClusterNetwork", Name: "rack", UID: "uid-rack"}
 	return []Wish{{Interface: "net2", Kind: "physical", Binding: Binding{Outside: rack}}}, nil
@@ -137,7 +137,7 @@ func (g *rig) reconcile() error {
 	return err
 }
 
-// addresses are the names of the Address objects, each with its interface.
+// addresses returns the names of the Address objects, each with its interface.
 func (g *rig) addresses() (all []string) {
 	g.Helper()
 	var list v1alpha1.AddressList

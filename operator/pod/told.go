@@ -67,7 +67,7 @@ func toldOf(tx store.ReadTx, pod *store.Pod) toldStatus {
 	return status
 }
 
-// claimedInterfaces are the interfaces of a pod whose elements of the annotation have
+// claimedInterfaces returns the interfaces of a pod whose elements of the annotation have
 // AttachmentClaims, which only the operator writes.
 func claimedInterfaces(tx store.ReadTx, pod *store.Pod) map[string]bool {
 	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)

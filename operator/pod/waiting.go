@@ -17,16 +17,16 @@ import (
 // anything is the key of a pod that any change may help: its decision is being made.
 const anything = ""
 
-// keyOfTenant is the key of pods that objects of a tenant may help.
+// keyOfTenant returns the key of pods that objects of a tenant may help.
 func keyOfTenant(tenant string) string { return "tenant/" + tenant }
 
-// keyOfDomain is the key of pods that wait for addresses of a domain.
+// keyOfDomain returns the key of pods that wait for addresses of a domain.
 func keyOfDomain(domain string) string { return "domain/" + domain }
 
-// keyOfLender is the key of pods that definitions of another namespace may help.
+// keyOfLender returns the key of pods that definitions of another namespace may help.
 func keyOfLender(namespace string) string { return "lender/" + namespace }
 
-// lenders are the other namespaces whose definitions a pod names, and may use. Pods that may
+// lenders returns the other namespaces whose definitions a pod names, and may use. Pods that may
 // not use them are not helped by their changes, however many name them.
 func (r *Reconciler) lenders(tx store.ReadTx, pod *store.Pod) []string {
 	if pod.Selections == "" && pod.DefaultSelection == "" {
@@ -49,7 +49,7 @@ func (r *Reconciler) lenders(tx store.ReadTx, pod *store.Pod) []string {
 	return all
 }
 
-// keysOf are the keys of a pod by its decision, and by the namespaces of others whose
+// keysOf returns the keys of a pod by its decision, and by the namespaces of others whose
 // definitions it names.
 func keysOf(pod *store.Pod, d decision, lenders []string) []string {
 	keys := []string{keyOfTenant(pod.Tenant)}

@@ -131,7 +131,7 @@ func (r *Reconciler) wakeIf(helps bool) []feed.Request {
 	return r.wake()
 }
 
-// keysOfAddresses are the keys of pods that addresses help when they are released: an IP on a
+// keysOfAddresses returns the keys of pods that addresses help when they are released: an IP on a
 // segment is free for all networks of it.
 func keysOfAddresses(tx store.ReadTx, rows ...*store.Address) []string {
 	var keys []string

@@ -97,7 +97,7 @@ type Wish struct {
 // nothing.
 type Source func(tx store.ReadTx, pod *store.Pod) ([]Wish, *tenancy.Refusal)
 
-// Primary is the source of a pod's first attachment, in the VPC of the pod's Network,
+// Primary returns the source of a pod's first attachment, in the VPC of the pod's Network,
 // by default the VPC of that name.
 func Primary(defaultVPC string) Source {
 	return func(tx store.ReadTx, pod *store.Pod) ([]Wish, *tenancy.Refusal) {
@@ -146,7 +146,7 @@ func has(wishes []Wish, name string) bool {
 	return slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == name })
 }
 
-// request is the request for the addresses of an attachment.
+// request returns the request for the addresses of an attachment.
 func (w Wish) request(pod *store.Pod) ipam.Request {
 	return ipam.Request{
 		VPC: w.VPC, Network: w.Range, Subnet: w.Subnet, IPs: w.IPs, Families: w.Families, Node: pod.Node, Attachment: w.Interface,
@@ -209,7 +209,7 @@ func memberOf(pod *store.Pod) tenancy.Member {
 	return tenancy.Member{Tenant: pod.Tenant, Namespace: pod.Namespace, Label: pod.Network}
 }
 
-// altName is the second name of an interface, "" if none is requested.
+// altName returns the second name of an interface, "" if none is requested.
 func altName(name string) string {
 	if name == v1alpha1.PodAttachment {
 		return ""

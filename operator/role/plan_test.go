@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
-// divided is a settled cluster with a VPC of n dividers.
+// divided returns a settled cluster with a VPC of n dividers.
 func divided(t *testing.T, nodes, n int) *cluster {
 	c := newCluster(t, nodes)
 	c.vpc.Dividers = n

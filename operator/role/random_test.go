@@ -51,7 +51,7 @@ func (c *cluster) disturb(random *rand.Rand) {
 	}
 }
 
-// counts are the members of a role by stage.
+// counts returns the members of a role by stage.
 func (c *cluster) counts(key string) map[string]int {
 	count := map[string]int{}
 	for _, m := range c.members {

@@ -65,7 +65,7 @@ func (c *cutting) add(part int, backend scaled.Backend) bool {
 	return true
 }
 
-// rows are the parts that have something, in their order.
+// rows returns the parts that have something, in their order.
 func (c *cutting) rows(v *services.Verdict) (rows []*scaled.Endpoint) {
 	head := v.Head
 	rows = append(rows, &scaled.Endpoint{ID: v.ID, Head: &head})

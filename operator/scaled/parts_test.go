@@ -48,7 +48,7 @@ func backendsOf(rows []*scaled.Endpoint) (list []scaled.Backend) {
 	return list
 }
 
-// changed are the parts that differ, are new or are gone.
+// changed returns the parts that differ, are new or are gone.
 func changed(before, after []*scaled.Endpoint) (names []string) {
 	for _, both := range [][2][]*scaled.Endpoint{{before, after}, {after, before}} {
 		for _, row := range both[0] {

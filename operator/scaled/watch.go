@@ -65,7 +65,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	).ByTurns()
 }
 
-// present are the rows before and after a change that there are.
+// present returns the rows before and after a change, without missing ones.
 func present[R any](old, now *R) []*R {
 	return slices.DeleteFunc([]*R{old, now}, func(row *R) bool { return row == nil })
 }

@@ -60,7 +60,7 @@ func (h holdings) ips() []netip.Addr {
 	return ips
 }
 
-// preferring is the wish with requested addresses, if the Service has none yet and
+// preferring returns the wish with requested addresses, if the Service has none yet and
 // requests none.
 func (w wish) preferring(ips []netip.Addr) wish {
 	families := ipam.FamiliesOf(ips)

@@ -100,7 +100,7 @@ func partly(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 			"set allocateLoadBalancerNodePorts or type NodePort, or run a backend on every node", some(ips))}
 }
 
-// outsideIPs are the addresses outside of every VPC that a Service has.
+// outsideIPs returns the addresses outside of every VPC that a Service has.
 func outsideIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
 	ips := services.ExternalIPs(tx, service)
 	for _, row := range external.AddressesByService(tx, service.UID) {

@@ -147,7 +147,7 @@ func balancers(tx store.ReadTx) []feed.Request {
 	return of(slices.DeleteFunc(store.ListServices(tx), func(service *store.Service) bool { return service.LoadBalancer == "" }))
 }
 
-// externalHolders are the Services that hold external addresses.
+// externalHolders returns the Services that hold external addresses.
 func externalHolders(tx store.ReadTx) []*store.Service {
 	var list []*store.Service
 	for _, address := range external.ListAddresses(tx) {

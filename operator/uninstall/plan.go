@@ -116,7 +116,7 @@ func ownConditions(node *corev1.Node) (own []corev1.NodeConditionType) {
 	return own
 }
 
-// withoutConditions is a strategic merge patch that removes conditions and keeps the others.
+// withoutConditions returns a strategic merge patch that removes conditions and keeps the others.
 func withoutConditions(types []corev1.NodeConditionType) ([]byte, error) {
 	var removed []map[string]string
 	for _, t := range types {

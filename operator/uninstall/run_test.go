@@ -128,7 +128,7 @@ func install(t *testing.T, namespace string, cleanup corev1.PodStatus) *installa
 	return in
 }
 
-// outside is an address of a Service outside of every VPC, another one for each
+// outside returns an address of a Service outside of every VPC, another one for each
 // installation.
 func (in *installation) outside() *v1alpha1.ExternalAddress {
 	hash := sha256.Sum256([]byte(in.namespace))

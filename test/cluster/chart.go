@@ -39,7 +39,7 @@ func (c *Cluster) installChart(ctx context.Context, p parts) error {
 	return c.refreshAlioth(ctx, p.alioth.Image)
 }
 
-// workTree is the version of the work tree, whose image is one of archives.
+// workTree returns the version of the work tree, whose image is one of archives.
 func (c *Cluster) workTree(archives []images.Archive) release.Version {
 	v := release.Version{Chart: filepath.Join(c.root, "helm", "alioth")}
 	for _, a := range archives {

@@ -60,7 +60,7 @@ type Cluster struct {
 	progress func(string)
 }
 
-// DefaultDir is the lab's folder in the project's root folder.
+// DefaultDir returns the lab's folder in the project's root folder.
 func DefaultDir(root string) string { return filepath.Join(root, ".cluster") }
 
 // Open returns the lab that is up in the work tree root. The error is ErrNotUp without a lab.
@@ -201,7 +201,7 @@ func serviceRanges() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd96::/112")}
 }
 
-// clusterDNS is the address of the Service kube-dns in both families.
+// clusterDNS returns the address of the Service kube-dns in both families.
 func clusterDNS() (v4, v6 netip.Addr) {
 	return netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("fd96::a")
 }

@@ -136,7 +136,7 @@ func (c *Cluster) chooseVersion(ctx context.Context, o Options, cache string, p 
 	return err
 }
 
-// refs are the images that a lab with these options needs.
+// refs returns the images that a lab with these options needs.
 func (o Options) refs(b *images.Builder) []string {
 	refs := []string{images.Pause}
 	if o.CNI != CNINone {

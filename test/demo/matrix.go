@@ -37,7 +37,7 @@ const (
 // pair is an asker and a pod that it asks.
 type pair struct{ from, to *corev1.Pod }
 
-// wanted is the result that must be found.
+// wanted returns the result that must be found.
 func (p pair) wanted() cell {
 	switch {
 	case p.from == p.to:
@@ -60,7 +60,7 @@ func (m matrix) asItMustBe() bool {
 	return len(m.problems) == 0 && len(m.cells) == len(m.pods)*len(m.pods)
 }
 
-// count is the number of cells of a kind.
+// count returns the number of cells of a kind.
 func (m matrix) count(kind cell) (n int) {
 	for _, c := range m.cells {
 		if c == kind {
@@ -104,7 +104,7 @@ func askAll(ctx context.Context, stage *scene.Scene, pods []*corev1.Pod) (matrix
 	return result, nil
 }
 
-// allQuestions are the targets that a pod asks, ordered as the pods are.
+// allQuestions returns the targets that a pod asks, ordered as the pods are.
 func allQuestions(from *corev1.Pod, pods []*corev1.Pod) []string {
 	var targets []string
 	for _, to := range pods {
@@ -113,7 +113,7 @@ func allQuestions(from *corev1.Pod, pods []*corev1.Pod) []string {
 	return targets
 }
 
-// questions are the targets that one pod asks about another.
+// questions returns the targets that one pod asks about another.
 func questions(p pair) []string {
 	if p.from == p.to {
 		return nil
@@ -121,7 +121,7 @@ func questions(p pair) []string {
 	return scene.Targets(scene.Protocols(), scene.IPs(p.to)...)
 }
 
-// line is the text that an asker sends. It names the asker to the pods that receive it.
+// line returns the text that an asker sends. It names the asker to the pods that receive it.
 func line(run string, from *corev1.Pod) string {
 	return fmt.Sprintf("demo-%s-%s/%s", run, from.Namespace, from.Name)
 }

@@ -15,7 +15,7 @@ type try struct {
 	shows *regexp.Regexp
 }
 
-// tries are the commands at the end of the demo. A test runs them.
+// tries returns the commands at the end of the demo. A test runs them.
 func tries() []try {
 	return []try{
 		{

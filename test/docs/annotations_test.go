@@ -105,7 +105,7 @@ func isProduct(name string) bool {
 	return (top == "api" || top == "store" || top == "operator" || top == "cnid") && !strings.HasSuffix(name, "_test.go")
 }
 
-// allSource is the text of the product and its chart.
+// allSource returns the text of the product and its chart.
 func allSource(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder

@@ -40,7 +40,7 @@ func (e *env) waitCounted(t *testing.T, count dropCount, before map[string]float
 	}
 }
 
-// growth is the growth of each counter. Counters that did not grow are left out.
+// growth returns the growth of each counter. Counters that did not grow are left out.
 func growth(before, after map[string]float64) map[string]float64 {
 	grown := map[string]float64{}
 	for reason, value := range after {

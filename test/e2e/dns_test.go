@@ -49,7 +49,7 @@ func TestNamesLeadToAddressesOfTheirTenantsVPC(t *testing.T) {
 	}
 }
 
-// headless is a Service whose name stands for the addresses of its pods.
+// headless returns a Service whose name stands for the addresses of its pods.
 func headless(namespace string) *corev1.Service {
 	both := corev1.IPFamilyPolicyRequireDualStack
 	return &corev1.Service{

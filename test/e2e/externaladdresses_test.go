@@ -90,7 +90,7 @@ func (e *env) nodeMACs(t *testing.T, host *cluster.Host) map[string]string {
 	return names
 }
 
-// electedNode is the node that an ExternalAddress names.
+// electedNode returns the node that an ExternalAddress names.
 func (e *env) electedNode(ctx context.Context, ip netip.Addr) (string, error) {
 	address := &v1alpha1.ExternalAddress{}
 	err := e.Client.Get(ctx, types.NamespacedName{Name: v1alpha1.ExternalAddressName(ip)}, address)

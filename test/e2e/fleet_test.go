@@ -88,7 +88,7 @@ func (e *env) fleet(t *testing.T, name, firstIP, machineIP string) *fleet {
 	return f
 }
 
-// serving are the pods that may be put behind Services.
+// serving returns the pods that may be put behind Services.
 func (f *fleet) serving() []*corev1.Pod {
 	return append(slices.Clone(f.backends), f.leaver, f.near, f.nearMachine)
 }

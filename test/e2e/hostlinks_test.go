@@ -26,7 +26,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// onVXLAN is a network on a VXLAN of the nodes' devices.
+// onVXLAN returns a network on a VXLAN of the nodes' devices.
 func onVXLAN(namespace, name, device string, vni int32) *danmv1.DanmNet {
 	return danmNet(namespace, name, danmv1.NetworkSpec{
 		NetworkID: name, NetworkType: "macvlan",

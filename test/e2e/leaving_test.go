@@ -64,7 +64,7 @@ func (c *conversations) end(t *testing.T) []report.Conversation {
 	return c.results
 }
 
-// newest is the number of the last line that a server has had of a conversation; 0: none.
+// newest returns the number of the last line that a server has had of a conversation; 0: none.
 func (c *conversations) newest(ctx context.Context, server *corev1.Pod, target string) (int, error) {
 	seen, err := c.e.Seen(ctx, server)
 	newest := 0

@@ -25,7 +25,7 @@ import (
 // balancedIPs are the addresses that load balancers of several tenants have at once.
 var balancedIPs = []netip.Addr{netip.MustParseAddr("10.10.9.40"), netip.MustParseAddr("fd10:10:0:9::40")}
 
-// balancerSubnet is the part of a tenant's VPC where those addresses are.
+// balancerSubnet returns the part of a tenant's VPC where those addresses are.
 func balancerSubnet(tenant *scene.Tenant) *v1alpha1.Subnet {
 	subnet := scene.Subnet(tenant.VPC.Name, "lb", "10.10.9.0/24", "fd10:10:0:9::/64")
 	subnet.Spec.Use = v1alpha1.SubnetForServices
@@ -39,7 +39,7 @@ func balance(service *corev1.Service) {
 	service.Spec.AllocateLoadBalancerNodePorts = ptr.To(false)
 }
 
-// balanced is a shop with a load balancer at those addresses.
+// balanced returns a shop with a load balancer at those addresses.
 func (e *env) balanced(t *testing.T, name string) (*shop, *corev1.Service) {
 	t.Helper()
 	s := e.shop(t, name)

@@ -97,7 +97,7 @@ func (e *env) counterOnMacvlan(t *testing.T, name, cable string) *counter {
 	return c
 }
 
-// socketTargets are a service's ports as each kind of socket asks them.
+// socketTargets returns a service's ports as each kind of socket asks them.
 func socketTargets(service *corev1.Service) []string {
 	var targets []string
 	for _, text := range service.Spec.ClusterIPs {

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// places are the pods of a tenant in the matrix: on either node and in either
+// places returns the pods of a tenant in the matrix: on either node and in either
 // subnet, with addresses that the other tenant's pods have as well, on other
 // nodes.
 func places(first, second string) map[string]struct{ node, ip string } {

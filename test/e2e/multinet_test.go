@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// macvlanSpec is a network on a device of the nodes, with both families and a table for
+// macvlanSpec returns a network on a device of the nodes, with both families and a table for
 // the routes that pods request.
 func macvlanSpec(device string) danmv1.NetworkSpec {
 	return danmv1.NetworkSpec{

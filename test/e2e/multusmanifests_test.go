@@ -42,7 +42,7 @@ func (b *borrowing) definition(t *testing.T, namespace, name, ipam string) *nadv
 	return def
 }
 
-// gateways are the devices of the default routes of a pod, of both families.
+// gateways returns the devices of the default routes of a pod, of both families.
 func (b *borrowing) gateways(t *testing.T, pod *corev1.Pod) []string {
 	t.Helper()
 	var devices []string

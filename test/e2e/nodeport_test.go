@@ -25,7 +25,7 @@ type published struct {
 	pod     *corev1.Pod
 }
 
-// targetsAt are the ports of the Service at an address of a node.
+// targetsAt returns the ports of the Service at an address of a node.
 func (p published) targetsAt(ip netip.Addr) []string {
 	var targets []string
 	for _, port := range p.service.Spec.Ports {

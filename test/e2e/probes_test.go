@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// handlers are the four kinds of probe; each fails when the pod's server is
+// handlers returns the four kinds of probe; each fails when the pod's server is
 // told to fail, except TCP, which has no answer to look at.
 func handlers(mark string) map[string]corev1.ProbeHandler {
 	return map[string]corev1.ProbeHandler{

@@ -33,7 +33,7 @@ const (
 // seconds: as is usual, longer than it takes until all nodes have the change.
 const drainTime = 10
 
-// deploymentOf is a Deployment of servers that behaves as one should that is to be
+// deploymentOf returns a Deployment of servers that behaves as one should that is to be
 // updated without a loss.
 func deploymentOf(tenant *scene.Tenant, name string) *appsv1.Deployment {
 	pod := tenant.Pod(name, scene.WithLabel("app", name), scene.WithReadiness(httpProbe("/healthz")))

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// serviceOf is a Service of a namespace in front of the pods with a label.
+// serviceOf returns a Service of a namespace in front of the pods with a label.
 func serviceOf(namespace, name, app string) *corev1.Service {
 	return scene.Service(namespace, name, app)
 }

@@ -56,7 +56,7 @@ func nodeTargets(ip netip.Addr) []string {
 	}
 }
 
-// nodeShadows are the addresses under which a node speaks to shadows: the
+// nodeShadows returns the addresses under which a node speaks to shadows: the
 // first of each range.
 func nodeShadows() []netip.Addr {
 	return []netip.Addr{
@@ -88,7 +88,7 @@ func (e *env) forbidden(t *testing.T, defaultPods []*corev1.Pod, service *corev1
 	return targets
 }
 
-// unsharedService is an ordinary Service in front of default-VPC pods.
+// unsharedService returns an ordinary Service in front of default-VPC pods.
 func unsharedService(namespace string) *corev1.Service {
 	return scene.Service(namespace, "unshared", "unshared")
 }

@@ -29,7 +29,7 @@ type object struct {
 	Spec     struct{ Containers []corev1.Container }
 }
 
-// name is the object's place in the cluster.
+// name returns the object's place in the cluster.
 func (o object) name() string {
 	return o.Kind + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
 }

@@ -126,7 +126,7 @@ func (b *Builder) alioth(ctx context.Context) (*contents, error) {
 	return product(files), nil
 }
 
-// product is the image of the product with the files of its programs by their names.
+// product returns the image of the product with the files of its programs by their names.
 func product(files map[string]string) *contents {
 	c := newContents("").dir("tmp", 0o1777)
 	for name, file := range files {

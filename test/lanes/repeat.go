@@ -166,7 +166,7 @@ func (r *run) repeat(ctx context.Context, l lane, step string, f events.Failure,
 	return again
 }
 
-// pattern is the expression for `go test -run` that matches one test alone, or all of a
+// pattern returns the expression for `go test -run` that matches one test alone, or all of a
 // package for "".
 func pattern(test string) string {
 	if test == "" {

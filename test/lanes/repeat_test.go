@@ -25,7 +25,7 @@ func failing(path string, tests ...string) string {
 	return script.String() + output(path, "", "FAIL") + event("fail", path, "") + "exit 1"
 }
 
-// passing is a script of a passing test.
+// passing returns a script of a passing test.
 func passing(path, test string) string {
 	return output(path, test, "    a_test.go:1: right the second time") + event("pass", path, test) + event("pass", path, "")
 }

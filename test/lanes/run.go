@@ -147,7 +147,7 @@ func (r *run) step(ctx context.Context, l lane, step string, log io.Writer) outc
 	return o
 }
 
-// verdict is a word for the beginning of a line.
+// verdict returns a word for the beginning of a line.
 func verdict(err error) string {
 	if err != nil {
 		return "FAILED"

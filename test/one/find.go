@@ -62,7 +62,7 @@ func matches(pattern, path string) bool {
 	return path == above || all && strings.HasPrefix(path, above+"/")
 }
 
-// downOf is the command that takes down the lab of a step, or "" for a step without a lab that
+// downOf returns the command that takes down the lab of a step, or "" for a step without a lab that
 // stays. A test compares it with the Makefile.
 func downOf(step string) string {
 	switch step {
@@ -74,7 +74,7 @@ func downOf(step string) string {
 	return ""
 }
 
-// expression is the expression for `go test -run` that matches a test alone.
+// expression returns the expression for `go test -run` that matches a test alone.
 func expression(name string) string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {

@@ -76,7 +76,7 @@ type manifest struct {
 	args []string
 }
 
-// manifests are the files of rendered templates.
+// manifests returns the files of rendered templates.
 func manifests() []manifest {
 	return []manifest{
 		{

@@ -148,7 +148,7 @@ func (q question) expectNothing(t *testing.T) {
 	}
 }
 
-// wrongAmong are the results that are not the answer.
+// wrongAmong returns the results that are not the answer.
 func wrongAmong(results []report.Probe, want string) (wrong []string) {
 	for _, r := range results {
 		right := r.OK && r.Name == want

@@ -65,13 +65,13 @@ func withSecondServer(pod *corev1.Pod) {
 	pod.Spec.Containers = append(pod.Spec.Containers, second)
 }
 
-// name is the name that a pod's server gives itself.
+// name returns the name that a pod's server gives itself.
 func name(pod *corev1.Pod) string { return scene.ServerName(pod.Namespace, pod.Name) }
 
-// secondName is the name that the second server of a pod gives itself.
+// secondName returns the name that the second server of a pod gives itself.
 func secondName(pod *corev1.Pod) string { return name(pod) + "-second" }
 
-// clients are the pods that ask.
+// clients returns the pods that ask.
 func (c *common) clients() []*corev1.Pod { return []*corev1.Pod{c.asker, c.machine} }
 
 // nodePort is where a node leads to the port of a Service that has this name.
@@ -84,7 +84,7 @@ func nodePort(service *corev1.Service, port string) uint16 {
 	return 0
 }
 
-// atNodes are the targets of a protocol at all nodes' IPv4 addresses.
+// atNodes returns the targets of a protocol at all nodes' IPv4 addresses.
 func (l *lab) atNodes(service *corev1.Service, protocol string) []string {
 	var targets []string
 	for _, node := range l.Lab.Nodes() {

@@ -131,7 +131,7 @@ var annotated = map[string]string{
 	annotations.InterfacesKey: "[]", annotations.EndpointSelectorKey: "",
 }
 
-// typedSamples are the samples of the kinds that have rows.
+// typedSamples returns the samples of the kinds that have rows.
 func typedSamples(t *testing.T) map[*descriptor.Kind]kube.Object {
 	t.Helper()
 	all := map[*descriptor.Kind]kube.Object{}

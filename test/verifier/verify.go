@@ -38,7 +38,7 @@ var levels = map[level]ebpf.LogLevel{
 
 func (l *level) String() string { return string(*l) }
 
-// Type is the word in the help of a command.
+// Type returns the word in the help of a command.
 func (l *level) Type() string { return "level" }
 
 // Set implements pflag.Value.

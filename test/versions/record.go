@@ -121,7 +121,7 @@ func (r record) last(name string) (run, bool) {
 	return r.Runs[i], true
 }
 
-// table is the record in Markdown. A combination without a run has a row too, so that nobody
+// table returns the record in Markdown. A combination without a run has a row too, so that nobody
 // takes it for tested.
 func (r record) table() string {
 	var b strings.Builder
@@ -142,7 +142,7 @@ func (r record) table() string {
 	return b.String()
 }
 
-// planned are the cells of the versions of a combination that no cluster has told.
+// planned returns the cells of the versions of a combination that no cluster has told.
 func (c combination) planned() string {
 	return fmt.Sprintf("%s | %s | containerd %s", c.Kubernetes, cmp.Or(c.Kubelet, c.Kubernetes), cmp.Or(c.Containerd, "2"))
 }

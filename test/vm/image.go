@@ -101,7 +101,7 @@ func environmentOf(host []string) (variables []string) {
 	return variables
 }
 
-// plan is the work of the guest with programs and modules.
+// plan returns the work of the guest with programs and modules.
 func (c choice) plan(programs []program, modules []string) guest.Plan {
 	p := guest.Plan{Environment: c.environment}
 	for _, module := range modules {

@@ -86,7 +86,7 @@ func readEvents(r io.Reader) (Report, error) {
 	return report, nil
 }
 
-// leftover is the output that does not belong to a test that has ended.
+// leftover returns the output that does not belong to a test that has ended.
 func leftover(output map[string]*strings.Builder) string {
 	var text strings.Builder
 	names := make([]string, 0, len(output))
@@ -202,7 +202,7 @@ func (t Result) writeOutput(encoder *json.Encoder, path string) error {
 	return nil
 }
 
-// skipReason is the last line that a skipped test has logged, without the place
+// skipReason returns the last line that a skipped test has logged, without the place
 // in its source.
 func skipReason(output string) string {
 	reason := "no reason given"

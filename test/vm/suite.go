@@ -17,7 +17,7 @@ type Kernel struct {
 	Hardware bool
 }
 
-// Kernels are the oldest kernel that Alioth supports, which has neither TCX nor netkit, and a
+// Kernels returns the oldest kernel that Alioth supports, which has neither TCX nor netkit, and a
 // kernel that has both.
 func Kernels() []Kernel {
 	return []Kernel{
@@ -48,7 +48,7 @@ type Package struct {
 	Hardware bool
 }
 
-// Packages are the packages that run by default.
+// Packages returns the packages that run by default.
 func Packages() []Package {
 	return []Package{
 		{Path: "./cnid/system/netns", Omitted: betweenOthers()},

@@ -117,7 +117,7 @@ func Near(entries []Entry, text string) []string {
 	return words
 }
 
-// distance is the number of letters to insert, delete or replace to get from a to b.
+// distance returns the number of letters to insert, delete or replace to get from a to b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

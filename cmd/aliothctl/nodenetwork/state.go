@@ -204,7 +204,7 @@ when the process ends, and the next one goes on with them.`,
 	}
 }
 
-// guardCommand is the command that the second process of a transaction runs.
+// guardCommand returns the command that the second process of a transaction runs.
 func (o *stateOptions) guardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "guard ID",

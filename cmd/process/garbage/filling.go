@@ -53,7 +53,7 @@ func (Filling) Limit(ctx context.Context, filled func(context.Context) error) {
 	debug.SetMemoryLimit(math.MaxInt64)
 }
 
-// limitFor is the limit of the memory for so much in use, in bytes.
+// limitFor returns the limit of the memory, in bytes, for a number of bytes in use.
 func limitFor(used uint64) int64 {
 	return max(leastLimit, int64(min(used, math.MaxInt64/limitPercent))*limitPercent/100)
 }

@@ -19,7 +19,7 @@ import (
 
 const group = "multitenancy.acn.azure.com"
 
-// asked is a pod of instance pni on node-1.
+// asked returns a pod of instance pni on node-1.
 func asked(change func(*store.Pod)) *store.Pod {
 	pod := operatortest.Pod("blue", "shop", "web", "", "")
 	pod.Labels = map[string]string{multitenancyv1alpha1.PodNetworkInstanceLabel: "pni"}

@@ -65,7 +65,7 @@ func (r *Reconciler) tellForeign(object client.Object, d decision) error {
 	})
 }
 
-// notice is the event of a decision; nil for a state that is over within a moment.
+// notice returns the event of a decision; nil for a state that is over within a moment.
 func (d decision) notice() *tenancy.Refusal {
 	if d.reason == v1alpha1.ReservingReason {
 		return nil

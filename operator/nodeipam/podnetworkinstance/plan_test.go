@@ -69,7 +69,7 @@ func pod(instance, name, ip string) []any {
 	return []any{row, address}
 }
 
-// short is a decision as text: state, reason and addresses by PodNetwork.
+// short returns a decision as text: state, reason and addresses by PodNetwork.
 func short(d decision) string {
 	var texts []string
 	for _, reserved := range d.reserved {

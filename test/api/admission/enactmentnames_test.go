@@ -25,7 +25,7 @@ const (
 	formerly = nmstatev1.NodeNetConfPolicyKind
 )
 
-// enactmentNamed is an enactment of a node with any name.
+// enactmentNamed returns an enactment of a node with any name.
 func enactmentNamed(node, name string) anEnactment {
 	return &nmstatev1beta1.NodeNetworkConfigurationEnactment{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{nmstatev1.NodeLabel: nmstatev1beta1.LabelValue(node), nmstatev1.PolicyLabel: "p"},

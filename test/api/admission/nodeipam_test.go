@@ -30,7 +30,7 @@ func inEachGroup(t *testing.T, test func(t *testing.T, group string)) {
 	}
 }
 
-// ipamObject is an object of the node IPAM API.
+// ipamObject returns an object of the node IPAM API.
 func ipamObject(group, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1alpha1", "kind": kind}}
 	object.SetNamespace(namespace)

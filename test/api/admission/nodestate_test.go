@@ -209,7 +209,7 @@ func TestOnlyTheOperatorGrantsSlotsAndWritesTheStatusOfPolicies(t *testing.T) {
 	run(t, creations(t, "an administrator, a policy", clusterAdmin(), configurationPolicy("slot-new"), ""))
 }
 
-// withRights is a user who may do all that no policy refuses.
+// withRights returns a user who may do all that no policy refuses.
 func withRights(u user) user {
 	u.groups = append(slices.Clone(u.groups), "system:masters")
 	return u

@@ -85,7 +85,7 @@ func TestTenantLabelNeedsTheRightToAssignTheTenant(t *testing.T) {
 	})
 }
 
-// proxyVerbs are the methods of requests through the API server, whose names in
+// proxyVerbs returns the methods of requests through the API server, whose names in
 // roles are others.
 func proxyVerbs() []string {
 	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}

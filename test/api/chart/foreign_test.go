@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// foreignCRD is a CRD as another project brings it, without rules.
+// foreignCRD returns a CRD as another project brings it, without rules.
 func foreignCRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{

@@ -93,7 +93,7 @@ func TestEachFileOfValuesIsAccepted(t *testing.T) {
 	}
 }
 
-// versions are the resource versions of the objects of the release, hooks aside.
+// versions returns the resource versions of the objects of the release, hooks aside.
 func versions(t *testing.T, helm *chart.Helm, c client.Client) map[string]string {
 	t.Helper()
 	text, err := helm.Run(t.Context(), "get", "manifest", chart.Release, "--namespace", chart.Namespace)

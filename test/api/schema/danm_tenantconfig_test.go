@@ -29,7 +29,7 @@ func hostDevice(name string, kind danmv1.VNIType, numbers string) func(*danmv1.T
 	}
 }
 
-// share is an entry for tenants, with ranges.
+// share returns an entry for tenants, with ranges.
 func share(tenants []string, cidrs ...string) func(*danmv1.TenantConfig) {
 	return func(c *danmv1.TenantConfig) {
 		c.HostDevices = append(c.HostDevices, danmv1.HostDevice{Name: "ens4", Tenants: tenants, CIDRs: cidrs})

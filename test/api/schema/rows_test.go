@@ -72,7 +72,7 @@ func each(value any, path []any, visit func(path []any, value any)) {
 	visit(path, value)
 }
 
-// valuesLike are the hostile values for a field with that value.
+// valuesLike returns the hostile values for a field with that value.
 func valuesLike(value any) (list []any) {
 	switch value := value.(type) {
 	case string:

@@ -249,7 +249,7 @@ func valueAt(in any, path string) any {
 	return in
 }
 
-// number64 is a number as objects have it.
+// number64 returns a number as objects have it.
 func number64(value any) any {
 	if number, ok := value.(float64); ok {
 		return int64(number)

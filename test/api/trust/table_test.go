@@ -151,7 +151,7 @@ var owners = []any{[]any{map[string]any{"apiVersion": "v1", "kind": "Node", "nam
 // where the sample has the finalizer of Alioth: it ends what keeps the object.
 var finalizers = []any{[]any{}, []any{"example.com/held"}}
 
-// probesOf are the values to try first for a field.
+// probesOf returns the values to try first for a field.
 func probesOf(kind, path string) []any {
 	switch path {
 	case "metadata.ownerReferences":

@@ -118,7 +118,7 @@ func benchVPC(i int) *v1alpha1.VPC {
 	}
 }
 
-// benchSubnet is the range n (1 to 4095) of a VPC.
+// benchSubnet returns the range n (1 to 4095) of a VPC.
 func benchSubnet(vpc, n int) *v1alpha1.Subnet {
 	return &v1alpha1.Subnet{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("subnet-%d-%d", vpc, n)},

@@ -74,7 +74,7 @@ func nodeOf(namespace string, pod int) string {
 	return fmt.Sprintf("%s-node-%d", namespace, pod/podsPerNode)
 }
 
-// podName is the name of a namespace's pod by its number.
+// podName returns the name of a namespace's pod by its number.
 func podName(i int) string { return fmt.Sprintf("pod-%04d", i) }
 
 // schedule makes a pod that is bound to a node that runs nothing.

@@ -123,7 +123,7 @@ func (r *Row) Ratio(reference string) float64 {
 	return 0
 }
 
-// Milliseconds is the value of a time for a row in ms, exact to the microsecond.
+// Milliseconds returns the value of a time for a row in ms, exact to the microsecond.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
 // Print writes a table: a line per row and bar, paths in the order given.

@@ -225,7 +225,7 @@ func (s *scaleRig) vpc(ctx context.Context, i, addresses int, node *nodes.Node, 
 	return nil
 }
 
-// scaleMAC is the address of the pod that has address n of a VPC.
+// scaleMAC returns the address of the pod that has address n of a VPC.
 func scaleMAC(i, n int) string {
 	return net.HardwareAddr{2, 1, byte(i >> 8), byte(i), byte(n >> 8), byte(n)}.String()
 }

@@ -220,7 +220,7 @@ func tenantNamespace(name string) *corev1.Namespace {
 
 func serviceName(i int) string { return fmt.Sprintf("service-%d", i) }
 
-// backendsAt are some addresses of a VPC that pods elsewhere have, ascending.
+// backendsAt returns some addresses of a VPC that pods elsewhere have, ascending.
 func backendsAt(i int) []netip.Addr {
 	const first = 10 // those before belong to pods here
 	var list []netip.Addr

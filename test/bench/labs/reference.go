@@ -123,7 +123,7 @@ func (r *references) removeNamespaces(ctx context.Context) {
 	}
 }
 
-// paths are the ways on which the references are measured.
+// paths returns the paths that the references are measured on.
 func (r *references) paths(lab *cluster.Cluster) (cross, same []packets.Path) {
 	cross = []packets.Path{
 		{Name: underlayPath, Run: r.In(r.hosts[0].NetNS), Address: hostAddress(lab, 1)},

@@ -85,7 +85,7 @@ func (b *Bench) Waves(ctx context.Context) (err error) {
 	return b.printAdds(before, after)
 }
 
-// waveRows are the quantities of a wave: time until all are Ready, and two
+// waveRows returns the quantities of a wave: time until all are Ready, and two
 // quantiles of the plugin calls.
 func (b *Bench) waveRows() []*figures.Row {
 	call := []figures.Bar{{Reference: pluginsPath, AtMost: 0.7}}

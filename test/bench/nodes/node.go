@@ -44,7 +44,7 @@ type Node struct {
 	log    *os.File
 }
 
-// NetNS is the file of the node's network namespace.
+// NetNS returns the file of the node's network namespace.
 func (n *Node) NetNS() string { return underlay.NetNSPath(n.Name) }
 
 // PinDir is where the daemon pins its maps.
@@ -198,7 +198,7 @@ func (n *Node) Unhook(ctx context.Context, pod string) (space string, err error)
 	return space, nil
 }
 
-// PodNetNS is the name of a pod's network namespace.
+// PodNetNS returns the name of a pod's network namespace.
 func (n *Node) PodNetNS(pod string) string { return n.Name + "-" + pod }
 
 // Remove takes the node away, pods included, however little of it was made.

@@ -193,7 +193,7 @@ func (r *Replica) End(signal syscall.Signal) {
 	_ = r.log.Close()
 }
 
-// PID is the ID of the replica's process.
+// PID returns the ID of the replica's process.
 func (r *Replica) PID() int { return r.process.Process.Pid }
 
 // Metrics returns the replica's metrics as text.

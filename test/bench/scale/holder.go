@@ -75,7 +75,7 @@ func isOwn(node string, vpcs map[string]bool, row any) bool {
 	return false
 }
 
-// attached are the records that the node would have of its pods, as far as a reply to a roll
+// attached returns the records that the node would have of its pods, as far as a reply to a roll
 // call depends on them.
 func (h *holder) attached() (records []journal.Record) {
 	h.store.View(func(tx store.ReadTx) {

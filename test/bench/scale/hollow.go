@@ -151,7 +151,7 @@ func (h *hollow) add(ctx context.Context, pod *store.Pod) {
 	}
 }
 
-// attached is the number of pods that are attached; the error has the attachments that
+// attached returns the number of pods that are attached; the error has the attachments that
 // failed.
 func (h *hollow) attached() (int, error) {
 	count := 0
@@ -205,7 +205,7 @@ func (driver) List(context.Context) ([]attach.Found, error) { return nil, nil }
 // Close implements attach.Driver.
 func (driver) Close() {}
 
-// indexOf is the index of the device with a name, above the indexes that always exist.
+// indexOf returns the index of the device with a name, above the indexes that always exist.
 func indexOf(name string) int {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(name)) // never fails

@@ -150,7 +150,7 @@ func (l *Lab) load(ctx context.Context) error {
 	})
 }
 
-// podNames are the names of the first pods of a namespace.
+// podNames returns the names of the first pods of a namespace.
 func podNames(count int) (names []string) {
 	for i := range count {
 		names = append(names, podName(i))
@@ -267,7 +267,7 @@ func (l *Lab) counted(ctx context.Context, vpcs ...string) error {
 	return nil
 }
 
-// addressesIn is the number of Addresses of a VPC now.
+// addressesIn returns the number of Addresses of a VPC now.
 func (l *Lab) addressesIn(vpc string) int {
 	switch vpc {
 	case cnid.DefaultConfig().DefaultVPC:
@@ -390,7 +390,7 @@ func (l *Lab) answered(ctx context.Context, before map[string]bool) error {
 	})
 }
 
-// replies are the calls that nodes have answered, by the name of the reply.
+// replies returns the calls that nodes have answered, by the name of the reply.
 func (l *Lab) replies(ctx context.Context) (map[string]string, error) {
 	var calls v1alpha1.RollCallList
 	if err := l.List(ctx, &calls); err != nil {

@@ -44,14 +44,14 @@ func (s Size) addresses() int { return s.Nodes * (s.PodsPerNode + 1 + addressesO
 // tables. Nodes 0 and 1, which have the pods of the first narrow VPC, may not.
 func (s Size) mayBounce(node int) bool { return node >= (s.Hollow+1)/2 && node < s.Hollow }
 
-// nodeName is the name of a node by its number, and nodeIP its address.
+// nodeName returns the name of a node by its number, and nodeIP its address.
 func nodeName(i int) string { return fmt.Sprintf("node-%04d", i) }
 
 func nodeIP(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{172, 16, byte(i >> 8), byte(i)}).Next()
 }
 
-// loopback is the address of a node on this machine.
+// loopback returns the address of a node on this machine.
 func loopback(i int) netip.Addr {
 	on := nodeIP(i).As4()
 	on[0] = 127
@@ -62,7 +62,7 @@ func loopback(i int) netip.Addr {
 // one. There are as many narrow VPCs as nodes.
 func narrow(i int) string { return fmt.Sprintf("narrow-%04d", i) }
 
-// hostOf is the number of the node of a pod of a narrow VPC.
+// hostOf returns the number of the node of a pod of a narrow VPC.
 func (s Size) hostOf(vpc, pod int) int { return (vpc + pod%2) % s.Nodes }
 
 // stride is a prime number.

@@ -83,7 +83,7 @@ func followedKinds() []*descriptor.Kind {
 	return cfg.Kinds()
 }
 
-// kindsOf are the kinds that a holder follows, by their names.
+// kindsOf returns the kinds that a holder follows, by their names.
 func kindsOf(t *testing.T) map[string]*descriptor.Kind {
 	t.Helper()
 	all := map[string]*descriptor.Kind{}

@@ -115,7 +115,7 @@ func vpc(ctx context.Context, c client.Client, name, cidr string, vni int32) err
 	return nil
 }
 
-// podName is the name of a pod by its number in its namespace.
+// podName returns the name of a pod by its number in its namespace.
 func podName(i int) string { return fmt.Sprintf("pod-%05d", i) }
 
 // bind makes a pod that is bound to a node.

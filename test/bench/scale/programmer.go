@@ -122,7 +122,7 @@ func (p *programmer) await(ctx context.Context, ip netip.Addr, local bool) (time
 	}
 }
 
-// held is the number of addresses in the last plan, gateways left out.
+// held returns the number of addresses in the last plan, gateways left out.
 func (p *programmer) held() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

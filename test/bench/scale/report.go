@@ -133,7 +133,7 @@ func Missed(results []Result) (missed []string) {
 	return missed
 }
 
-// line is a curve over the nodes. A figure that was not measured has no point.
+// line returns a curve over the nodes. A figure that was not measured has no point.
 func line(name string, results []Result, of func(Result) float64) curves.Line {
 	l := curves.Line{Name: name}
 	for _, r := range results {
@@ -142,7 +142,7 @@ func line(name string, results []Result, of func(Result) float64) curves.Line {
 	return l
 }
 
-// both are the curves of full push and of roles.
+// both returns the curves of full push and of roles.
 func both(results []Result, what string, of func(Phase) float64) []curves.Line {
 	if what != "" {
 		what = ", " + what
@@ -159,7 +159,7 @@ func barAt(name string, results []Result, value float64) curves.Line {
 	return l
 }
 
-// Charts are the curves of results, by the name of their file without its end.
+// Charts returns the curves of results, by the name of their file without its end.
 func Charts(results []Result) map[string]curves.Chart {
 	const x = "nodes"
 	cpu := func(process string) func(Phase) float64 {

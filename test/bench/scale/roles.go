@@ -42,7 +42,7 @@ func (l *Lab) Bounce(ctx context.Context) error {
 	return l.Planned(ctx)
 }
 
-// bouncedVPCs are the VPCs whose subnets get bouncers.
+// bouncedVPCs returns the VPCs whose subnets get bouncers.
 func (l *Lab) bouncedVPCs() []string {
 	all := []string{wide}
 	for i := range min(l.Nodes, l.Bounced) {
@@ -51,7 +51,7 @@ func (l *Lab) bouncedVPCs() []string {
 	return all
 }
 
-// vpcAt are the VPCs of tenants by number: the narrow ones, and then the wide one.
+// vpcAt returns the VPCs of tenants by number: the narrow ones, and then the wide one.
 func (l *Lab) vpcAt(i int) string {
 	if i == l.Nodes {
 		return wide
@@ -118,7 +118,7 @@ func (l *Lab) rows(node int) int {
 	return count
 }
 
-// podsOn is the number of pods that a node has of a VPC by number.
+// podsOn returns the number of pods that a node has of a VPC by number.
 func (l *Lab) podsOn(vpc, node int) (count int) {
 	switch {
 	case vpc == l.Nodes:

@@ -73,7 +73,7 @@ func (b *Bridge) configure(i int) error {
 	return os.Rename(file+".new", file)
 }
 
-// bridgeConflist is a CNI network configuration list.
+// bridgeConflist returns a CNI network configuration list.
 func bridgeConflist(ranges []netip.Prefix) ([]byte, error) {
 	var sets [][]map[string]string
 	var routes []map[string]string

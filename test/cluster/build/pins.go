@@ -21,7 +21,7 @@ type pins struct {
 	version string
 }
 
-// sumFile is the file with the checksums, as the go command names it.
+// sumFile returns the file with the checksums, as the go command names it.
 func (p pins) sumFile() string { return strings.TrimSuffix(p.modFile, ".mod") + ".sum" }
 
 // pins returns the pins of p's minor version. A part of it, such as 2, will do where only one

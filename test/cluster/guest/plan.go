@@ -35,5 +35,5 @@ type Plan struct {
 	Private []string
 }
 
-// Name is the node's name.
+// Name returns the node's name.
 func (p Plan) Name() string { return p.Topology.Node(p.Index) }

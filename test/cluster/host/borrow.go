@@ -23,7 +23,7 @@ type Ledger struct {
 	Dir string
 }
 
-// DefaultLedger is the ledger that all labs of a machine share.
+// DefaultLedger returns the ledger that all labs of a machine share.
 func DefaultLedger() Ledger { return Ledger{Dir: "/run"} }
 
 // loans is the content of a ledger.

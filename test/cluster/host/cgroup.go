@@ -50,7 +50,7 @@ func (c Cgroups) Create(name string) error {
 	return nil
 }
 
-// DaemonsDirs are the folders of the cgroup of name's daemons: the folder of cgroup2 and, where
+// DaemonsDirs returns the folders of the cgroup of name's daemons: the folder of cgroup2 and, where
 // cgroup v1 shares out the CPU, a folder there. There they are one group beside the pods, as with
 // systemd, instead of many processes that each count as much as all pods together.
 func (c Cgroups) DaemonsDirs(name string) []string {

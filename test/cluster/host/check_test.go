@@ -24,7 +24,7 @@ type machine struct {
 	env      map[string]string
 }
 
-// good is a machine that can run the lab, and has built it.
+// good returns a machine that can run the lab, and has built it.
 func good() machine {
 	m := machine{
 		files: map[string]string{
@@ -217,12 +217,12 @@ func makes(t *testing.T, arguments ...string) (string, error) {
 	return string(out), err
 }
 
-// oldGo is a go command of a version with a setting of GOTOOLCHAIN.
+// oldGo returns a go command of a version with a setting of GOTOOLCHAIN.
 func oldGo(version, toolchain string) string {
 	return "case $1 in version) echo go version go" + version + " linux/amd64 ;; env) echo " + toolchain + " ;; esac"
 }
 
-// disk is a df with so many free MiB.
+// disk returns a df that shows a number of free MiB.
 func disk(free int) string {
 	return "echo Filesystem 1024-blocks Used Available Capacity Mounted; echo /dev/sda 9 1 $((" + strconv.Itoa(free) + " * 1024)) 1% /"
 }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kubeletSettings are the kernel settings that a kubelet changes for the whole
+// kubeletSettings returns the kernel settings that a kubelet changes for the whole
 // machine when it starts.
 func kubeletSettings() []string {
 	return []string{

@@ -62,7 +62,7 @@ func (m Machine) Kubelet(c Membership) (process.Spec, error) {
 	}, nil
 }
 
-// kubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1).
+// kubeletConfig returns a KubeletConfiguration (kubelet.config.k8s.io/v1beta1).
 func (m Machine) kubeletConfig(c Membership) map[string]any {
 	taints := []map[string]any{}
 	if c.Slow {

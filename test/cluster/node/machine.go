@@ -169,7 +169,7 @@ func (m Machine) mount() error {
 	return nil
 }
 
-// MachineID is the content of a node's /etc/machine-id: an identity of its own, derived
+// MachineID returns the content of a node's /etc/machine-id: an identity of its own, derived
 // from its name.
 func MachineID(name string) []byte {
 	id := fmt.Sprintf("%x", name)

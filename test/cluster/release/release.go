@@ -89,7 +89,7 @@ const (
 // shortHash is how many digits of a hash name a commit.
 const shortHash = 12
 
-// Ref is the reference of the image of a commit.
+// Ref returns the reference of the image of a commit.
 func Ref(commit string) string {
 	name, _, _ := strings.Cut(images.Alioth, ":dev")
 	return name + ":" + commit[:shortHash]

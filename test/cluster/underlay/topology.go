@@ -145,7 +145,7 @@ func (t Topology) Cables(i int) (cables []Cable) {
 // to be connected from within the switch's namespace.
 func (t Topology) Taps(i int) (first, second string) { return t.port(i), t.secondPort(i) }
 
-// Switch is the name of the network namespace that holds the bridge.
+// Switch returns the name of the network namespace that holds the bridge.
 func (t Topology) Switch() string { return t.Lab + "-switch" }
 
 // hostMAC returns the MAC address of a host with a name and addresses.
@@ -154,7 +154,7 @@ func (t Topology) hostMAC(name string, ips []netip.Addr) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 0xa2, byte(t.Octet), sum[0], sum[1], sum[2]}
 }
 
-// HostLink is the name of the host's interface in the lab's network.
+// HostLink returns the name of the host's interface in the lab's network.
 func (t Topology) HostLink() string { return t.Lab + "-lab0" }
 
 // HostPrefix starts the name of the namespace of each additional host.

@@ -63,7 +63,7 @@ func (e *env) does(t *testing.T, what string, action func(context.Context) error
 	}
 }
 
-// probed is a readiness probe of the test image's server, for pods whose
+// probed returns a readiness probe of the test image's server, for pods whose
 // network the kubelet shall try.
 func probed() scene.PodOption {
 	return scene.WithReadiness(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(report.PortHTTP)}})
@@ -88,7 +88,7 @@ func (e *env) expectReach(t *testing.T, from *corev1.Pod, others ...*corev1.Pod)
 	}
 }
 
-// addressesOf are a pod's addresses by its name, to be compared with later.
+// addressesOf returns a pod's addresses by its name, to be compared with later.
 func addressesOf(pods []*corev1.Pod) map[string][]netip.Addr {
 	all := map[string][]netip.Addr{}
 	for _, pod := range pods {

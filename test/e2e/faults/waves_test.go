@@ -115,7 +115,7 @@ func (e *env) deleteWhileKilling(t *testing.T, tenant *scene.Tenant, size int) {
 	t.Logf("the namespace with its %d pods was gone after %s", size, time.Since(began).Round(time.Second))
 }
 
-// claims are the names of a VPC's Addresses, by the UID of their holder.
+// claims returns the names of a VPC's Addresses, by the UID of their holder.
 func (e *env) claims(ctx context.Context, vpc string) (claims map[string][]string, count int, err error) {
 	var list v1alpha1.AddressList
 	if err := e.Client.List(ctx, &list, client.MatchingFields{"spec.vpc": vpc}); err != nil {

@@ -78,7 +78,7 @@ func TestATenantWalksNotIntoTheDefaultVPC(t *testing.T) {
 	}
 }
 
-// nameServers are the addresses of cluster DNS's pods.
+// nameServers returns the addresses of cluster DNS's pods.
 func (e *env) nameServers(t *testing.T) []netip.Addr {
 	t.Helper()
 	var pods corev1.PodList

@@ -116,7 +116,7 @@ func addArguments(t *testing.T, set *unstructured.Unstructured, arguments ...str
 	}
 }
 
-// daemonSet is the name of the DaemonSet that runs the daemon of a node.
+// daemonSet returns the name of the DaemonSet that runs the daemon of a node.
 func (e *env) daemonSet(t *testing.T, node string) string {
 	t.Helper()
 	daemon, err := e.Lab.DaemonPod(stage.Within(t, stage.Patience), node)

@@ -113,7 +113,7 @@ func (e *env) awaitServer(t *testing.T, node string, server netip.AddrPort) {
 	}
 }
 
-// askedFor are the paths that clients have requested from a pod's server at mimicPort,
+// askedFor returns the paths that clients have requested from a pod's server at mimicPort,
 // sorted.
 func (e *env) askedFor(t *testing.T, pod *corev1.Pod) (paths []string) {
 	t.Helper()

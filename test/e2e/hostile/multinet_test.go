@@ -106,7 +106,7 @@ func (f *forger) forged(text string) scene.PodOption {
 	}
 }
 
-// claim is an AttachmentClaim that confirms a forged text for a pod.
+// claim returns an AttachmentClaim that confirms a forged text for a pod.
 func (f *forger) claim(t *testing.T, pod *corev1.Pod, text string) *v1alpha1.AttachmentClaim {
 	t.Helper()
 	list, err := annotations.ParseAttachmentsHashed(text)
@@ -261,7 +261,7 @@ func TestATenantPutsNoServiceInANetworkOfOthers(t *testing.T) {
 	}), why)
 }
 
-// tenantNetwork is a network of the forger.
+// tenantNetwork returns a network of the forger.
 func (f *forger) tenantNetwork(name string, edit func(*danmv1.NetworkSpec)) *danmv1.TenantNetwork {
 	network := &danmv1.TenantNetwork{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace.Name, Name: name},

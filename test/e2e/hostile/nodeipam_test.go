@@ -69,7 +69,7 @@ func instanceIn(namespace, network string, size int32) *multitenancyv1alpha1.Pod
 	return one
 }
 
-// instanceEditor is the tenant's user with the most rights that its namespace can give.
+// instanceEditor returns the tenant's user with the most rights that its namespace can give.
 func (p *poacher) instanceEditor(t *testing.T) *scene.Scene {
 	t.Helper()
 	namespace := p.Namespace.Name
@@ -168,7 +168,7 @@ func (p *poacher) reportsNothing(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// deviceOfVictim is a text of the operator's annotation with a device of the node, and an
+// deviceOfVictim returns a text of the operator's annotation with a device of the node, and an
 // address that is reserved for the victim.
 func (p *poacher) deviceOfVictim(t *testing.T, mac string) string {
 	t.Helper()

@@ -116,7 +116,7 @@ func (n *nodesNetworks) expectUntouched(t *testing.T) {
 	}
 }
 
-// writes are the writes that a thief may try on a node's objects and on the policy.
+// writes returns the writes that a thief may try on a node's objects and on the policy.
 func (n *nodesNetworks) writes(of nodeObjects) map[string]func(context.Context, client.Client) error {
 	patch := func(object client.Object, text string, through ...string) func(context.Context, client.Client) error {
 		return func(ctx context.Context, c client.Client) error {
@@ -155,7 +155,7 @@ func (n *nodesNetworks) forgedPolicy(ctx context.Context, c client.Client) error
 // and takes one back only after its node is done.
 const stolenUntil = "2099-01-01T00:00:00.000000Z"
 
-// grant is a slot that a node would give to itself.
+// grant returns a slot that a node would give to itself.
 func grant(node string) string {
 	return fmt.Sprintf(`{"status":{"slot":{"holder":%q,"expires":%q}}}`, node, stolenUntil)
 }

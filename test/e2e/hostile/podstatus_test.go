@@ -30,7 +30,7 @@ const operatorUser = "system:serviceaccount:" + cluster.SystemNamespace + ":alio
 // gate keeps a pod from the scheduler.
 const gate = "example.com/forging"
 
-// naming is a pod behind a scheduling gate with a hand-written annotation: an address of a
+// naming returns a pod behind a scheduling gate with a hand-written annotation: an address of a
 // VPC.
 func naming(t *testing.T, pod *corev1.Pod, vpc, ip string) *corev1.Pod {
 	t.Helper()

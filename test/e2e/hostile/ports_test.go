@@ -29,7 +29,7 @@ const (
 	laterPort  = 30021
 )
 
-// published is a Service of type NodePort that leads to the victim's server; without
+// published returns a Service of type NodePort that leads to the victim's server; without
 // a number any.
 func published(namespace, name string, nodePort int32) *corev1.Service {
 	return &corev1.Service{
@@ -41,7 +41,7 @@ func published(namespace, name string, nodePort int32) *corev1.Service {
 	}
 }
 
-// asking is a port of the node for the pod's echo.
+// asking returns a port of the node for the pod's echo.
 func asking(port int32) scene.PodOption {
 	return scene.WithHostPort(corev1.ProtocolTCP, "", port, report.PortEcho)
 }

@@ -29,7 +29,7 @@ const (
 	onSegment = "ext1"
 )
 
-// segmentNet is a network of macvlan interfaces on the nodes' own device.
+// segmentNet returns a network of macvlan interfaces on the nodes' own device.
 func segmentNet(of *scene.Tenant, name string, vni int32, cidr string) *danmv1.DanmNet {
 	return &danmv1.DanmNet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace.Name, Name: name},

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// claimFor is an Address of a node in the name of a pod.
+// claimFor returns an Address of a node in the name of a pod.
 func claimFor(pod *corev1.Pod, vpc, ip, node string) *v1alpha1.Address {
 	return &v1alpha1.Address{
 		ObjectMeta: metav1.ObjectMeta{

@@ -40,7 +40,7 @@ func (l *life) trafficOf(ctx context.Context, t *testing.T, pods []*corev1.Pod) 
 	}
 }
 
-// systemPods are the UIDs of Alioth's own pods.
+// systemPods returns the UIDs of Alioth's own pods.
 func (l *life) systemPods(ctx context.Context, t *testing.T) map[string]bool {
 	t.Helper()
 	pods, err := l.Lab.Client().CoreV1().Pods(cluster.SystemNamespace).List(ctx, metav1.ListOptions{})

@@ -43,7 +43,7 @@ func (e *env) waits(t *testing.T, what string, look func(context.Context) (bool,
 	}
 }
 
-// api is the service on the node.
+// api returns the service on the node.
 func (e *env) api(t *testing.T) nodeipamclient.Client {
 	t.Helper()
 	return e.NodeIPAM(t, e.node)

@@ -97,7 +97,7 @@ func TestHopsOverADivider(t *testing.T) {
 	e.reach(t, client, near, server, another)
 }
 
-// over is the way of a packet to a subnet that its node does not know.
+// over returns the way of a packet to a subnet that its node does not know.
 func over(from, divider, bouncer, to string) []string {
 	if divider == bouncer {
 		return []string{hop(from, divider, toDivider), hop(divider, to, fromBouncer)}
@@ -105,7 +105,7 @@ func over(from, divider, bouncer, to string) []string {
 	return []string{hop(from, divider, toDivider), hop(divider, bouncer, toBouncer), hop(bouncer, to, fromBouncer)}
 }
 
-// within is the way of a packet to a subnet that its node knows.
+// within returns the way of a packet to a subnet that its node knows.
 func within(from, bouncer, to string) []string {
 	return []string{hop(from, bouncer, toBouncer), hop(bouncer, to, fromBouncer)}
 }

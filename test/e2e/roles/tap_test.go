@@ -80,7 +80,7 @@ func (e *env) tap(t *testing.T, tenant *scene.Tenant, least int) *tap {
 	return c
 }
 
-// vni is the number of a tenant's VPC on the wire.
+// vni returns the number of a tenant's VPC on the wire.
 func (e *env) vni(t *testing.T, tenant *scene.Tenant) uint32 {
 	t.Helper()
 	err := e.Client.Get(stage.Within(t, stage.Patience), client.ObjectKeyFromObject(tenant.VPC), tenant.VPC)
@@ -147,7 +147,7 @@ func (c *tap) hop(packet []byte) string {
 	return hop(at(outerSource), at(outerTarget), int(packet[innerClass]))
 }
 
-// hop is a packet from node to node as text.
+// hop returns a packet from node to node as text.
 func hop(from, to string, class int) string {
 	names := map[int]string{direct: "direct", returned: "returned", toDivider: "to divider", toBouncer: "to bouncer", fromBouncer: "from bouncer"}
 	return fmt.Sprintf("%s > %s: %s", from, to, cmp.Or(names[class], "without class"))

@@ -100,7 +100,7 @@ func Pod(namespace, name string, options ...PodOption) *corev1.Pod {
 	return pod
 }
 
-// ServerName is the name that a pod's server gives itself.
+// ServerName returns the name that a pod's server gives itself.
 func ServerName(namespace, name string) string { return namespace + "/" + name }
 
 // OnNode pins a pod to a node, through the scheduler.

@@ -101,7 +101,7 @@ func (s *Scene) WaitGone(ctx context.Context, object client.Object) error {
 	})
 }
 
-// said is the text of an object's conditions.
+// said returns the text of an object's conditions.
 func said(object client.Object) string {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {

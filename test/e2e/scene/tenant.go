@@ -143,7 +143,7 @@ func (s *Scene) TearDown(ctx context.Context, tenant *Tenant) error {
 	return s.WaitGone(ctx, tenant.Namespace)
 }
 
-// leavers are the kinds of objects that hold addresses or VPCs.
+// leavers returns the kinds of objects that hold addresses or VPCs.
 func leavers() []client.Object {
 	return []client.Object{&corev1.Pod{}, &corev1.Service{}, &arktosv1.Network{}}
 }

@@ -31,7 +31,7 @@ func (e *Env) Counters(t *testing.T, node, metric string) map[string]float64 {
 	return e.sumByReason(t, node, metric, func(map[string]string) bool { return true })
 }
 
-// Drops are the packets of a VPC that a node's datapath has dropped, by reason. Tests
+// Drops returns the packets of a VPC that a node's datapath has dropped, by reason. Tests
 // beside, whose tenants have VPCs of their own, count elsewhere.
 func (e *Env) Drops(t *testing.T, node, vpc string) map[string]float64 {
 	t.Helper()

@@ -129,7 +129,7 @@ func (e *Env) AwaitStatus(t *testing.T, pod *corev1.Pod, interfaces int) []nadv1
 	return list
 }
 
-// MAC is the address of a pod's first interface, as the operator decided it.
+// MAC returns the address of a pod's first interface, as the operator decided it.
 func MAC(t *testing.T, pod *corev1.Pod) string {
 	t.Helper()
 	list, err := annotations.ParseAttachments(pod.Annotations[v1alpha1.AttachmentsAnnotation])

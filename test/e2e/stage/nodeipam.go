@@ -106,7 +106,7 @@ func RequestDevice(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// NodeIPAM is the node IPAM API of a node, at its socket.
+// NodeIPAM returns the node IPAM API of a node, at its socket.
 func (e *Env) NodeIPAM(t *testing.T, node string) nodeipamclient.Client {
 	t.Helper()
 	socket, err := e.Lab.NodePath(node, nodeipamclient.DefaultSocket)

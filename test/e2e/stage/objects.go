@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// Nodes are the names of the first two nodes. The first runs the control plane.
+// Nodes returns the names of the first two nodes. The first runs the control plane.
 func (e *Env) Nodes() (first, second string) {
 	all := e.Lab.Nodes()
 	return all[0].Name, all[1].Name

@@ -90,7 +90,7 @@ func (e *Env) PersonWith(t *testing.T, namespace, role string) *scene.Scene {
 	return admin
 }
 
-// NameWith is the name of the person with a role in a namespace.
+// NameWith returns the name of the person with a role in a namespace.
 func NameWith(namespace, role string) string { return role + "-of-" + namespace }
 
 // Grant makes a HostAccess for the time of a test, and returns once pods of the namespace that ask

@@ -93,7 +93,7 @@ func (w *town) expectUnharmed(t *testing.T, f *traffic) {
 	}
 }
 
-// facts are the properties that must be the same after a change: since when nodes and pods are
+// facts returns the properties that must be the same after a change: since when nodes and pods are
 // Ready, and how often containers were started again. A probe that failed shows in them.
 func (w *town) facts(ctx context.Context, t *testing.T) map[string]string {
 	t.Helper()

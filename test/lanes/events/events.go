@@ -241,7 +241,7 @@ func (p *pkg) again(test string) string {
 	return deepest
 }
 
-// reason is the last line that a skipped test has logged, without its place.
+// reason returns the last line that a skipped test has logged, without its place.
 func reason(output []string) string {
 	for _, line := range slices.Backward(output) {
 		line = strings.TrimSpace(line)

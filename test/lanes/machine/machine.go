@@ -49,7 +49,7 @@ func (f Figures) Factor() int {
 
 func over(figure, bound time.Duration) float64 { return float64(figure) / float64(bound) }
 
-// String is the figures for people.
+// String returns the figures for people.
 func (f Figures) String() string {
 	return fmt.Sprintf("a system call %s, a page %s, a process %s, a work on all processors %s", f.Call, f.Page, f.Process, f.Compute)
 }

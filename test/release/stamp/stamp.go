@@ -33,7 +33,7 @@ type Stamp struct {
 	Modified bool
 }
 
-// Sources are the paths whose contents decide the programs of cmd.
+// Sources returns the paths whose contents decide the programs of cmd.
 func Sources() []string {
 	return []string{"api", "cmd", "cnid", "docs/reference", "ebpf", "helm", "operator", "store", "go.mod", "go.sum", ":(exclude,glob)**/*_test.go"}
 }

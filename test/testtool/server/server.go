@@ -150,7 +150,7 @@ func receive(conn *net.UDPConn, handle func(*net.UDPConn, *net.UDPAddr, []byte))
 	}
 }
 
-// peerIP is the address of a peer without port and without the v4-mapped form.
+// peerIP returns the address of a peer without port and without the v4-mapped form.
 func peerIP(addr net.Addr) string {
 	host, _, err := net.SplitHostPort(addr.String())
 	if err != nil {

@@ -37,7 +37,7 @@ func Address(addr netip.AddrPort) unix.Sockaddr {
 	return &unix.SockaddrInet6{Addr: addr.Addr().As16(), Port: int(addr.Port())}
 }
 
-// text is an address of a system call, "" for none.
+// text returns an address of a system call, "" for none.
 func text(from unix.Sockaddr) string {
 	switch a := from.(type) {
 	case *unix.SockaddrInet4:

@@ -91,7 +91,7 @@ func (f Frame) header6(payload int) []byte {
 	return header
 }
 
-// checksum is the Internet checksum of RFC 1071.
+// checksum returns the Internet checksum of RFC 1071.
 func checksum(data []byte) uint16 {
 	var sum uint32
 	for ; len(data) >= 2; data = data[2:] {

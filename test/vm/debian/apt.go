@@ -41,7 +41,7 @@ func newApt(dir, repository, release string) (apt, error) {
 	return a, nil
 }
 
-// source is an entry of sources.list(5), format DEB822.
+// source returns an entry of sources.list(5), format DEB822.
 func source(repository, release string) string {
 	return fmt.Sprintf("Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n", repository, release, keyring)
 }

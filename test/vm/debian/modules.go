@@ -61,7 +61,7 @@ func order(modules []string, dep, builtin string) ([]string, error) {
 	return files, errors.Join(missing...)
 }
 
-// moduleName is the name that lsmod shows for the module in a file.
+// moduleName returns the name that lsmod shows for the module in a file.
 func moduleName(file string) string {
 	name, _, _ := strings.Cut(path.Base(strings.TrimSpace(file)), ".ko")
 	return strings.ReplaceAll(name, "-", "_")

@@ -11,8 +11,8 @@ import (
 	"github.com/alioth-net/alioth/test/vm/qemu"
 )
 
-// Modules are the kernel's that Alioth and its tests need, and that a node would load
-// by itself when they are asked for.
+// Modules returns the kernel modules that Alioth and its tests need. A node would load them by
+// itself on request.
 func Modules() []string {
 	return []string{
 		"crc32c_generic", // looked up by name when libcrc32c loads
@@ -24,7 +24,7 @@ func Modules() []string {
 	}
 }
 
-// HardwareModules are the drivers of the adapter that AddAdapter adds.
+// HardwareModules returns the drivers of the adapter that AddAdapter adds.
 func HardwareModules() []string { return []string{"igb", "igbvf", "vfio_pci"} }
 
 // AddAdapter gives a machine a network adapter with virtual functions behind a port of PCI Express,
@@ -37,7 +37,7 @@ func AddAdapter(m *qemu.Machine, network string, mac net.HardwareAddr) {
 	m.KernelArguments = append(m.KernelArguments, "intel_iommu=on", "iommu=pt")
 }
 
-// SomeMAC is an address for an adapter that is alone.
+// SomeMAC returns an address for an adapter that is alone.
 func SomeMAC() net.HardwareAddr { return net.HardwareAddr{0x02, 0xa1, 0, 0, 0, 2} }
 
 // OpenCable is a network for AddAdapter that leads nowhere.

@@ -203,7 +203,7 @@ func waitFor(t testing.TB, otherwise string, done func() bool) {
 	})
 }
 
-// linkBase is the last part of a link's target, "" without a link.
+// linkBase returns the last part of a link's target, "" without a link.
 func linkBase(file string) string {
 	target, err := os.Readlink(file)
 	if err != nil {

@@ -47,7 +47,7 @@ func librariesOf(ctx context.Context, file string) ([]string, error) {
 	return libraries(string(out)), nil
 }
 
-// libraries are the files that ldd lists, each as "name => file (address)", but
+// libraries returns the files that ldd lists, each as "name => file (address)", but
 // the loader as "file (address)".
 func libraries(ldd string) []string {
 	var files []string

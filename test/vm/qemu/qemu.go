@@ -45,7 +45,7 @@ func (s Share) argument() string {
 	return "local,path=" + dir + ",mount_tag=" + s.Tag + ",security_model=passthrough,multidevs=remap"
 }
 
-// results is the second serial port, which leads to the emulator's standard output.
+// results returns the second serial port, which leads to the emulator's standard output.
 func results() []string {
 	return []string{"-chardev", "stdio,id=results,signal=off", "-serial", "chardev:results"}
 }

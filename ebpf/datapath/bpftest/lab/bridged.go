@@ -38,7 +38,7 @@ func Bridged(t testing.TB, nodes int) *Lab {
 	return l
 }
 
-// PortName is the name of the bridge's port to a node.
+// PortName returns the name of the bridge's port to a node.
 func PortName(node int) string { return "port" + strconv.Itoa(node) }
 
 // Pod adds a pod 10.0.1.<number> of the first VPC to a node. Every node's State has its rows.

@@ -38,7 +38,7 @@ const (
 	Nonblocking Way = "non-blocking connect"
 )
 
-// Sockets are the ways of sockets.
+// Sockets returns the ways of sockets.
 func Sockets() []Way {
 	return []Way{Connect, FastOpen, LateOpen, Multipath, MultipathFastOpen, SMC, Ring, Nonblocking}
 }

@@ -18,7 +18,7 @@ func DatagramIn(f wire.Frame, l4 wire.UDP, id uint16) (first, later wire.Frame) 
 	return first, later
 }
 
-// Asks is a packet of pod A, or of its twin, to a virtual address.
+// Asks returns a packet of pod A, or of its twin, to a virtual address.
 func Asks(vip string, l4 wire.Transport) wire.Frame {
 	base := FromA
 	if wire.IP(vip).Is6() {
@@ -27,22 +27,22 @@ func Asks(vip string, l4 wire.Transport) wire.Frame {
 	return base(func(f *wire.Frame) { f.Dst, f.L4 = wire.IP(vip), l4 })
 }
 
-// Says is a packet of pod B to pod A.
+// Says returns a packet of pod B to pod A.
 func Says(l4 wire.Transport) wire.Frame {
 	return wire.Frame{EthDst: state.VirtualMAC, EthSrc: MacB, Src: wire.IP("10.0.1.11"), Dst: wire.IP("10.0.1.10"), L4: l4}
 }
 
-// Ask is a packet of pod A, or of its twin in another VPC, to a service.
+// Ask returns a packet of pod A, or of its twin in another VPC, to a service.
 func Ask(l4 wire.Transport) wire.Frame {
 	return FromA(func(f *wire.Frame) { f.Dst, f.L4 = wire.IP("10.96.0.10"), l4 }) // cluster DNS
 }
 
-// Answer is the packet that the host's stack passes back to a shadow.
+// Answer returns the packet that the host's stack passes back to a shadow.
 func Answer(shadow string, l4 wire.Transport) wire.Frame {
 	return wire.Frame{EthDst: MacA, EthSrc: state.VirtualMAC, Src: wire.IP("10.8.1.10"), Dst: wire.IP(shadow), L4: l4}
 }
 
-// FromA is an ordinary IPv4 packet of pod A.
+// FromA returns an ordinary IPv4 packet of pod A.
 func FromA(mutate func(*wire.Frame)) wire.Frame {
 	f := wire.Frame{
 		EthDst: state.VirtualMAC, EthSrc: MacA, Src: wire.IP("10.0.1.10"), Dst: wire.IP("10.0.1.11"),
@@ -52,7 +52,7 @@ func FromA(mutate func(*wire.Frame)) wire.Frame {
 	return f
 }
 
-// FromA6 is an ordinary IPv6 packet of pod A.
+// FromA6 returns an ordinary IPv6 packet of pod A.
 func FromA6(mutate func(*wire.Frame)) wire.Frame {
 	return FromA(func(f *wire.Frame) {
 		f.Src, f.Dst = wire.IP("fd10:0:0:1::10"), wire.IP("fd10:0:0:1::11")

@@ -102,5 +102,5 @@ func (w *World) Expect(t *testing.T, p *ebpf.Program, cases []Case) {
 	}
 }
 
-// One is the expectation of a single counter.
+// One returns the expectation of a single counter.
 func One(name string) map[string]uint64 { return map[string]uint64{name: 1} }

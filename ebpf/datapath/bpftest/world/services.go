@@ -81,7 +81,7 @@ func scaledServices() []state.Service {
 	}
 }
 
-// ScaledState is the world with services in its VPCs.
+// ScaledState returns the world with services in its VPCs.
 func (w *World) ScaledState() state.State {
 	s := w.State()
 	s.Services = append(s.Services, scaledServices()...)
@@ -97,7 +97,7 @@ func NewScaled(t testing.TB, adapt ...func(*programs.Config)) *World {
 	return w
 }
 
-// FlowRows are the entries of the table of flows.
+// FlowRows returns the entries of the table of flows.
 func FlowRows(m *ebpf.Map) (map[bpf.AliothConnKey]bpf.AliothConn, error) {
 	rows := map[bpf.AliothConnKey]bpf.AliothConn{}
 	return rows, bpf.ReadMap(m, rows)

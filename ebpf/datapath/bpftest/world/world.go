@@ -171,7 +171,7 @@ func (w *World) State() state.State {
 	}
 }
 
-// Device is the index of the device of a program of the node.
+// Device returns the index of the device of a program of the node.
 func (w *World) Device(p hook.Program) int {
 	return map[hook.Program]int{
 		hook.FromTunnel: w.Config.VXLANIfindex, hook.FromUnderlay: w.Config.Uplink(), hook.ToUnderlay: w.Config.Uplink(), hook.Fragment: w.Config.FragmentPeerIfindex,

@@ -43,7 +43,7 @@ func senders(w *world.World) []sender {
 
 func oneOf[T any](m *liar, list ...T) T { return list[m.IntN(len(list))] }
 
-// base is an honest frame of a pod's.
+// base returns an honest frame of a pod's.
 func (m *liar) base(s sender) wire.Frame {
 	f := wire.Frame{EthDst: state.VirtualMAC, EthSrc: world.MacA, Src: wire.IP(s.ip4)}
 	f.Dst = wire.IP(oneOf(m, "10.96.0.10", "10.96.0.10", "10.96.0.1", world.Outside, world.Outside, world.NodeShadow, "192.0.2.1"))
@@ -82,7 +82,7 @@ func (m *liar) transport(s sender, f wire.Frame) wire.Transport {
 	return wire.UDP{Sport: m.port(), Dport: m.port(), Payload: payload}
 }
 
-// complaint is an ICMP error about a flow of the pod or of another.
+// complaint returns an ICMP error about a flow of the pod or of another.
 func (m *liar) complaint(s sender, f wire.Frame) wire.Transport {
 	own, shadow := s.ip4, oneOf(m, senders(m.w)...).shadow4
 	if f.Src.Is6() {

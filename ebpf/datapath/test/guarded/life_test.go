@@ -35,7 +35,7 @@ func guards(t *testing.T, n *node) (count int) {
 	return count
 }
 
-// linksOfGuards are the ids of the pinned links.
+// linksOfGuards returns the ids of the pinned links.
 func linksOfGuards(t *testing.T, n *node) (ids []link.ID) {
 	t.Helper()
 	for _, name := range hook.GuardLinks() {

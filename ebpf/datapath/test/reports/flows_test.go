@@ -28,7 +28,7 @@ func readDrops(t *testing.T, w *world.World) *world.Events {
 	return world.ReadRing(t, drops, w.Objects.AliothDrops)
 }
 
-// toRemote is a packet of pod A to a pod of another node.
+// toRemote returns a packet of pod A to a pod of another node.
 func toRemote(dst string) wire.Frame {
 	if wire.IP(dst).Is6() {
 		return world.FromA6(func(f *wire.Frame) { f.Dst = wire.IP(dst) })

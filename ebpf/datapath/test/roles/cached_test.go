@@ -30,7 +30,7 @@ func (b *bench) row(t *testing.T) state.Cached {
 	return rows[0]
 }
 
-// caching is a sender without a held row of the destination.
+// caching returns a sender without a held row of the destination.
 func caching(t *testing.T) *bench {
 	t.Helper()
 	b := sender(t, nodes(1))

@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
-// gone is the end of a row that is gone, which no test lives to see.
+// gone returns the end of a row that is gone, which no test lives to see.
 func gone(t *testing.T, c tables) time.Duration {
 	t.Helper()
 	if !c.gone {
@@ -35,7 +35,7 @@ func gone(t *testing.T, c tables) time.Duration {
 // outerLen is the length of the outer headers without the outer Ethernet header.
 const outerLen = 50
 
-// packet is the packet that all tests send, from pod A's address or from a stranger's.
+// packet returns the packet that all tests send, from pod A's address or from a stranger's.
 func packet(local bool, class state.MAC) wire.Frame {
 	f := wire.Frame{EthDst: world.MacR, EthSrc: class, Src: wire.IP("10.0.1.77"), Dst: destination, L4: wire.UDP{Sport: 1000, Dport: 80, Payload: []byte("payload")}}
 	if local {

@@ -23,7 +23,7 @@ func nodes(n int) (list []netip.Addr) {
 	return list
 }
 
-// sender is a world whose red VPC has no row of 10.0.1.99 and these bouncers.
+// sender returns a world whose red VPC has no row of 10.0.1.99 and these bouncers.
 func sender(t *testing.T, list []netip.Addr) *bench {
 	t.Helper()
 	w := world.New(t, world.OnUnderlay(t))

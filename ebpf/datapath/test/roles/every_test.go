@@ -85,7 +85,7 @@ const (
 	dividerRole = 2
 )
 
-// part is the State of the tables, as far as it is valid in one.
+// part returns the State of the tables, as far as it is valid in one.
 func (c tables) part(vni uint32) *state.State {
 	s := &state.State{VPCs: []state.VPC{{VNI: vni, Prefixes: []netip.Prefix{wire.Prefix("10.0.0.0/16")}}}}
 	if !c.vpcIsWholeHere {

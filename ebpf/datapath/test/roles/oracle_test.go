@@ -42,7 +42,7 @@ func sends(class trial.Hop, nodes ...netip.Addr) outcome {
 	return outcome{reason, class, nodes}
 }
 
-// decides is the table of docs/design/140-bouncers-and-dividers.md#classes.
+// decides returns the table of docs/design/140-bouncers-and-dividers.md#classes.
 func (c tables) decides(a arrival) outcome {
 	switch {
 	case a.fromPod:
@@ -97,7 +97,7 @@ func (c tables) fromPod() outcome {
 	return over(trial.ToDivider, c.divider, c.dividers, "no_subnet")
 }
 
-// over is the way over a role with a part for the sender itself.
+// over returns the way over a role with a part for the sender itself.
 func over(class trial.Hop, p part, bits int, unknown string) outcome {
 	switch {
 	case p == complete:

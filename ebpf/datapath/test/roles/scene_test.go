@@ -61,7 +61,7 @@ func newScene(t *testing.T, family int, divided bool) *scene {
 	return s
 }
 
-// node is the address of a node on the underlay.
+// node returns the address of a node on the underlay.
 func (s *scene) node(i int) netip.Addr { return s.Nodes[i].Underlay[s.family] }
 
 // play gives a node its roles and subnets.

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
-// bouncer is a world whose node is a bouncer of the red subnet, and whose path to other
+// bouncer returns a world whose node is a bouncer of the red subnet, and whose path to other
 // nodes carries inner packets of 1300 bytes. 10.0.1.20 is on the first other node, and
 // 10.0.1.30 on the second.
 func bouncer(t *testing.T, change func(*state.State)) *bench {
@@ -45,7 +45,7 @@ func bouncer(t *testing.T, change func(*state.State)) *bench {
 	return &bench{w, map[uint32]uint64{}, make([]byte, 4096)}
 }
 
-// large is a packet of 1400 bytes between two pods.
+// large returns a packet of 1400 bytes between two pods.
 func large(from, to string) wire.Frame {
 	f := wire.Frame{EthDst: world.MacR, EthSrc: world.ClassToBouncer, Src: wire.IP(from), Dst: wire.IP(to), Whole: true, L4: wire.UDP{Sport: 1, Dport: 2, Payload: make([]byte, 1400-28)}}
 	if f.Src.Is6() {
@@ -62,7 +62,7 @@ func (b *bench) arrive(t *testing.T, by netip.Addr, inner []byte) (verdict uint3
 	}.Bytes())
 }
 
-// about is the ICMP error of the gateway about a packet, without its Ethernet header.
+// about returns the ICMP error of the gateway about a packet, without its Ethernet header.
 func about(f wire.Frame, mtu uint16) []byte {
 	quoted := f.Bytes()[14:]
 	if f.Src.Is6() {

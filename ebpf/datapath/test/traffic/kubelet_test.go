@@ -98,7 +98,7 @@ func connectOnce(to netip.AddrPort, linger int) error {
 	return unix.Connect(fd, sockaddr(to))
 }
 
-// probedPod is a pod whose addresses the node has as well, and a server for each at
+// probedPod returns a pod whose addresses the node has as well, and a server for each at
 // either place, at one port.
 func probedPod(t *testing.T, port uint16) (l *lab.Lab, inPod, inNode [2]net.Listener) {
 	t.Helper()

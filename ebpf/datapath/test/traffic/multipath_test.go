@@ -34,7 +34,7 @@ func multipath(t *testing.T, p *lab.Pod, domain int) int {
 	return fd
 }
 
-// sockaddrOf is an address in the form of a domain; IPv4 in the mapped form for IPv6.
+// sockaddrOf returns an address in the form of a domain; IPv4 in the mapped form for IPv6.
 func sockaddrOf(domain int, at netip.AddrPort) unix.Sockaddr {
 	if domain == unix.AF_INET {
 		return &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}

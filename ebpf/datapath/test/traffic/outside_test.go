@@ -129,7 +129,7 @@ func TestClosedEgressIsClosedBehindAService(t *testing.T) {
 	}
 }
 
-// shadowsOf are the shadow addresses of a pod of the first node, IPv4 first.
+// shadowsOf returns the shadow addresses of a pod of the first node, IPv4 first.
 func shadowsOf(l *lab.Lab, p *lab.Pod) []netip.Addr {
 	for _, i := range l.Nodes[0].State.Interfaces {
 		if i.Ifindex == p.Ifindex {

@@ -35,7 +35,7 @@ func sendFrame(t *testing.T, n *lab.Node, ifindex int, kind, mark int, frame []b
 	})
 }
 
-// toTunnelPort is a frame with a UDP header to the tunnel's port behind other headers.
+// toTunnelPort returns a frame with a UDP header to the tunnel's port behind other headers.
 func toTunnelPort(headers ...[]byte) []byte {
 	frame := make([]byte, 12)
 	for _, header := range headers {

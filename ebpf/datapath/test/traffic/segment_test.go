@@ -53,7 +53,7 @@ func packetSocket(t *testing.T, ifindex int) int {
 	return fd
 }
 
-// next is a word that no other packet of the segment has.
+// next returns a word that no other packet of the segment has.
 func (s *segment) next() []byte {
 	s.sent++
 	return binary.BigEndian.AppendUint32([]byte("segment!"), s.sent)
@@ -114,7 +114,7 @@ var (
 	toEverybody = state.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 )
 
-// plain is a frame of UDP with a word.
+// plain returns a frame of UDP with a word.
 func plain(src, dst netip.Addr, port uint16, word []byte) wire.Frame {
 	return wire.Frame{EthDst: toEverybody, EthSrc: macChild, Src: src, Dst: dst, L4: wire.UDP{Sport: 40000, Dport: port, Payload: word}}
 }
@@ -128,7 +128,7 @@ func tagged(frame []byte, vids ...byte) []byte {
 	return slices.Concat(frame[:12], tags, frame[12:])
 }
 
-// about is an ICMPv6 message of neighbour discovery about an address.
+// about returns an ICMPv6 message of neighbour discovery about an address.
 func about(kind byte, src, target netip.Addr, word []byte) []byte {
 	body := slices.Concat([]byte{0x20, 0, 0, 0}, target.AsSlice(), word)
 	return wire.Frame{
@@ -137,7 +137,7 @@ func about(kind byte, src, target netip.Addr, word []byte) []byte {
 	}.Bytes()
 }
 
-// neitherIP is a frame of another protocol, as long as the shortest on a wire.
+// neitherIP returns a frame of another protocol, as long as the shortest on a wire.
 func neitherIP(word []byte) []byte {
 	return slices.Concat(header(14, map[int]byte{0: 0xff, 12: 0x88, 13: 0xb5}), word, make([]byte, 46-len(word)))
 }

@@ -63,7 +63,7 @@ func (s situation) byClass() map[state.MAC]string {
 	}
 }
 
-// frame is the packet, sent by an inner Ethernet source.
+// frame returns the packet, sent by an inner Ethernet source.
 func (s situation) frame(prefix string, source state.MAC) wire.Frame {
 	return wire.Frame{
 		EthDst: world.MacR, EthSrc: source, Src: wire.IP(prefix + s.from), Dst: wire.IP(prefix + s.to),
@@ -228,7 +228,7 @@ func TestWhatDoesNotFitBackIsReturnedOverIPv4Only(t *testing.T) {
 	}
 }
 
-// sent is a packet from the tunnel with its result.
+// sent returns a packet from the tunnel with its result.
 func sent(name string, w *world.World, f wire.Frame, reason string) world.Case {
 	verdict, frame := out(f, reason)
 	return world.Case{Name: name, Device: w.Config.VXLANIfindex, In: f.Bytes(), Verdict: verdict, Out: frame.Bytes(), Counts: world.One("from_tunnel/" + reason)}

@@ -179,7 +179,7 @@ func TestTwoServicesOfUDPShareABackend(t *testing.T) {
 	}
 }
 
-// quoted is an ICMP error about a datagram.
+// quoted returns an ICMP error about a datagram.
 func quoted(src, dst string, sport, dport uint16) wire.ICMP {
 	f := wire.Frame{Src: wire.IP(src), Dst: wire.IP(dst), L4: wire.UDP{Sport: sport, Dport: dport, NoChecksum: true}}
 	return wire.ICMP{Type: 3, Code: 3, Body: append(make([]byte, 4), f.Bytes()[14:]...)}

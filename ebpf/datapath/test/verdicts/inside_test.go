@@ -149,13 +149,13 @@ func TestARPIsAnsweredWithTheVirtualMAC(t *testing.T) {
 	})
 }
 
-// solicitation is the body of a neighbour solicitation for target.
+// solicitation returns the body of a neighbour solicitation for target.
 func solicitation(target string, options ...byte) wire.ICMP {
 	t := wire.IP(target).As16()
 	return wire.ICMP{V6: true, Type: 135, Body: append(append(make([]byte, 4), t[:]...), options...)}
 }
 
-// advertisement is the answer to one.
+// advertisement returns the answer to one.
 func advertisement(target string) wire.ICMP {
 	t := wire.IP(target).As16()
 	body := append([]byte{0xe0, 0, 0, 0}, t[:]...)
@@ -260,7 +260,7 @@ func TestMarksDoNotFollowAPacketIntoAVPC(t *testing.T) {
 	}
 }
 
-// dropped is a packet from a pod that is dropped unchanged.
+// dropped returns a packet from a pod that is dropped unchanged.
 func dropped(name string, device int, in []byte, reason string) world.Case {
 	return world.Case{Name: name, Device: device, In: in, Verdict: world.ActShot, Counts: world.One("from_pod/" + reason)}
 }

@@ -24,7 +24,7 @@ type odd struct {
 	spoil func([]byte) []byte
 }
 
-// oddPackets are the rows of docs/reference/packets.md.
+// oddPackets returns the rows of docs/reference/packets.md.
 func oddPackets() map[string]odd {
 	proto := func(number uint8) func(*wire.Frame) {
 		return func(f *wire.Frame) { f.L4 = wire.Raw{Proto: number, Data: make([]byte, 40)} }

@@ -70,7 +70,7 @@ func TestAServiceLeadsOutsideAsTheVPCsEgressDoes(t *testing.T) {
 	})
 }
 
-// stopped is a packet that is dropped on its way to a backend.
+// stopped returns a packet that is dropped on its way to a backend.
 func stopped(device int, in wire.Frame, backend string, l4 wire.Transport, reason string) world.Case {
 	c := dropped(backend, device, in.Bytes(), reason)
 	c.Out = in.With(func(f *wire.Frame) { f.Dst, f.L4 = wire.IP(backend), l4 }).Bytes()

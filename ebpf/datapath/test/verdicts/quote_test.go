@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// refusedBy is the error that a closed port causes.
+// refusedBy returns the error that a closed port causes.
 func refusedBy(about wire.Frame) wire.ICMP {
 	if about.Src.Is6() {
 		return wire.Quoting(wire.ICMP{V6: true, Type: 1, Code: 4}, about)
@@ -20,7 +20,7 @@ func refusedBy(about wire.Frame) wire.ICMP {
 	return wire.Quoting(wire.ICMP{Type: 3, Code: 3}, about)
 }
 
-// quotedFrom is a datagram to pod A, which the pod has an error about.
+// quotedFrom returns a datagram to pod A, which the pod has an error about.
 func quotedFrom(src, dst string, mutate func(*wire.Frame)) wire.Frame {
 	f := wire.Frame{Src: wire.IP(src), Dst: wire.IP(dst), L4: wire.UDP{Sport: 53, Dport: 1000, NoChecksum: true}}
 	mutate(&f)

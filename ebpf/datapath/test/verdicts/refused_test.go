@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// resetOf is the refusal of an opening.
+// resetOf returns the refusal of an opening.
 func resetOf(in wire.Frame) []byte {
 	asked := in.L4.(wire.TCP)
 	b := binary.BigEndian.AppendUint16(nil, asked.Dport)
@@ -29,7 +29,7 @@ func resetOf(in wire.Frame) []byte {
 	return out
 }
 
-// unreachable is the ICMP error to pod A about a packet that is not delivered. IPv4 has a code
+// unreachable returns the ICMP error to pod A about a packet that is not delivered. IPv4 has a code
 // for a protocol that is neither TCP nor UDP.
 func unreachable(about []byte) []byte {
 	out := tooBig(about, 0)
@@ -46,7 +46,7 @@ func unreachable(about []byte) []byte {
 	return out
 }
 
-// refused is a packet of pod A that a service refuses at once.
+// refused returns a packet of pod A that a service refuses at once.
 func refused(name string, device int, in wire.Frame) world.Case {
 	c := world.Case{Name: name, Device: device, In: in.Bytes(), Verdict: world.ActRedirect, Counts: world.One("from_pod/replied_refused")}
 	if _, opens := in.L4.(wire.TCP); opens {

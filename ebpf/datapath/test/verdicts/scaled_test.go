@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// goes is a packet from a pod to a pod: of this node, if its Ethernet address is one of a
+// goes returns a packet from a pod to a pod: of this node, if its Ethernet address is one of a
 // pod here, or through the tunnel.
 func goes(name string, device int, in wire.Frame, dst state.MAC, out func(*wire.Frame)) world.Case {
 	c := world.Case{

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// toStack is a packet that leaves for the host's stack.
+// toStack returns a packet that leaves for the host's stack.
 func toStack(name string, device int, in wire.Frame, out func(*wire.Frame), mark uint32) world.Case {
 	return world.Case{
 		Name: name, Device: device, In: in.Bytes(), Out: in.With(out).Bytes(), Verdict: world.ActOK, Mark: mark,

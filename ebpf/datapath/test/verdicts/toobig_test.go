@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// long is a UDP packet of size bytes, IP header included, from pod A.
+// long returns a UDP packet of size bytes, IP header included, from pod A.
 func long(dst string, size int, mutate func(*wire.Frame)) []byte {
 	base, header := world.FromA, 20
 	if wire.IP(dst).Is6() {
@@ -32,7 +32,7 @@ func long(dst string, size int, mutate func(*wire.Frame)) []byte {
 	}).Bytes()
 }
 
-// tooBig is the ICMP error to pod A about a packet of its own.
+// tooBig returns the ICMP error to pod A about a packet of its own.
 func tooBig(about []byte, mtu uint16) []byte {
 	quoted := about[14:]
 	if quoted[0]>>4 == 6 {
@@ -98,7 +98,7 @@ func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
 	})
 }
 
-// longError is an error of pod A to a sender, that quotes size bytes in all.
+// longError returns an error of pod A to a sender, that quotes size bytes in all.
 func longError(dst string, size int) wire.ICMP {
 	about := wire.Frame{Src: wire.IP(dst), Dst: wire.IP("10.0.1.10"), L4: wire.UDP{Sport: 1, Dport: 2, Payload: make([]byte, size-32)}}
 	if about.Src.Is6() {

@@ -261,7 +261,7 @@ func (r *listed) index(field string) map[string][]int {
 	return index
 }
 
-// contentOf are the fields of an object by their paths.
+// contentOf returns the fields of an object by their paths.
 func contentOf(object unstructured.Unstructured) content { return content(object.Object) }
 
 type content map[string]any
@@ -278,7 +278,7 @@ func (c content) Get(field string) string {
 	return fmt.Sprint(value)
 }
 
-// list is the answer to the request for a list.
+// list returns the answer to the request for a list.
 func (r *listed) list(request *http.Request, items []json.RawMessage) (*http.Response, error) {
 	text, err := json.Marshal(map[string]any{
 		"kind": r.Kind, "apiVersion": r.APIVersion, "metadata": r.ListMeta, "items": slices.Concat([]json.RawMessage{}, items),

@@ -53,7 +53,7 @@ type lab struct {
 	began    time.Time
 }
 
-// dir is the folder of the lab that the commands are about.
+// dir returns the folder of the lab that the commands are about.
 func (l *lab) dir() string {
 	if l.hardware {
 		return cluster.HardwareLab(l.root).Dir
