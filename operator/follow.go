@@ -35,12 +35,12 @@ type followed struct {
 	// Only the elector uses them.
 	doubted bool
 	next    time.Time
-	// refuse is told why this release must not lead.
+	// refuse gets the reason that this release must not lead.
 	refuse func(error)
 }
 
-// followLease returns the client of the Lease, whose watch ends with ctx. refuse is told why this
-// release must not lead.
+// followLease returns the client of the Lease, whose watch ends with ctx. refuse gets the reason
+// that this release must not lead.
 func followLease(ctx context.Context, config *rest.Config, cfg Config, refuse func(error)) (*followed, error) {
 	client, err := coordination.NewForConfig(leaseConfig(config, "http/1.1", cfg.renewDeadline()))
 	if err != nil {

@@ -144,8 +144,8 @@ func TestANodeThatIsReadyAndSaysNothingIsToldOf(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestAKubeletEndsNoDefaultVPC: a kubelet's token reports addresses of its Node in the
-// default VPC. The VPC stays ready, and the node is told of each once.
+// TestAKubeletEndsNoDefaultVPC: a kubelet's token reports addresses of its Node in the default VPC.
+// The VPC stays ready, and the node gets one event about each.
 func TestAKubeletEndsNoDefaultVPC(t *testing.T) {
 	w := calm(t)
 	node := w.api.objects[keyOf(newNode("node-2"))].(*corev1.Node)

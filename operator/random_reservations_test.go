@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// manyReservations and someReservations are numbers of episodes, with so many steps each.
+	// manyReservations and someReservations are numbers of episodes, with reservationSteps each.
 	manyReservations, someReservations, reservationSteps = 400, 8, 400
 	// limitOfReservations is the limit of PodNetwork pn, whose subnet has five addresses.
 	limitOfReservations = 4

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// episodes of so many steps each, with everything at rest and checked after
-	// each one. Half of them have a thief, and each other one of the rest a forger.
+	// numbers of episodes, and of steps in each. After each episode everything is at rest, and
+	// checked. Half of them have a thief, and each other one of the rest a forger.
 	manyEpisodes, episodes, episodeSteps = 600, 12, 1000
 	// podNames are used again and again, as StatefulSets do.
 	podNames = 8
@@ -281,8 +281,8 @@ func (c *chaos) endPod() {
 	}
 }
 
-// forcePod deletes a pod without asking its node. Who deletes the Addresses of
-// a living sandbox too vouches for it, so this does not follow that.
+// forcePod deletes a pod without asking its node. A person who deletes the Addresses of a living
+// sandbox too vouches for it, so this does not follow that.
 func (c *chaos) forcePod() {
 	pod, ok := c.somePod()
 	if !ok {

@@ -23,7 +23,8 @@ import (
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-// manyVNIEpisodes and vniEpisodes are the episodes of TestAnythingMayHappenToHostVNIs, of so many steps each.
+// manyVNIEpisodes and vniEpisodes are the numbers of episodes of TestAnythingMayHappenToHostVNIs,
+// with vniSteps each.
 const manyVNIEpisodes, vniEpisodes, vniSteps = 400, 15, 250
 
 // vniRanges are the ranges that the TenantConfig has in turn. No range has a number for each

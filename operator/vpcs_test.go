@@ -124,8 +124,8 @@ func TestSubnetsReportWhatIsWrongAndHealByThemselves(t *testing.T) {
 	}
 	sees(r, outside, subnetReady(v1alpha1.ReadyReason))
 
-	// Objects of one second have one age, so the UID decides which of the
-	// two conflicts. That one heals when the other goes.
+	// Objects of one second have one age, so the UID decides which of the two conflicts. The
+	// conflicting one heals when the other goes.
 	twins := []*v1alpha1.Subnet{newSubnet("heal-3", "heal", "net3", "10.0.2.0/24"), newSubnet("heal-4", "heal", "net4", "10.0.2.0/25")}
 	r.create(twins[0], twins[1])
 	if older(twins[1], twins[0]) {

@@ -111,8 +111,8 @@ func (c *churn) end() {
 	c.living = slices.Delete(c.living, i, i+1)
 }
 
-// killAfter starts an operator and kills it when it has asked the API for so many
-// changes; with 0, when it has asked for anything at all.
+// killAfter starts an operator and kills it when it has asked the API for writes changes; with 0,
+// when it has asked for anything at all.
 func (c *churn) killAfter(writes int) {
 	c.t.Helper()
 	r := startReplica(c.t, c.config, c.name)
@@ -203,7 +203,7 @@ func (c *churn) oneVNI(vpc *v1alpha1.VPC) error {
 	return nil
 }
 
-// toldOf checks that a pod was told of the address that it holds, and no other.
+// toldOf checks that the status of a pod has the address that it holds, and no other.
 func (c *churn) toldOf(pod *corev1.Pod, ip string) error {
 	if err := c.Get(c.t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 		return err

@@ -307,8 +307,8 @@ func (w *world) refusals() {
 // renewals is over how many renewals of the lease, two per second, idle operators are watched.
 const renewals = 5
 
-// idle returns an error unless the last requests, over so many renewals of the
-// lease as are wanted, were about the lease alone or began a watch.
+// idle returns an error unless the last requests, over the wanted number of renewals of the lease,
+// were about the lease alone or began a watch.
 func idle(requests []request) error {
 	renewed := 0
 	for i := len(requests) - 1; i >= 0 && renewed < renewals; i-- {

@@ -32,7 +32,7 @@ type readiness struct {
 	values  []string
 	release string
 	format  string
-	// here checks the node on which the command runs, whose files are below root.
+	// here checks the node that the command runs on, whose files are below root.
 	here bool
 	root string
 	// facts are values of the chart as JSON: the command prints facts and does not judge.
@@ -132,7 +132,7 @@ func (r *readiness) readValues() (values preflight.Values, err error) {
 	return preflight.ParseValues(files...)
 }
 
-// checkHere checks the machine on which the command runs.
+// checkHere checks the machine that the command runs on.
 func (r *readiness) checkHere(cmd *cobra.Command, values preflight.Values) error {
 	facts := nodefacts.Node(cmd.Context(), nodefacts.Config{Root: r.root, Values: values, StateDir: cnid.DefaultConfig().StateDir})
 	if r.facts != "" {

@@ -107,7 +107,7 @@ can't be read.`,
 	return cmd
 }
 
-// writeNodeVersion answers for the node on which the command runs.
+// writeNodeVersion answers for the node that the command runs on.
 func writeNodeVersion(cmd *cobra.Command) error {
 	status, err := nodestatus.Fetch(cmd.Context(), cniapi.DefaultSocket)
 	if err != nil {

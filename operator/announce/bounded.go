@@ -97,7 +97,7 @@ type account struct {
 	all bucket
 	// reasons has the buckets of the reasons that have used some of their own events.
 	reasons map[string]bucket
-	// told: the namespace has been told of events that are withheld, since it was full.
+	// told: the namespace has an event about withheld events, since it was full.
 	told bool
 }
 

@@ -64,7 +64,7 @@ func TestTheAuthorWithMoreRightsKeepsTheRange(t *testing.T) {
 }
 
 // TestAnAdministratorTakesANumber: from the range of tenants, and from a TenantNetwork that has
-// claimed it. The tenant is told, and the administrator of pods that are still there.
+// claimed it. The tenant gets a message, and the administrator a message about remaining pods.
 func TestAnAdministratorTakesANumber(t *testing.T) {
 	admin := net(multinet.KindClusterNetwork, "", "wan", 9, func(n *multinet.Network) { n.HostDevice, n.VLAN = "ens4", 505 })
 	holder := net(multinet.KindTenantNetwork, "b", "n", 0, func(n *multinet.Network) { n.HostDevice, n.VLAN, n.Profiled = "ens4", 505, true })

@@ -160,8 +160,8 @@ func (d *decision) planStatic(tx store.ReadTx, net *multinet.Network, config *mu
 	return nil
 }
 
-// ownClaims returns the claims of a network, the one to keep first: the one of the spec,
-// else the lowest.
+// ownClaims returns the claims of a network, the one to keep first: the claim of the number in the
+// spec, else the lowest.
 func ownClaims(tx store.ReadTx, net *multinet.Network) []*multinet.HostVNIClaim {
 	own := multinet.HostVNIClaimsByNetwork(tx, net.UID)
 	vniType, vni := net.VNI()

@@ -48,7 +48,7 @@ func isFor(claim *multinet.Claim, net *multinet.Network) bool {
 }
 
 // podsOf returns the pods with an interface in a network as namespace/name, in order. living has
-// the pods that still exist. Nobody can delete the others: their nodes have not released them.
+// the pods that still exist. Users can't delete the others: their nodes have not released them.
 func podsOf(tx store.ReadTx, net *multinet.Network) (all, living []string) {
 	for _, u := range usersOf(tx, net) {
 		name := u.Namespace + "/" + u.Name

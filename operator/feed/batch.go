@@ -37,7 +37,7 @@ func (b *batch) add(object *kept) {
 }
 
 // flush writes all that wait, by name: neighbours share most of the store's indexes, and an
-// informer lists objects at random. That halves the time (docs/design/140).
+// informer lists objects at random. The order halves the time (docs/design/140).
 func (b *batch) flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

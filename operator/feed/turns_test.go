@@ -42,8 +42,8 @@ func crowded(t *testing.T, turns bool) (*Source, priorityqueue.PriorityQueue[rec
 	return source, queue, f
 }
 
-// before counts the objects that a source processes before the one of the calm tenant, which
-// comes after so many of the other tenant.
+// before counts the objects that a source processes before the object of the calm tenant. This
+// object comes after crowd objects of the other tenant.
 func before(t *testing.T, turns bool, crowd int) (count int) {
 	source, queue, f := crowded(t, turns)
 	for i := range crowd {

@@ -38,8 +38,8 @@ func decide(row *external.HostAccess, tooMany bool) decision {
 	return decision{ready: true, reason: v1alpha1.ReadyReason, message: "new pods of the tenants have what it grants"}
 }
 
-// grants returns the ports and networks of nodes that tenants may use, and the names of the
-// objects that would grant too much beside older ones. Those grant nothing.
+// grants returns the ports and networks of nodes that tenants may use, and the names of the objects
+// that would grant too much beside older ones. The named objects grant nothing.
 func grants(tx store.ReadTx) (all map[string]v1alpha1.HostGrant, tooMany map[string]bool) {
 	all, tooMany = map[string]v1alpha1.HostGrant{}, map[string]bool{}
 	left := mostGrants

@@ -195,8 +195,8 @@ func (r *request) build(p *store.Pod, def *multinet.Definition, s annotations.Ne
 	return nil
 }
 
-// permitted refuses requests that a grant lacks. Those whose capability no plugin has reach
-// none.
+// permitted refuses requests that a grant lacks. A request whose capability no plugin has reaches
+// no plugin.
 func permitted(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant, unserved []string) *tenancy.Refusal {
 	for _, one := range keysOf(s) {
 		if slices.Contains(grantedKeys, one.name) && !slices.Contains(unserved, one.capability) && !slices.Contains(grant.Requests, one.name) {

@@ -237,9 +237,9 @@ func candidateSubnets(tx store.ReadTx, req *Request) ([]*store.Subnet, error) {
 	return nil, noneReady(all, req)
 }
 
-// decided returns the subnets before the first one without a verdict. That one may
-// be Ready in a moment: of two subnets applied together, the first one serves
-// whichever is examined first, before or after their VPC is Ready.
+// decided returns the subnets before the first one without a verdict. The subnet without a verdict
+// may be Ready in a moment. So of two subnets applied together the first one serves, whatever the
+// order of their examination, before or after their VPC is Ready.
 func decided(subnets []*store.Subnet) []*store.Subnet {
 	undecided := slices.IndexFunc(subnets, func(s *store.Subnet) bool { return !s.Ready && !s.Deleting && awaitsVerdict(s.Reason) })
 	if undecided < 0 {

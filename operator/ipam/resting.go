@@ -35,8 +35,8 @@ type rest struct {
 	at time.Time
 }
 
-// Add notes the time at which an address was released. The time must not be before the time of the
-// last call.
+// Add notes the time of an address's release. The time must not be before the time of the last
+// call.
 func (r *Resting) Add(domain string, ip netip.Addr, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -171,7 +171,7 @@ func (r *rig) state() (inSlices []int, inEndpoints int) {
 	return inSlices, inEndpoints
 }
 
-// onLAN returns a Service with so many pods in one network as rows, and as an object.
+// onLAN returns a Service with a number of pods in one network as rows, and as an object.
 func onLAN(pods int) (rows []any, objects []client.Object, service *store.Service) {
 	lan := outside("DanmNet", "blue", "lan")
 	service = selectingIn(named("DanmNet", "lan"))

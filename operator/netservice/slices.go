@@ -29,8 +29,8 @@ import (
 // maxPerSlice is how many endpoints a slice has at most, as in Kubernetes.
 const maxPerSlice = 100
 
-// errStale is the error of work on an outdated cache. It is a conflict, after which the
-// queue tries again.
+// errStale is the error of work on an outdated cache. It is a conflict, so that the queue tries
+// again.
 var errStale = apierrors.NewConflict(discoveryv1.Resource("endpointslices"), "", errors.New("the informers have not seen the last write yet"))
 
 // writeSlices makes the EndpointSlices of a Service have the endpoints of each domain, by

@@ -99,8 +99,8 @@ func sameLabels(a, b *store.Pod) bool {
 	return true
 }
 
-// selecting requests the Services that select a pod; none for nil. Those above the limit of
-// the tenant have no endpoints, whatever becomes of the pod.
+// selecting requests the Services that select a pod; none for nil. It leaves out Services above the
+// limit of the tenant: these have no endpoints, whatever becomes of the pod.
 func (r *Reconciler) selecting(tx store.ReadTx, pod *store.Pod) []feed.Request {
 	if pod == nil {
 		return nil

@@ -27,8 +27,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// retryAfter is the time after which a refused node is checked again: the release of
-// an address in a full VPC requests no nodes.
+// retryAfter is the time until a refused node is checked again: the release of an address in a full
+// VPC requests no nodes.
 const retryAfter = 10 * time.Second
 
 // Reconciler applies the decisions of decide.
@@ -40,7 +40,7 @@ type Reconciler struct {
 	Events  events.EventRecorder
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
-	// Distrust tells of addresses that are not believed, each once.
+	// Distrust reports addresses that are not believed, each once.
 	Distrust *announce.Distrust
 	told     announce.Board
 }

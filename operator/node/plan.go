@@ -51,7 +51,7 @@ func decide(tx store.ReadTx, name, defaultVPC string) decision {
 	return d
 }
 
-// mostDoubts is how many addresses of a node are told: a kubelet may report any number.
+// mostDoubts is how many addresses of a node are reported: a kubelet may report any number.
 const mostDoubts = 3
 
 // doubtsOf returns the UID of a node, and why others do not believe its addresses.

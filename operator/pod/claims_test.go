@@ -195,8 +195,8 @@ func TestAnInterfaceOfPluginsHasTheDefaultRouteOfThePod(t *testing.T) {
 	}
 }
 
-// Nodes read a rule without a source as one for the addresses that the plugins choose. With
-// Alioth's addresses, and with none, a rule has its address or is not there.
+// Nodes read a rule without a source as a rule for the addresses that the plugins choose. With
+// Alioth's addresses, and without addresses, a rule has its address or is not there.
 func TestARuleOfAStaticTypeHasTheAddressOfTheInterface(t *testing.T) {
 	p := operatortest.Pod("ns:a", "a", "p", "n1", "")
 	lan := lan()

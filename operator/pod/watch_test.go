@@ -38,7 +38,7 @@ func (c *counted) AddAfter(request reconcile.Request, _ time.Duration) { c.Add(r
 const share = 32
 
 // waitingPods has a pod of tenant blue that waits for each of the things that may help it, and
-// so many of another tenant that wait for the same.
+// others pods of another tenant that wait for the same.
 func waitingPods(others int) *waiting {
 	w := newWaiting()
 	for name, d := range map[string]decision{

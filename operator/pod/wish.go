@@ -91,10 +91,9 @@ type Wish struct {
 	Notices []Notice
 }
 
-// Source returns attachments that a pod should have, or the refusal of the whole pod.
-// It is pure. A refusal depends on the cause alone, and names the interface unless it
-// is the first one. One without a reason will soon be over: the pod waits, and is told
-// nothing.
+// Source returns attachments that a pod should have, or the refusal of the whole pod. It is pure. A
+// refusal depends on the cause alone, and names the interface unless it is the first one. A refusal
+// without a reason will soon be over: the pod waits, and gets no condition.
 type Source func(tx store.ReadTx, pod *store.Pod) ([]Wish, *tenancy.Refusal)
 
 // Primary returns the source of a pod's first attachment, in the VPC of the pod's Network,

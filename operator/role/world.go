@@ -125,6 +125,6 @@ type Plan struct {
 	Bouncers map[string]Summary
 	// Waits are those to be handed to the next plan, by UID of the member.
 	Waits map[string]Wait
-	// Next is after which time to look again without a change; 0: not at all.
+	// Next is the time until the next look without a change; 0: no look.
 	Next time.Duration
 }

@@ -35,7 +35,7 @@ const patience = 10 * time.Second
 // each examination is of all replies.
 const collectFor = 100 * time.Millisecond
 
-// releaseAgain is the time after which the release of a VNI that has failed is tried again.
+// releaseAgain is the time until a failed release of a VNI is tried again.
 const releaseAgain = 10 * time.Second
 
 // Reconciler makes roll calls, reads the replies, and releases VNIs. It belongs to one
@@ -160,9 +160,8 @@ func (r *Reconciler) extends(covered map[string]bool) bool {
 	return false
 }
 
-// due reports whether a call is due, and after which time: the first one of the term,
-// one for claims that no call covers, and one to replace a pending call that was
-// overwritten or removed.
+// due reports whether a call is due, and the time until then: the first one of the term, one for
+// claims that no call covers, and one to replace a pending call that was overwritten or removed.
 func (r *Reconciler) due(tx store.ReadTx, rest []*store.VNIClaim) (left time.Duration, due bool) {
 	if r.call == "" {
 		return 0, true
@@ -265,8 +264,8 @@ func (r *Reconciler) release(ctx context.Context) (again time.Duration) {
 	return again
 }
 
-// source requests the controller after each change on which calls, replies, or the
-// release of VNIs depend.
+// source requests the controller after each change that calls, replies, or the release of VNIs
+// depend on.
 func source(f *feed.Feed) *feed.Source {
 	all := []feed.Request{feed.Now("", v1alpha1.OperatorRollCall)}
 	return feed.NewSource(f,

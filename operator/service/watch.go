@@ -19,8 +19,7 @@ import (
 // already ended.
 const lookAfter = time.Second
 
-// source requests a Service when it changes, and when an object changes on which its
-// VPC depends.
+// source requests a Service when it changes, and when an object changes that its VPC depends on.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(ofService),

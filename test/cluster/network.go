@@ -54,7 +54,7 @@ func (c *Cluster) installDNS(ctx context.Context, o Options) error {
 	dns4, dns6 := clusterDNS()
 	dns := addons.DNS{Image: images.CoreDNS, VIPs: []string{dns4.String(), dns6.String()}, ServiceRanges: serviceRanges()}
 	if o.CNI == CNIBridge {
-		// Nobody serves ClusterIPs there.
+		// No program serves ClusterIPs there.
 		dns.APIServer, dns.APIServerPort = c.Nodes()[0].IPv4.String(), control.Port
 	}
 	manifest, err := dns.Manifest()

@@ -52,7 +52,7 @@ func (c *Cluster) Versions() Versions { return c.state.get().Versions }
 
 // Daemon is one long-running process of the lab.
 type Daemon struct {
-	// Node is the node on which it runs.
+	// Node is the node that it runs on.
 	Node string       `json:"node"`
 	Spec process.Spec `json:"spec"`
 	ID   process.ID   `json:"id"`

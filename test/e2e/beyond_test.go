@@ -39,8 +39,7 @@ func (e *env) leadTo(t *testing.T, namespace string, backend netip.Addr) *corev1
 	return service
 }
 
-// awaitLeftOut waits until a Service has so many times been told that endpoints of
-// it are left out.
+// awaitLeftOut waits until a Service has an event about a left-out endpoint at an address.
 func (e *env) awaitLeftOut(t *testing.T, service *corev1.Service, address netip.Addr) {
 	t.Helper()
 	err := scene.Until(within(t, patience), "the event "+v1alpha1.EndpointsLeftOutReason, func(ctx context.Context) (bool, string, error) {

@@ -76,7 +76,7 @@ func (e *env) whoHas(t *testing.T, host *cluster.Host, ips ...netip.Addr) map[ne
 	return at
 }
 
-// nodeMACs returns the nodes by the MACs at which they are on their network.
+// nodeMACs returns the nodes by their MACs on their network.
 func (e *env) nodeMACs(t *testing.T, host *cluster.Host) map[string]string {
 	t.Helper()
 	names := map[string]string{}

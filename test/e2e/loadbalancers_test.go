@@ -55,7 +55,7 @@ func (e *env) balanced(t *testing.T, name string) (*shop, *corev1.Service) {
 	return s, service
 }
 
-// awaitIngress waits until the status of a Service shows so many addresses.
+// awaitIngress waits until the status of a Service shows count addresses.
 func (e *env) awaitIngress(t *testing.T, service *corev1.Service, count int) {
 	t.Helper()
 	err := scene.Until(within(t, patience), "addresses of Service "+service.Name, func(ctx context.Context) (bool, string, error) {

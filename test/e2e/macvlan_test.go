@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// heldSockets are so many that each of two backends gets some, which it is given
-	// at random.
+	// heldSockets is large enough that each of two backends gets some, which the client is given at
+	// random.
 	heldSockets = 24
 	// askedAgain is how often a service is asked by each kind of socket, for the same
 	// reason.
@@ -115,7 +115,7 @@ func socketTargets(service *corev1.Service) []string {
 	return targets
 }
 
-// askBySockets asks each target so many times, once by each socket.
+// askBySockets asks each target a number of times, once by each socket.
 func (e *env) askBySockets(ctx context.Context, from *corev1.Pod, times int, targets ...string) ([]report.Socket, error) {
 	out, err := e.Exec(ctx, from, append([]string{scene.Tool, "socket", "--count", strconv.Itoa(times)}, targets...)...)
 	if err != nil {

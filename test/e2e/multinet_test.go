@@ -143,8 +143,8 @@ func (e *env) checkDanmInterfaces(t *testing.T, pod *corev1.Pod, static netip.Ad
 	}
 }
 
-// checkUsage waits until the status of a network has so many pods, with three addresses
-// each, and until no others are claimed.
+// checkUsage waits until the status of a network has a number of pods, with three addresses each,
+// and until no others are claimed.
 func (e *env) checkUsage(t *testing.T, network *danmv1.DanmNet, pods int) {
 	t.Helper()
 	err := scene.Until(within(t, patience), fmt.Sprintf("the network has %d pods", pods), func(ctx context.Context) (bool, string, error) {

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// globalNamespace is the one of multiNetwork.globalNamespaces in the lab.
+// globalNamespace is the namespace in multiNetwork.globalNamespaces of the lab.
 const globalNamespace = "alioth-global"
 
 // borrowing is a namespace whose pods use the definitions of others, with the bridge of

@@ -95,7 +95,7 @@ func (e *env) knock(t *testing.T, host *cluster.Host, targets ...string) []repor
 	return results
 }
 
-// isShadow reports whether an address is one under which nodes speak to pods.
+// isShadow reports whether an address is a source address of nodes that speak to pods.
 func isShadow(ip netip.Addr) bool {
 	return netip.MustParsePrefix(v1alpha1.ShadowCIDR4).Contains(ip) || netip.MustParsePrefix(v1alpha1.ShadowCIDR6).Contains(ip)
 }

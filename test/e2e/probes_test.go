@@ -23,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// handlers returns the four kinds of probe; each fails when the pod's server is
-// told to fail, except TCP, which has no answer to look at.
+// handlers returns the four kinds of probe. Each fails when the test sets the pod's server to fail,
+// except TCP, which has no answer to look at.
 func handlers(mark string) map[string]corev1.ProbeHandler {
 	return map[string]corev1.ProbeHandler{
 		"http": httpProbe("/healthz"),

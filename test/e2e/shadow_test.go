@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Ports on which a node listens: every one, and the first.
+// Ports that a node listens on: every one, and the first.
 const (
 	kubeletPort   = 10250
 	apiServerPort = 6443
@@ -56,8 +56,8 @@ func nodeTargets(ip netip.Addr) []string {
 	}
 }
 
-// nodeShadows returns the addresses under which a node speaks to shadows: the
-// first of each range.
+// nodeShadows returns the source addresses of a node when it speaks to shadows: the first of each
+// range.
 func nodeShadows() []netip.Addr {
 	return []netip.Addr{
 		netip.MustParsePrefix(v1alpha1.ShadowCIDR4).Addr().Next(), netip.MustParsePrefix(v1alpha1.ShadowCIDR6).Addr().Next(),

@@ -17,8 +17,8 @@ var claims = model{source: claimsSource, run: []string{"-m1000000", "-w23"}}
 
 func TestNoTwoSandboxesAreEverGivenOneAddress(t *testing.T) { claims.holds(t) }
 
-// TestTheModelFindsWhatItIsThereToFind leaves out the second look of an ADD,
-// without which the model once found that a release overtakes it.
+// TestTheModelFindsWhatItIsThereToFind leaves out the second look of an ADD. Without this look the
+// model once found that a release overtakes the ADD.
 func TestTheModelFindsWhatItIsThereToFind(t *testing.T) { claims.fails(t, "", "NO_SECOND_LOOK") }
 
 // TestATokenOfAnotherNodeChangesNothing has a thief make and delete Addresses for pods

@@ -62,8 +62,8 @@ type question struct {
 	text string
 }
 
-// ask makes so many attempts at each target. From one port it asks one target after the
-// other, because two sockets can't share it.
+// ask makes count attempts at each target. From one port it asks one target after the other,
+// because two sockets can't share it.
 func (q question) ask(ctx context.Context, count int, limit time.Duration) ([]report.Probe, error) {
 	rounds := [][]string{q.targets}
 	if q.port != 0 {
@@ -124,7 +124,7 @@ func (q question) awaitAll(t *testing.T, want ...string) {
 	}
 }
 
-// expect asks so many times, and requires that each attempt gives the answer.
+// expect asks count times, and requires that each attempt gives the answer.
 func (q question) expect(t *testing.T, count int, want string) {
 	t.Helper()
 	results, err := q.ask(patience(t), count, stage.AnswerTime)

@@ -90,7 +90,7 @@ func (l *lab) awaitNone(name string) func(context.Context) error {
 	return func(ctx context.Context) error { return scene.Until(ctx, "no pod of the "+name, look) }
 }
 
-// scaleOperators gives each Deployment of an operator so many pods, and waits for new ones.
+// scaleOperators gives each Deployment of an operator a number of pods, and waits for new ones.
 func (l *lab) scaleOperators(replicas int32) func(context.Context) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
 	return func(ctx context.Context) error {

@@ -28,8 +28,8 @@ type Report struct {
 	Disturbs bool
 	// Outage is the outage that Run goes through together with other cases, by its method during.
 	Outage *outage
-	// Test is set in place of Run where a test elsewhere has the right value: its folder,
-	// a space, and its name, with the one of the subtest after a slash.
+	// Test is set in place of Run where a test elsewhere has the right value: its folder, a space,
+	// and its name, with the name of the subtest after a slash.
 	Test string
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// manyPorts are as many as one Service may have in an EndpointSlice.
+// manyPorts is the number of ports that one Service may have in an EndpointSlice.
 const manyPorts = 100
 
 var _ = kept(Report{

@@ -99,7 +99,7 @@ func sources(t *testing.T) map[string]*source {
 	return found
 }
 
-// isModule reports whether a folder is a module beside the one of the product.
+// isModule reports whether a folder is a module beside the product's.
 func isModule(folder string) bool {
 	_, err := os.Stat(path.Join(root, folder, "go.mod"))
 	return err == nil && folder != "."

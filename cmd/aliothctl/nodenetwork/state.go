@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodenetwork has the commands about the nodes' own networks: state for the node on
-// which it runs, and policy for the cluster.
+// Package nodenetwork has the commands about the nodes' own networks: state for the node that it
+// runs on, and policy for the cluster.
 package nodenetwork
 
 import (

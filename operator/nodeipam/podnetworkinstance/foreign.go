@@ -40,8 +40,8 @@ func (r *Reconciler) tryKeeping(ctx context.Context, object client.Object) error
 	return nil
 }
 
-// tellForeign tells of a decision whose condition the API server has dropped. object is as the
-// API server has it after the write.
+// tellForeign writes an event about a decision whose condition the API server has dropped. object
+// is the API server's version after the write.
 func (r *Reconciler) tellForeign(object client.Object, d decision) error {
 	has := statusOf(object)
 	r.keeps = r.keeps && (len(d.reserved) == 0 || len(has.Reservations) > 0)

@@ -33,7 +33,7 @@ func mountOf(readOnly bool) *corev1.VolumeMount {
 	return mount
 }
 
-// reachesBelow returns a mount to read under which a pod may write, where a node can't tell.
+// reachesBelow returns a mount to read. The pod may write below it, where a node can't tell.
 func reachesBelow(mode *corev1.RecursiveReadOnlyMode) *corev1.VolumeMount {
 	return &corev1.VolumeMount{Name: "folder", MountPath: "/mnt", ReadOnly: true, RecursiveReadOnly: mode}
 }

@@ -169,7 +169,7 @@ func TestOnlyTheOperatorGrantsSlotsAndWritesTheStatusOfPolicies(t *testing.T) {
 	}
 	returned := func(e one) { e.Status.Slot = nil }
 	const slots = "only the Alioth operator grants and takes slots"
-	// Who applies a status without a slot leaves the operator's slot as it is.
+	// An apply of a status without a slot leaves the operator's slot as it is.
 	runChanges(t, []edit{
 		{name: "the daemon, no slot", who: withRights(own), object: bonds(), through: "status", edit: returned, refused: slots, except: byApply},
 	})

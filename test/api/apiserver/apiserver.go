@@ -175,8 +175,8 @@ func (s *Server) Config() *rest.Config {
 	return rest.CopyConfig(s.config)
 }
 
-// Storage returns the URL at which etcd serves without authentication. Objects that are
-// written there pass no admission.
+// Storage returns the URL where etcd serves without authentication. Objects that are written there
+// pass no admission.
 func (s *Server) Storage() string { return s.storage }
 
 // Processes returns the IDs of both programs' processes, by name.

@@ -60,7 +60,7 @@ func launch(ctx context.Context, dir, name, path string, args ...string) (*proce
 		err := p.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = p.cmd.Wait() // how it ended is told by its log
+			_ = p.cmd.Wait() // its log tells the cause of its end
 			close(p.done)
 		}
 	}()

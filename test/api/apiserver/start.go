@@ -115,8 +115,8 @@ func apiArgs(dir, etcd string, port int, token string) ([]string, error) {
 		"--cert-dir=" + filepath.Join(dir, "certs"),
 		"--bind-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(port),
-		// Nobody dials the Service "kubernetes" here, so the address in it
-		// (RFC 5737) need not exist.
+		// No client dials the Service "kubernetes" here, so the address in it (RFC 5737) need not
+		// exist.
 		"--advertise-address=192.0.2.1",
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=" + ServiceCIDR4 + "," + ServiceCIDR6,

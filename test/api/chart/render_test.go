@@ -193,8 +193,8 @@ func TestTheDaemonSharesThePIDsOfTheNodeAndIsToldOfDelegation(t *testing.T) {
 	}
 }
 
-// The kubelet's socket tells of all pods of the node, so the daemon has it only to attach
-// devices. The socket is made anew with each kubelet, so the folder is mounted.
+// The kubelet's socket shows all pods of the node, so the daemon has it only to attach devices. The
+// socket is made anew with each kubelet, so the folder is mounted.
 func TestTheDaemonAsksTheKubeletForDevicesOnlyToAttachThem(t *testing.T) {
 	for set, want := range map[string]bool{"image.tag=x": false, "multiNetwork.sriov.enabled=true": true, "multiNetwork.enabled=false,multiNetwork.sriov.enabled=true": false} {
 		daemon := rendered(t, "DaemonSet", "--set", set)["alioth-cnid"]

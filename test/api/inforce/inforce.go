@@ -83,9 +83,9 @@ func aggregateRoles(t testing.TB, admin client.Client) {
 	}
 }
 
-// awaitPolicies returns when the policies created so far are in force. Those take effect
-// in the order of their creation, so it creates one more that refuses a certain name, and
-// waits for a refusal.
+// awaitPolicies returns when the policies created so far are in force. Policies take effect in the
+// order of their creation, so it creates one more that refuses a certain name, and waits for a
+// refusal.
 func awaitPolicies(t testing.TB, admin client.Client) {
 	t.Helper()
 	const name = "refused-by-the-sentinel"

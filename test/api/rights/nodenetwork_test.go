@@ -42,7 +42,8 @@ func TestAPolicyNeedsTheRightsThatTheChartGivesAndNoOthers(t *testing.T) {
 			admin, server := install(t, args...)
 			h := newHandlers(t, admin, server)
 			policies := makePolicies(t, admin)
-			// Who decides about this node, and who must not about the other.
+			// The handler that decides about this node, and the one that must not decide about the
+			// other.
 			decides, decidesNot := h.daemon, h.operator
 			if mode == "centralized" {
 				decides, decidesNot = h.operator, h.other

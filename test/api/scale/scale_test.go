@@ -111,8 +111,8 @@ func isolated(ctx context.Context, t *testing.T, lab *scale.Lab) {
 	}
 }
 
-// pushed: all nodes together receive so many events of Addresses for each: one at the pod's
-// node, and one at each that holds the VPC.
+// pushed requires the number of events that all nodes together receive for an Address: one at the
+// pod's node, and one at each node that holds the VPC.
 func pushed(ctx context.Context, t *testing.T, lab *scale.Lab, each int) {
 	t.Helper()
 	p, err := lab.Push(ctx, size.Nodes, 20) // pods are on all nodes in turn

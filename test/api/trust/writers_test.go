@@ -226,7 +226,7 @@ func (p *prober) note(path, who, way string) {
 	}
 }
 
-// establish creates the sample, with its status, as one who may.
+// establish creates the sample, with its status, as an author who may.
 func (p *prober) establish(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	var problems []string

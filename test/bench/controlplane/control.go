@@ -59,7 +59,7 @@ func (c *control) tenant(ctx context.Context, name string) error {
 	})
 }
 
-// nodes makes Node objects for so many pods of a namespace.
+// nodes makes Node objects for a number of pods of a namespace.
 func (c *control) nodes(ctx context.Context, namespace string, pods int) error {
 	for i := 0; i < pods; i += podsPerNode {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(namespace, i)}}

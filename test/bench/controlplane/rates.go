@@ -31,8 +31,7 @@ const (
 	claimPods, claimRounds = 2000, 3
 	// creators is how many pods are created at once.
 	creators = 8
-	// podsPerSecond is the rate at which pods are scheduled, and ratePods how
-	// many of them in one round.
+	// podsPerSecond is the rate of scheduled pods, and ratePods their number in one round.
 	podsPerSecond, ratePods = 20, 200
 )
 
@@ -160,7 +159,7 @@ func (b *Bench) claim(ctx context.Context, c *control, vpc string) (made claims,
 	return made, errors.Join(err, finish())
 }
 
-// added waits until so many objects were added.
+// added waits until count objects were added.
 func added(ctx context.Context, events watch.Interface, count int) error {
 	for seen := 0; seen < count; {
 		event, err := next(ctx, events)

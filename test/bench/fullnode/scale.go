@@ -193,7 +193,7 @@ func scaleIP(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 10, byte(1 + n/200), byte(10 + n%200)})
 }
 
-// vpc makes a VPC with so many addresses: the first for pods of a node, the others for pods
+// vpc makes a VPC with a number of addresses: the first for pods of a node, the others for pods
 // elsewhere. It attaches the node's pods.
 func (s *scaleRig) vpc(ctx context.Context, i, addresses int, node *nodes.Node, pods ...string) error {
 	name := scaleVPC(i)

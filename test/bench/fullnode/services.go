@@ -47,8 +47,8 @@ const (
 	// packetPorts is the number of source ports that a client uses in turn if its packets
 	// are translated.
 	packetPorts = 1000
-	// lookEvery is the precision of the time at which a change is in the maps. To look
-	// all the time would take a processor from the daemon.
+	// lookEvery is the precision of the time when a change is in the maps. To look all the time
+	// would take a processor from the daemon.
 	lookEvery = 100 * time.Microsecond
 	// web is the Service that is measured, and the name of its port.
 	web = "web"

@@ -30,8 +30,8 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-// Node is a node without a kubelet: a network namespace with the daemon in
-// it, which attaches as many pods as one asks it to. A pod is a namespace.
+// Node is a node without a kubelet: a network namespace with the daemon in it, which attaches any
+// number of pods. A pod is a namespace.
 type Node struct {
 	// Name is the name of the node and of its network namespace; Address is its IPv4 address.
 	Name, Address string

@@ -22,7 +22,7 @@ const (
 // Measure is one way to measure a path.
 type Measure func(ctx context.Context, p Path, span time.Duration) (float64, error)
 
-// Job is one row of a table: a quantity, and the paths over which it is measured.
+// Job is one row of a table: a quantity, and the paths that it is measured over.
 type Job struct {
 	row     *figures.Row
 	measure Measure

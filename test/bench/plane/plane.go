@@ -179,7 +179,7 @@ func (c *Plane) Start(ctx context.Context, name string, flags ...string) (*Repli
 		return nil, errors.Join(fmt.Errorf("start the operator: %w", err), r.log.Close())
 	}
 	go func() {
-		_ = r.process.Wait() // how it ended is told by its log
+		_ = r.process.Wait() // its log tells the cause of its end
 		close(r.ended)
 	}()
 	return r, nil

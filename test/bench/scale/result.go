@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// normalRate is the rate of pods per second at which times are measured, of normalPods.
+	// normalRate is the rate of pods per second for the measurement of times, of normalPods.
 	normalRate, normalPods = 10, 100
 	// rateSpan is for how long each higher rate is tried. A rate is sustained if the last
 	// address is in all plans within sustainedWithin.

@@ -24,8 +24,8 @@ type DNS struct {
 	VIPs []string
 	// ServiceRanges are the ranges of ClusterIPs. Only addresses in them have names.
 	ServiceRanges []netip.Prefix
-	// APIServer is the address at which CoreDNS reaches the API server, ""
-	// for the Service "kubernetes" as any other pod.
+	// APIServer is the address that CoreDNS reaches the API server at, "" for the Service
+	// "kubernetes" as any other pod.
 	APIServer string
 	// APIServerPort goes with APIServer.
 	APIServerPort int

@@ -29,8 +29,8 @@ type Program struct {
 	Name string
 	// Module is the required module whose version names the cache folder.
 	Module string
-	// Minor is the minor version of Module, for example 1.35; "" is the one of go.mod.
-	// Others have files of their own beside it, such as v1.35.mod and v1.35.sum.
+	// Minor is the minor version of Module, for example 1.35; "" is the version in go.mod. Other
+	// versions have files of their own beside it, such as v1.35.mod and v1.35.sum.
 	Minor string
 	// Packages are the main packages to build; the binary of "." is Name.
 	Packages []string

@@ -31,7 +31,7 @@ type Job struct {
 	Title string
 	// Progress gets a line every few seconds; nil discards them.
 	Progress func(line string)
-	// Share is the name under which Estimate counts the job; Estimate may be nil.
+	// Share is the name of the job for Estimate, which may be nil.
 	Share    string
 	Estimate *Estimate
 }

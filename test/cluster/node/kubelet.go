@@ -108,7 +108,7 @@ func (m Machine) kubeletConfig(c Membership) map[string]any {
 		// take the API server away until one is late.
 		"nodeLeaseDurationSeconds": 12,
 
-		// Nobody can pull an image again once it is deleted.
+		// No registry has an image once it is deleted.
 		"imageGCHighThresholdPercent": 100,
 		"evictionHard": map[string]string{
 			"memory.available": "1%", "nodefs.available": "1%", "nodefs.inodesFree": "1%", "imagefs.available": "1%",

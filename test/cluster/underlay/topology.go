@@ -141,8 +141,8 @@ func (t Topology) Cables(i int) (cables []Cable) {
 	return cables
 }
 
-// Taps returns the names of the switch's ports for virtual machine i, on which it is
-// to be connected from within the switch's namespace.
+// Taps returns the names of the switch's ports for virtual machine i. The machine is to be
+// connected to them from within the switch's namespace.
 func (t Topology) Taps(i int) (first, second string) { return t.port(i), t.secondPort(i) }
 
 // Switch returns the name of the network namespace that holds the bridge.

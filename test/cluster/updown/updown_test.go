@@ -170,8 +170,8 @@ func TestUpDownWithTheReferencePluginsLeavesNothing(t *testing.T) {
 	f.down(t)
 }
 
-// leaveUnderlay leaves network namespaces as a lab does whose processes and state are
-// gone. As long as one has a process, no other lab takes its place.
+// leaveUnderlay leaves network namespaces as a lab does whose processes and state are gone. As long
+// as a namespace has a process, no other lab takes its place.
 func (f *fixture) leaveUnderlay(t *testing.T) {
 	t.Helper()
 	if err := f.options.Topology.Up(true); err != nil {
@@ -289,7 +289,7 @@ func testTraffic(t *testing.T, c *cluster.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nobody serves ClusterIPs here, so the question goes to a server itself.
+	// No program serves ClusterIPs here, so the question goes to a server itself.
 	out, err := c.ExecInPod(ctx, "default", "pod1", "", "nslookup", "kubernetes.default.svc.cluster.local", servers[0].Status.PodIP)
 	if err != nil || !strings.Contains(out, "10.96.0.1") {
 		t.Errorf("name resolution: %q, %v", out, err)

@@ -40,7 +40,7 @@ func TestAnotherKubeletIsKnownAtItsFirstProbe(t *testing.T) {
 	e.expectUnharmed(t, pod)
 }
 
-// waitProbes waits until a pod's server got so many more messages.
+// waitProbes waits until a pod's server got a number of further messages.
 func (e *env) waitProbes(t *testing.T, pod *corev1.Pod, more int) {
 	t.Helper()
 	before := -1

@@ -95,8 +95,8 @@ func (e *env) createWhileKilling(t *testing.T, pods []*corev1.Pod) {
 	t.Logf("%d pods were Ready after %s, while everything was killed in turn", len(pods), time.Since(began).Round(time.Second))
 }
 
-// deleteWhileKilling deletes a tenant's namespace with so many pods, everything being
-// killed in turn while they give their addresses back, and waits until all are gone.
+// deleteWhileKilling deletes a tenant's namespace with size pods. Every program is killed in turn
+// while the pods give their addresses back. It waits until all are gone.
 func (e *env) deleteWhileKilling(t *testing.T, tenant *scene.Tenant, size int) {
 	t.Helper()
 	began, killings := time.Now(), e.killings()
@@ -129,7 +129,7 @@ func (e *env) claims(ctx context.Context, vpc string) (claims map[string][]strin
 	return claims, len(list.Items), nil
 }
 
-// waitClaims waits until a VPC has at most so many Addresses.
+// waitClaims waits until a VPC has at most as many Addresses as most says.
 func (e *env) waitClaims(t *testing.T, vpc string, most int) {
 	t.Helper()
 	e.waits(t, fmt.Sprintf("at most %d addresses to be held", most), func(ctx context.Context) (bool, string, error) {

@@ -53,7 +53,7 @@ func (e *env) offerDevices(t *testing.T, pools map[string][]string) {
 	e.Make(t, pod)
 }
 
-// requesting has the pod request so many devices of a pool.
+// requesting has the pod request n devices of a pool.
 func requesting(pool string, n int64) scene.PodOption {
 	return func(pod *corev1.Pod) {
 		resources := &pod.Spec.Containers[0].Resources

@@ -176,8 +176,8 @@ func (s *sriovScene) checkTraffic(t *testing.T) {
 	}
 }
 
-// checkRefusals requires that a pod waits for a device while all are in use, and that one
-// which requests none is told so.
+// checkRefusals requires that a pod waits for a device while all are in use, and that the condition
+// of a pod without a request says so.
 func (s *sriovScene) checkRefusals(t *testing.T, tenant *scene.Tenant) {
 	t.Helper()
 	late := tenant.Pod("late", requesting(pool, 1), interfaces(tenant, `{"network":"tagged","ip":"dynamic"}`))

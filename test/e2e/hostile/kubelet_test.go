@@ -68,8 +68,8 @@ func TestNoProgramOfANodeReachesATenantsPod(t *testing.T) {
 // mimicPort is where the pod that has a node's IP listens, and a program of that node.
 const mimicPort = 18102
 
-// TestTheKubeletAsksNoOtherNodeForATenant gives a pod the IP of another node, and has
-// the kubelet probe it and call its hook at a port at which that node listens.
+// TestTheKubeletAsksNoOtherNodeForATenant gives a pod the IP of another node. It has the kubelet
+// probe the pod and call its hook at a port where that node listens.
 func TestTheKubeletAsksNoOtherNodeForATenant(t *testing.T) {
 	t.Parallel()
 	e := start(t)

@@ -363,8 +363,8 @@ func (f *forger) createsNoOther(t *testing.T) {
 	}
 }
 
-// createsNoDanmNet has the user create a DanmNet, first with the role edit alone, then with
-// the right to write DanmNets. That one is not enough in the namespace of a tenant.
+// createsNoDanmNet has the user create a DanmNet, first with the role edit alone, then with the
+// right to write DanmNets. This right is not enough in the namespace of a tenant.
 func (f *forger) createsNoDanmNet(t *testing.T) {
 	network := &danmv1.DanmNet{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace.Name, Name: "own"}, Spec: f.secret.Spec}
 	other := danmiov1.DanmNet(*network)

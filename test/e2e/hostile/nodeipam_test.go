@@ -186,8 +186,8 @@ func (p *poacher) deviceOfVictim(t *testing.T, mac string) string {
 	return text
 }
 
-// claimsToBeDecided has pods without a label of the API say that they have a device of the
-// node, the one of the node itself, and an address in the network of other plugins' pods.
+// claimsToBeDecided has pods without a label of the API say that they have a device of the node,
+// the device with the node's own address, and an address in the network of other plugins' pods.
 func (p *poacher) claimsToBeDecided(t *testing.T) map[string]*corev1.Pod {
 	t.Helper()
 	return map[string]*corev1.Pod{

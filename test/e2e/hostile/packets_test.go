@@ -31,7 +31,7 @@ import (
 // virtualMAC is at every neighbour of a pod's.
 var virtualMAC = net.HardwareAddr{2, 0xa1, 7, 0, 0, 1}
 
-// nodeShadows are the addresses under which a node speaks to its pods.
+// nodeShadows are the source addresses of a node when it speaks to its pods.
 var nodeShadows = []netip.Addr{netip.MustParseAddr("169.254.64.1"), netip.MustParseAddr("fd41:6c69:6f74:6801::1")}
 
 // macOf returns the Ethernet address of a pod's interface.

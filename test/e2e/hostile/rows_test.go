@@ -23,11 +23,11 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// TestHostileObjectsKeepNoPodFromStarting writes objects that contradict themselves or others,
-// as an administrator would by mistake, and as tenants and kubelets do on purpose. The API
-// refuses many of them. The Addresses among those are then stored by a definition without
-// rules, as one of an earlier release. A pod of another tenant starts on each node while all
-// of them are there. The scene runs alone, because it changes a definition.
+// TestHostileObjectsKeepNoPodFromStarting writes objects that contradict themselves or others, as
+// an administrator would by mistake, and as tenants and kubelets do on purpose. The API refuses
+// many of them. Refused Addresses are then stored by a definition without rules, like the
+// definition of an earlier release. A pod of another tenant starts on each node while all of them
+// are there. The scene runs alone, because it changes a definition.
 func TestHostileObjectsKeepNoPodFromStarting(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()

@@ -19,7 +19,7 @@ var suite = stage.NewSuite("nodeipam", "../../..")
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-// env is the lab with a node on which another CNI plugin attaches the pods.
+// env is the lab with a node whose pods another CNI plugin attaches.
 type env struct {
 	*stage.Env
 	// other has the pods of Alioth's own plugin.

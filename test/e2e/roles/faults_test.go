@@ -266,7 +266,7 @@ func TestARollOutOfDaemonsLosesNothing(t *testing.T) {
 	e.undisturbed(t, s)
 }
 
-// replaced waits until so many nodes have a new daemon, or are about to start it.
+// replaced waits until a number of nodes have a new daemon, or are about to start it.
 func (e *env) replaced(t *testing.T, generation int64, nodes int) {
 	t.Helper()
 	e.waits(t, fmt.Sprintf("%d new daemons", nodes), func(ctx context.Context) (bool, string, error) {

@@ -172,7 +172,7 @@ func (e *env) trace(t *testing.T, from *corev1.Pod, to netip.Addr) string {
 	return out
 }
 
-// flow is a stream that runs until it is told to stop.
+// flow is a stream that runs until the test stops it.
 type flow struct {
 	*stage.Running
 	name   string

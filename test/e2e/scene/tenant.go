@@ -199,8 +199,8 @@ func (s *Scene) FinishLeaving(ctx context.Context, tenant *Tenant) error {
 	return s.Delete(ctx, append(rest, tenant.VPC)...)
 }
 
-// WaitForAccount waits until a namespace has the ServiceAccount without which
-// no pod can be created in it.
+// WaitForAccount waits until a namespace has its ServiceAccount. No pod can be created in it
+// before.
 func (s *Scene) WaitForAccount(ctx context.Context, namespace string) error {
 	key := types.NamespacedName{Namespace: namespace, Name: "default"}
 	return Until(ctx, "ServiceAccount "+key.String(), func(ctx context.Context) (bool, string, error) {

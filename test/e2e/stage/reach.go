@@ -23,7 +23,7 @@ import (
 var AnswerTime = waits.Limit(10 * time.Second)
 
 // WantPod returns the answer that each protocol must give at each address of a pod: the target, and
-// the name under which that pod's server answers.
+// the name of that pod's server.
 func WantPod(to *corev1.Pod) map[string]string {
 	want := map[string]string{}
 	for _, target := range scene.Targets(scene.Protocols(), scene.IPs(to)...) {

@@ -24,9 +24,9 @@ const exchangeLimit = 10 * time.Second
 // keptLosses is how many losses are reported one by one.
 const keptLosses = 100
 
-// Connections opens so many new TCP connections per second to an echo server until
-// ctx ends, each for one request and its answer, whether or not earlier ones have
-// ended. begun, unless nil, is called once, when the first answer is back.
+// Connections opens perSecond new TCP connections per second to an echo server until ctx ends, each
+// for one request and its answer, whether or not earlier ones have ended. begun, unless nil, is
+// called once, when the first answer is back.
 func Connections(ctx context.Context, target string, perSecond int, begun func()) report.Connections {
 	c := &connections{begun: sync.OnceFunc(func() {
 		if begun != nil {

@@ -8,7 +8,7 @@ package report
 
 import "time"
 
-// Ports on which "testtool serve" listens unless told otherwise.
+// Ports that "testtool serve" listens on unless flags say otherwise.
 const (
 	// PortEcho answers every TCP line and UDP datagram with the server's name,
 	// the peer's address and the text.
@@ -149,7 +149,7 @@ type Conversation struct {
 	Breaks []string `json:"breaks,omitempty"`
 }
 
-// Turn is a server that has answered so many times in a row.
+// Turn is a server that has answered a number of times in a row.
 type Turn struct {
 	Name    string `json:"name"`
 	Answers int    `json:"answers"`

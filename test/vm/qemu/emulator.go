@@ -27,7 +27,7 @@ func Fetch(ctx context.Context, cache build.Cache) (Emulator, error) {
 	return Emulator{Root: root}, err
 }
 
-// loader is the one of its own C library, relative to the root.
+// loader is the loader of its own C library, relative to the root.
 const loader = "lib64/ld-linux-x86-64.so.2"
 
 // CommandLine returns the command line of a machine as a process of its own, which goes on until

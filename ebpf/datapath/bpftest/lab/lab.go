@@ -60,7 +60,7 @@ type Pod struct {
 	Addrs   []netip.Addr
 }
 
-// The VPCs of a lab, and the addresses under which its nodes speak to shadow addresses.
+// The VPCs of a lab, and the source addresses of its nodes when they speak to shadow addresses.
 const (
 	VNI1         = 1001
 	VNI2         = 1002

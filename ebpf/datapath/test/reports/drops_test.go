@@ -160,7 +160,7 @@ func TestDropsOfAnInterfaceThatIsGoneStayWithItsVPC(t *testing.T) {
 // oneDrop runs a packet that is dropped and returns its event.
 func oneDrop(t *testing.T, drops *world.Events, run func()) telemetry.Event {
 	t.Helper()
-	run() // after which the program has written the event
+	run() // the program has written the event then
 	if drops.Ring.AvailableBytes() == 0 {
 		t.Fatal("nothing was reported")
 	}

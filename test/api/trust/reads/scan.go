@@ -216,7 +216,7 @@ func (f *file) fate(n ast.Expr) fate {
 	return used
 }
 
-// useOf returns the fate of a value that is used as one: a struct of the API is only passed.
+// useOf returns the fate of a value that is used as a value: a struct of the API is only passed.
 func (f *file) useOf(n ast.Expr) fate {
 	if name, st := structOf(f.info.TypeOf(n)); st != nil && f.isAPIStruct(name) && !isPointer(f.info.TypeOf(n)) {
 		return passed

@@ -52,7 +52,7 @@ type listed struct {
 // the API server.
 var largePaths = []string{"/api/v1/pods", "/apis/" + v1alpha1.GroupVersion.String() + "/addresses"}
 
-// NewFirstLists returns lists of the API server that config leads to. None is read yet.
+// NewFirstLists returns lists of the API server that config leads to. No list is read yet.
 func NewFirstLists(config *rest.Config) (*FirstLists, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {

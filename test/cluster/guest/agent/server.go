@@ -168,7 +168,7 @@ func dial(w http.ResponseWriter, r *http.Request) {
 	join(target, client, buffered)
 }
 
-// switched is the answer after which a connection is one to a socket.
+// switched is the answer that turns a connection into a connection to a socket.
 const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: socket\r\n\r\n"
 
 // join passes on the data of either side until both have ended theirs.

@@ -83,8 +83,8 @@ func mountShare(plan guest.Plan) error {
 	return share.Mount()
 }
 
-// makeFolders makes the folders that nodes have, some of them in memory: overlayfs needs
-// a file system of that kind, and a kubelet one whose size it is told.
+// makeFolders makes the folders that nodes have, some of them in memory: overlayfs needs a file
+// system of that kind, and a kubelet needs one of a given size.
 func makeFolders(plan guest.Plan) error {
 	for _, dir := range plan.Private {
 		if err := (boot.FileSystem{Kind: "tmpfs", Where: dir, Options: "mode=0755"}).Mount(); err != nil {
