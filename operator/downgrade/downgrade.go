@@ -57,8 +57,8 @@ type checked struct {
 	crd string
 }
 
-// written are the kinds that users write, of Alioth and of other projects: Alioth adds fields of
-// its own to those. The chart gives the hook the rights for them (templates/upgrade.yaml).
+// written returns the kinds that users write, of Alioth and of other projects: Alioth adds fields
+// of its own to those. The chart gives the hook the rights for them (templates/upgrade.yaml).
 func written() []checked {
 	all := []checked{{GroupVersionKind: arktosv1.GroupVersion.WithKind("Network")}}
 	for _, kind := range []string{"VPC", "Subnet", "SharedService", "ExternalPool", "HostAccess", "DelegationGrant"} {

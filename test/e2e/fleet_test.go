@@ -155,8 +155,8 @@ func each(t *testing.T, pods []*corev1.Pod, do func(ctx context.Context, pod *co
 	}
 }
 
-// text is the text that a pod of the fleet sends, so that its messages are known wherever they come
-// in.
+// text returns the text that a pod of the fleet sends, so that its messages are known wherever they
+// come in.
 func (f *fleet) text(from *corev1.Pod) string { return f.Name + "-" + from.Name }
 
 // hear asks each target so often, and returns the names that have answered, by target, or

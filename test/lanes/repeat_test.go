@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// failing is a script that prints the events of a package whose tests fail, as `go test -json` does.
+// failing returns a script that prints the events of a package whose tests fail, as `go test -json`
+// does.
 func failing(path string, tests ...string) string {
 	var script strings.Builder
 	for _, test := range tests {

@@ -50,8 +50,8 @@ func (l *level) Set(text string) error {
 	return nil
 }
 
-// everything is a configuration with all parts that a node can have: the verifier leaves out the
-// code of parts that are off. The numbers of devices mean nothing, because nothing is attached.
+// everything returns a configuration with all parts that a node can have: the verifier leaves out
+// the code of parts that are off. The numbers of devices mean nothing, because nothing is attached.
 func everything() programs.Config {
 	return programs.Config{
 		VXLANIfindex: 1, UnderlayIfindex: 2, UnderlayIfindex6: 2, FragmentIfindex: 3, FragmentPeerIfindex: 4,

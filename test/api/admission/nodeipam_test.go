@@ -87,7 +87,8 @@ func withFinalizer(object *unstructured.Unstructured) {
 	object.SetFinalizers([]string{"example.com/mine"})
 }
 
-// collectors are the accounts of Kubernetes that remove the dependents of objects that are gone.
+// collectors returns the accounts of Kubernetes that remove the dependents of objects that are
+// gone.
 func collectors() map[string]user {
 	all := map[string]user{}
 	for name, account := range map[string]string{

@@ -134,9 +134,9 @@ func apiArgs(dir, etcd string, port int, token string) ([]string, error) {
 	}...), nil
 }
 
-// celVersion is the version whose CEL libraries the oldest API server accepts in new expressions:
-// one minor version before its own. With it the default API server refuses the same expressions as
-// the oldest one.
+// celVersion returns the version whose CEL libraries the oldest API server accepts in new
+// expressions: one minor version before its own. With it the default API server refuses the same
+// expressions as the oldest one.
 func celVersion() string {
 	return utilversion.MustParseGeneric(version.OldestKubernetes).OffsetMinor(-1).String()
 }

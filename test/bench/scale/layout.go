@@ -35,8 +35,8 @@ func (s Size) String() string {
 // chart's has both families.
 const addressesOfNode = 2
 
-// addresses is the number of Addresses that the lab is loaded with: the Addresses of pods and of
-// nodes.
+// addresses returns the number of Addresses that the lab is loaded with: the Addresses of pods and
+// of nodes.
 func (s Size) addresses() int { return s.Nodes * (s.PodsPerNode + 1 + addressesOfNode) }
 
 // mayBounce reports whether a node may be a member of roles. Half of the hollow nodes may: their
@@ -58,8 +58,8 @@ func loopback(i int) netip.Addr {
 	return netip.AddrFrom4(on)
 }
 
-// narrow is the name of a VPC with pods on two nodes: the node with the VPC's number, and the next
-// one. There are as many narrow VPCs as nodes.
+// narrow returns the name of a VPC with pods on two nodes: the node with the VPC's number, and the
+// next one. There are as many narrow VPCs as nodes.
 func narrow(i int) string { return fmt.Sprintf("narrow-%04d", i) }
 
 // hostOf returns the number of the node of a pod of a narrow VPC.
@@ -68,8 +68,8 @@ func (s Size) hostOf(vpc, pod int) int { return (vpc + pod%2) % s.Nodes }
 // stride is a prime number.
 const stride = 617
 
-// hostInWide is the number of the node of a pod of the wide VPC. Pods that follow each other are on
-// nodes far apart, so that some of a hundred pods are on hollow nodes.
+// hostInWide returns the number of the node of a pod of the wide VPC. Pods that follow each other
+// are on nodes far apart, so that some of a hundred pods are on hollow nodes.
 func (s Size) hostInWide(pod int) int { return pod * stride % s.Nodes }
 
 // vpcsOf returns the VPCs that a node has pods of, and the VPC of its own address.

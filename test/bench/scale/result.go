@@ -164,8 +164,8 @@ func (p Phase) Foreign() float64 {
 	return float64(most)
 }
 
-// CPUPerAddress is the CPU time that a process uses for one pod with its Address, in ms. It is not
-// a number if the process did not use more than an idle one.
+// CPUPerAddress returns the CPU time that a process uses for one pod with its Address, in ms. It is
+// not a number if the process did not use more than an idle one.
 func (p Phase) CPUPerAddress(process string) float64 {
 	if p.Normal.CPU[process] <= 0 {
 		return math.NaN()
@@ -178,7 +178,8 @@ func (p Phase) perPod(total float64) float64 { return total / float64(max(p.Norm
 // measured reports whether the phase was measured.
 func (p Phase) measured() bool { return len(p.Normal.Received) > 0 }
 
-// LoadedMegabytes is the data that a node receives until it has read its part of the API, in MB.
+// LoadedMegabytes returns the data that a node receives until it has read its part of the API, in
+// MB.
 func (r Result) LoadedMegabytes() float64 {
 	return over(r.Loaded, func(c transport.Counts) float64 { return float64(c.Total().Bytes + c.Total().Listed) }).Median() / 1e6
 }

@@ -104,8 +104,8 @@ func (l *Lab) Planned(ctx context.Context) error {
 	})
 }
 
-// rows is the number of addresses that a node needs, gateways left out: the addresses of nodes, of
-// its own pods, and of the tables that it holds.
+// rows returns the number of addresses that a node needs, gateways left out: the addresses of
+// nodes, of its own pods, and of the tables that it holds.
 func (l *Lab) rows(node int) int {
 	count := addressesOfNode * l.Nodes
 	for i := range l.Nodes + 1 {

@@ -35,8 +35,8 @@ func start(t *testing.T) *env {
 	return &env{suite.Start(t)}
 }
 
-// guest is the name of the node that is a virtual machine. usual is the name of a node with the
-// kernel of this machine.
+// guest returns the name of the node that is a virtual machine. usual is the name of a node with
+// the kernel of this machine.
 func (e *env) guest() string { _, second := e.Nodes(); return second }
 func (e *env) usual() string { first, _ := e.Nodes(); return first }
 

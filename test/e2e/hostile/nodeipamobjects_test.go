@@ -36,8 +36,8 @@ type ipamWrite struct {
 	why string
 }
 
-// writes are the writes that a tenant or the daemon of another node may try on the objects of the
-// API.
+// writes returns the writes that a tenant or the daemon of another node may try on the objects of
+// the API.
 func (p *poacher) writes(own *corev1.Pod) map[string]ipamWrite {
 	const configs, status, shared = "only the Alioth operator writes the configs of pods", "only the Alioth operator writes the status", "may not write PodNetworks and NodeInfos"
 	meta := metav1.ObjectMeta{Namespace: own.Namespace, Name: own.Name}
@@ -95,8 +95,8 @@ func (p *poacher) changesNoObject(t *testing.T) {
 	}
 }
 
-// objectsOf is the text of the objects that somebody may want to change, without the fields that
-// the API server adds to each write.
+// objectsOf returns the text of the objects that somebody may want to change, without the fields
+// that the API server adds to each write.
 func (p *poacher) objectsOf(t *testing.T, pod *corev1.Pod) string {
 	t.Helper()
 	var all strings.Builder

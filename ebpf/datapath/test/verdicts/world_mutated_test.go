@@ -110,8 +110,8 @@ func (m *mutator) change(b []byte) []byte {
 	return b
 }
 
-// fragmentMark is the mark of a packet between the two devices: its VNI, or as a clone the length
-// of the first fragment.
+// fragmentMark returns the mark of a packet between the two devices: its VNI, or as a clone the
+// length of the first fragment.
 func (m *mutator) fragmentMark(vni uint32) uint32 {
 	if m.IntN(3) == 0 {
 		return rules.MarkSecond | uint32(m.IntN(1600))
