@@ -59,7 +59,8 @@ type Config struct {
 
 	// MultiNetwork has networks outside of every VPC: the networks of DANM.
 	MultiNetwork bool
-	// VPCTypes are NetworkTypes whose networks stand for the VPC of the pod, in any case.
+	// VPCTypes are NetworkTypes whose networks stand for the VPC of the pod, compared without
+	// regard to case.
 	VPCTypes []string
 	// Annotations lists the annotations that may request interfaces of pods:
 	// interfaces.AnnotationDANM and interfaces.AnnotationNPWG.
@@ -77,7 +78,7 @@ type Config struct {
 	InterfacesPerPod int
 	// TenantLimits bound a tenant's networks outside of VPCs.
 	TenantLimits danm.Limits
-	// TenantServices is how many Services of a tenant may select endpoints by annotations; 0
+	// TenantServices limits the Services of a tenant that may select endpoints by annotations; 0
 	// for no limit.
 	TenantServices int
 	// ServiceEndpoints: Services whose annotations select networks have Endpoints objects
@@ -96,8 +97,8 @@ type Config struct {
 	// NodeIPAMGroups lists the groups of ipamapi.Groups whose kinds are served.
 	NodeIPAMGroups []string
 
-	// ScaledEndpoints: the operator judges who the backends of Services are, and nodes may
-	// follow that instead of Services.
+	// ScaledEndpoints: the operator judges which backends Services have, and nodes may follow these
+	// verdicts instead of Services.
 	ScaledEndpoints bool
 
 	// RoleNodes is RoleNodesLabelled or RoleNodesAny.

@@ -29,9 +29,9 @@ type followed struct {
 	coordination.LeaseInterface
 	// watched returns the Lease that the watch has, nil before it has one.
 	watched func() *coordinationv1.Lease
-	// pause is the time between two reads, and late when a request is sent a second time.
+	// pause is the time between two reads, and late the time until a request is sent a second time.
 	pause, late time.Duration
-	// doubted is true from a write on, and next the time of the next read of the API server.
+	// doubted is true from a write on, and next is the time of the next read of the API server.
 	// Only the elector uses them.
 	doubted bool
 	next    time.Time
@@ -60,7 +60,7 @@ func followLease(ctx context.Context, config *rest.Config, cfg Config, refuse fu
 	go informer.RunWithContext(ctx)
 	key := cache.NewObjectName(cfg.Namespace, leaseName).String()
 	watched := func() *coordinationv1.Lease {
-		object, _, _ := store.GetByKey(key) // of a store in memory, which has no errors
+		object, _, _ := store.GetByKey(key) // the store is in memory, and has no errors
 		lease, _ := object.(*coordinationv1.Lease)
 		return lease
 	}
@@ -84,8 +84,8 @@ func leaseConfig(config *rest.Config, protocol string, timeout time.Duration) *r
 // Leases implements coordination.LeasesGetter.
 func (f *followed) Leases(string) coordination.LeaseInterface { return f }
 
-// Get implements coordination.LeaseInterface. It is an error if the state of the cluster is one
-// of a newer release, so that the elector never takes the Lease.
+// Get implements coordination.LeaseInterface. It returns an error if a newer release has written
+// the state of the cluster, so that the elector never takes the Lease.
 func (f *followed) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
 	read, err := f.read(ctx, name, options)
 	if err != nil {
@@ -131,7 +131,7 @@ func (f *followed) Update(ctx context.Context, lease *coordinationv1.Lease, opti
 	})
 }
 
-// stateAnnotation of the Lease is the number of the format of the cluster's state: the highest of
+// stateAnnotation of the Lease has the number of the format of the cluster's state: the highest of
 // all releases that have led.
 const stateAnnotation = "alioth.dev/state-format"
 

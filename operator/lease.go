@@ -56,8 +56,8 @@ type lease struct {
 	late func()
 	// renewEvery is the time between two renewals.
 	renewEvery time.Duration
-	// holder is whom the last record names that was read or written, and due when the next
-	// renewal is. Only the elector uses them.
+	// holder is the holder in the last record that was read or written, and due is the time of the
+	// next renewal. Only the elector uses them.
 	holder string
 	due    time.Time
 	// known is true once a record was read or written.
@@ -70,8 +70,8 @@ type lease struct {
 	refusal error
 }
 
-// newLease returns the lock of a term of the process of that identity; late is
-// to end the term. The lock follows the Lease until ctx ends.
+// newLease returns the lock of a term for the process with an identity; late ends the term. The
+// lock follows the Lease until ctx ends.
 func newLease(ctx context.Context, config *rest.Config, cfg Config, identity string, late func()) (*lease, error) {
 	l := &lease{late: late, renewEvery: cfg.renewPeriod()}
 	client, err := followLease(ctx, config, cfg, l.refuse)
@@ -86,7 +86,7 @@ func newLease(ctx context.Context, config *rest.Config, cfg Config, identity str
 	return l, nil
 }
 
-// refuse ends the term for a reason that makes another term of this process end too.
+// refuse ends the term for a reason that ends later terms of this process too.
 func (l *lease) refuse(why error) {
 	l.mu.Lock()
 	l.refusal = why
@@ -95,7 +95,8 @@ func (l *lease) refuse(why error) {
 	l.late()
 }
 
-// ending is why the term ended, as far as the lease has caused it. There may be no lease.
+// ending returns the reason of the term's end, as far as the lease has caused it. The lease may be
+// nil.
 func (l *lease) ending() error {
 	if l == nil {
 		return nil

@@ -47,8 +47,8 @@ func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// exitStatus is 1 for a finding of verify, trace, policy handle, version or preflight, and for a
-// failure of the node's network. It is 2 for an error.
+// exitStatus returns 1 for a finding of verify, trace, policy handle, version or preflight, and for
+// a failure of the node's network. It returns 2 for an error.
 func exitStatus(err error) int {
 	if nodenetwork.IsFinding(err) || errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errSkew) ||
 		errors.Is(err, errBlocked) {

@@ -43,7 +43,7 @@ func (f packetFilter) wants(p nodestatus.Packet) bool {
 	return f.pod == "" || slices.Contains(named, f.pod)
 }
 
-// String quotes the names that the filter selects by, so that a misspelt one is seen.
+// String quotes the names that the filter selects by, so that a misspelt name is seen.
 func (f packetFilter) String() string {
 	var text string
 	if f.vpc != "" {

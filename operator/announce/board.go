@@ -76,7 +76,7 @@ func (b *Board) Namespaces() []string {
 	return slices.Collect(maps.Keys(b.last))
 }
 
-// In returns the names of the objects of a namespace with refusals, in no order.
+// In returns the names of the objects of a namespace with refusals, unordered.
 func (b *Board) In(namespace string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -28,12 +28,13 @@ const (
 
 	reasonBurst    = 8
 	reasonInterval = time.Minute
-	// reasonsLimit is how many reasons of a namespace have events of their own at a time.
+	// reasonsLimit is the number of reasons of a namespace that may have events of their own at a
+	// time.
 	reasonsLimit = 64
 )
 
-// namespacesLimit is from how many namespaces on those are forgotten that have all their events
-// left.
+// namespacesLimit is the number of namespaces above which namespaces with all their events left are
+// forgotten.
 const namespacesLimit = 1024
 
 // NewBounded returns a writer of events that withholds events of a namespace above the bounds. It
@@ -92,7 +93,7 @@ func (b *bounded) take(namespace, reason string) (passes, tell bool) {
 	return passes, tell
 }
 
-// account is the events that a namespace may still have. The zero value is full.
+// account has the events that a namespace may still cause. The zero value is full.
 type account struct {
 	all bucket
 	// reasons has the buckets of the reasons that have used some of their own events.

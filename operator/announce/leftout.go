@@ -79,9 +79,9 @@ func LeftOutKinds() []*descriptor.Kind {
 	return []*descriptor.Kind{vpcs.VPC.Kind, vpcs.Subnet.Kind, vpcs.Network.Kind, vpcs.ExternalPool.Kind, vpcs.HostAccess.Kind}
 }
 
-// LeftOutReconciler tells in the status of objects that the store leaves them out, because they
-// can't be read or contradict themselves (docs/design/023). Their own controllers tell nothing
-// of such an object. They write the condition again once the object can be read.
+// LeftOutReconciler writes into the status of objects that the store leaves them out, because they
+// can't be read or contradict themselves (docs/design/023). Their own controllers tell nothing of
+// such an object. They write the condition again once the object can be read.
 type LeftOutReconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client

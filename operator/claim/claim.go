@@ -221,8 +221,8 @@ func assumeLacking(tx store.Tx, rows []*store.Address) error {
 	return nil
 }
 
-// ofChoice reports whether an Address is of the same choice as the planned row: the
-// same holder may have another one of that name, of an earlier choice.
+// ofChoice reports whether an Address belongs to the same choice as the planned row: the same
+// holder may have another Address of that name, from an earlier choice.
 func ofChoice(real, row *store.Address) bool {
 	return real.CountsFor(row.Holder, row.Node) && real.Attachment == row.Attachment && real.External == row.External && slices.Equal(real.Set, row.Set)
 }

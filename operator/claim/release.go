@@ -94,7 +94,7 @@ func (c *Claimer) expel(ctx context.Context, row *store.Address, then func(store
 	})
 }
 
-// remove deletes an object of that UID from the API; without one it was never there.
+// remove deletes the object with a UID from the API. An object without a UID was never there.
 func (c *Claimer) remove(ctx context.Context, object client.Object, uid string, holder store.Holder) error {
 	if uid == "" {
 		return nil

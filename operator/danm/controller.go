@@ -133,7 +133,7 @@ func (r *Reconciler) claimOne(ctx context.Context, row *multinet.Network, n numb
 	return r.adopt(ctx, object)
 }
 
-// adopt puts the claim into the store if the API server has it as it is given.
+// adopt puts the claim into the store if the API server has it with the same content.
 func (r *Reconciler) adopt(ctx context.Context, object *v1alpha1.HostVNIClaim) (mine bool, err error) {
 	held := outside.HostVNIClaim.New()
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), held); err != nil {

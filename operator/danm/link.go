@@ -77,8 +77,8 @@ func becameOf(row *nmstate.Policy) string {
 	return row.Reason + ", " + row.Message
 }
 
-// makes reports whether a policy has an interface of that name which a node can make. No
-// node makes hardware.
+// makes reports whether a policy has an interface with the name of a device that a node can make.
+// No node makes hardware.
 func makes(row *nmstate.Policy, device string) bool {
 	interfaces, _ := row.Spec.Desired["interfaces"].([]any)
 	return slices.ContainsFunc(interfaces, func(one any) bool {
@@ -88,8 +88,8 @@ func makes(row *nmstate.Policy, device string) bool {
 	})
 }
 
-// ofPolicy requests the networks on devices that a policy would make, as it was and as it is:
-// their condition has its state.
+// ofPolicy requests the networks on devices that a policy would make, before or after its change:
+// their condition shows the state of the policy.
 func (w watch) ofPolicy(tx store.ReadTx, old, now *nmstate.Policy) []feed.Request {
 	var all []feed.Request
 	for net := range multinet.Networks(tx) {

@@ -44,8 +44,7 @@ type decision struct {
 	notEnforced string
 	// conflict names the older network of the same kind and name in the other group.
 	conflict string
-	// above is the limit of the tenant that the network is above and works all the same, ""
-	// for none.
+	// above is the limit of the tenant that the network exceeds although it works, "" for none.
 	above string
 	// inSpec reports that the spec of a TenantNetwork has a profile, as earlier releases wrote it.
 	inSpec bool

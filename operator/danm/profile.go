@@ -254,8 +254,8 @@ func preferred(all []multinet.HostDevice, good func(multinet.HostDevice) bool) [
 	return some
 }
 
-// outOfRange finds a range that the TenantConfig does not give the tenant on the device that
-// the network is to have. Without an entry for it, the number of the network is its proof.
+// outOfRange finds a range that the TenantConfig does not give the tenant on the network's future
+// device. Without an entry for it, the number of the network is its proof.
 func outOfRange(tx store.ReadTx, net *multinet.Network, want profile, config *multinet.TenantConfig) *refusal {
 	if config == nil {
 		return nil
@@ -279,8 +279,8 @@ func outOfRange(tx store.ReadTx, net *multinet.Network, want profile, config *mu
 		config.Name, want.device, some(ranges, 10))}
 }
 
-// mayStay keeps a network with a profile from another kind of entry: one with a VNI stays
-// without it, and the reverse.
+// mayStay keeps a network with a profile away from another kind of entry: a network with a VNI does
+// not move to an entry without one, and the reverse.
 func mayStay(net *multinet.Network, device multinet.HostDevice) bool {
 	_, vni := net.VNI()
 	return !net.Profiled || !multinet.Dynamic(net.Type) || (vni != 0) == (device.VNIType != "")

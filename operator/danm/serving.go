@@ -24,7 +24,7 @@ type Serving struct {
 	Delegation bool
 }
 
-// judge makes a network not Ready that is right, and that no pod can use as the cluster is.
+// judge sets a correct network to not Ready if no pod can use it in the present cluster.
 func (s Serving) judge(tx store.ReadTx, net *multinet.Network, d decision) decision {
 	if !d.ready {
 		return d
@@ -124,7 +124,7 @@ func areAll(tx store.ReadTx, count int) bool {
 	return true
 }
 
-// ofGrant requests the networks of static types that a grant is for, as it was and as it is.
+// ofGrant requests the networks of static types that a grant covers, before or after its change.
 func (w watch) ofGrant(tx store.ReadTx, old, now *multinet.Grant) []feed.Request {
 	var all []feed.Request
 	for net := range multinet.Networks(tx) {
@@ -136,8 +136,8 @@ func (w watch) ofGrant(tx store.ReadTx, old, now *multinet.Grant) []feed.Request
 	return all
 }
 
-// ofNode requests the networks that a node may be the only one to serve, when it comes or
-// goes, or when the pools change that it offers devices of.
+// ofNode requests the networks that only one node may serve when that node comes or goes. It also
+// requests the networks of a pool when the node begins or stops offering devices of it.
 func (w watch) ofNode(tx store.ReadTx, old, now *store.Node) []feed.Request {
 	var all []feed.Request
 	for _, pool := range changedPools(old, now) {
@@ -180,7 +180,7 @@ func (w watch) ofReport(tx store.ReadTx, old, now *multinet.LinkReport) []feed.R
 			ids[id] = true
 		}
 		all = append(all, w.of(multinet.Refused(tx, v1alpha1.PluginFileMissingReason)...)...)
-		if after.Configured && !before.Configured { // the last one to tell that it has no file
+		if after.Configured && !before.Configured { // the last node to report that it has no file
 			ids[""] = true
 		}
 	}

@@ -52,7 +52,7 @@ const (
 // checked is a kind that users write.
 type checked struct {
 	schema.GroupVersionKind
-	// crd is the name of the CRD of a kind of another project, which may belong to that project.
+	// crd is the name of the CRD for a kind of another project. The CRD may belong to that project.
 	// Then the release does not change its fields, and may not know all of them.
 	crd string
 }

@@ -51,7 +51,7 @@ func (b *batch) flush() {
 	}
 }
 
-// write writes objects, with mu held. Where one of them can't be taken, the others are.
+// write writes objects, with mu held. If one object can't be taken, the others are written.
 func (b *batch) write(objects []*kept) {
 	if err := b.put(objects...); err == nil {
 		return
@@ -63,7 +63,7 @@ func (b *batch) write(objects []*kept) {
 	}
 }
 
-// put puts the rows of objects in one transaction: of all or, with an error, of none.
+// put puts the rows of objects in one transaction: of all objects or, with an error, of none.
 func (b *batch) put(objects ...*kept) error {
 	return b.feed.store.Update(func(tx store.Tx) error {
 		for _, object := range objects {

@@ -124,8 +124,8 @@ func (f *Feed) handler(kind *descriptor.Kind, first *batch) toolscache.ResourceE
 	}
 }
 
-// replace handles an update. Where the object was deleted and created again
-// between two looks at the API, the informer reports just an update.
+// replace handles an update. If the object was deleted and created again between two looks at the
+// API, the informer reports just an update.
 func (f *Feed) replace(kind *descriptor.Kind, before, after *kept) {
 	if before != nil && after != nil && before.id.UID != after.id.UID {
 		f.remove(kind, before)
@@ -150,7 +150,7 @@ func (f *Feed) put(kind *descriptor.Kind, object *kept) {
 	f.Publish(change)
 }
 
-// refuse leaves the row of an object as it is. Either the API allows no such object, or the
+// refuse leaves the row of an object as it is. Either the API does not allow such an object, or the
 // event for the deletion of the conflicting object is still to come.
 func (f *Feed) refuse(kind *descriptor.Kind, object *kept, err error) {
 	f.log.Error(err, "object not taken into the store", "kind", kind.Name, "name", object.id.Name, "namespace", object.id.Namespace)

@@ -22,7 +22,7 @@ import (
 type kept struct {
 	id      descriptor.ID
 	version string
-	// row is nil for an object that has none; err tells why it can't be read.
+	// row is nil for an object without a row; err tells why it can't be read.
 	row any
 	err error
 	// deleting is true for an object that is being deleted.

@@ -54,7 +54,7 @@ func On[R any](mapRow func(tx store.ReadTx, old, now *R) []Request) Mapper {
 	}
 }
 
-// Either returns the row after the change, or the last one where it is gone.
+// Either returns the row after the change, or the last row of a deleted object.
 func Either[R any](old, now *R) *R {
 	if now != nil {
 		return now

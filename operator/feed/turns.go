@@ -24,8 +24,7 @@ func Turn(step time.Duration, before int) time.Duration {
 	return step * time.Duration(1+before/share)
 }
 
-// Spread delays requests for objects of one tenant by their turns, and more than they are
-// delayed already.
+// Spread delays requests for objects of one tenant by their turns, in addition to their own delays.
 func Spread(step time.Duration, requests []Request) []Request {
 	for i := range requests {
 		requests[i].After += Turn(step, i)
@@ -47,8 +46,8 @@ type turn struct {
 	after  time.Duration
 }
 
-// unknownAfter is the delay of an object that is tried again after a pause that its source does
-// not know: each change requests it sooner.
+// unknownAfter is the delay of a repeated object whose pause the source does not know: each change
+// requests it sooner.
 const unknownAfter = math.MaxInt64
 
 func newTurns() *turns { return &turns{open: map[types.NamespacedName]turn{}} }
@@ -85,7 +84,7 @@ func (t *turns) begin(name types.NamespacedName) (tenant string) {
 	return one.tenant
 }
 
-// again notes that an object is tried again, and returns its priority. A change may have
+// again notes that an object is processed again later, and returns its priority. A change may have
 // requested it by now.
 func (t *turns) again(name types.NamespacedName, tenant string) (priority int) {
 	t.mu.Lock()

@@ -19,8 +19,9 @@ type decision struct {
 	reason, message string
 }
 
-// mostGrants bounds how many ports and ranges of ports all tenants have together, and how many
-// tenants. They are one object for admission, which the API server stores up to 1.5 MB.
+// mostGrants bounds the number of ports and ranges of ports of all tenants together, and the number
+// of tenants. All of them are in one object for admission, and the API server stores objects up to
+// 1.5 MB.
 const mostGrants = 16384
 
 // decide plans the status of an object, whose grants are published or are too many.

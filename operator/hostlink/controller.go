@@ -149,8 +149,8 @@ func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
 	return all
 }
 
-// ofNextDefinitions requests the links that a namespace may have without a definition that is
-// gone, which makes room for another one. One above the limit makes none.
+// ofNextDefinitions requests the links that a namespace may have after a definition is gone: it
+// makes room for another one. A definition above the limit makes no room.
 func ofNextDefinitions(tx store.ReadTx, gone *multinet.Definition, limit int) []feed.Request {
 	if limit == 0 || gone.Link == (multinet.LinkID{}) || multinet.ExceedsLinks(tx, gone, limit) {
 		return nil

@@ -40,9 +40,9 @@ func (r *Reconciler) wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostL
 	return spec
 }
 
-// defines reports whether a definition has its link: as long as a grant permits its plugins,
-// or a pod may have an interface of it. Definitions of tenants never run plugins, the numbers
-// of tenants are not for definitions, and a namespace has a limit of links.
+// defines reports whether a definition has its link: as long as a grant permits its plugins, or a
+// pod may have an interface of it. Definitions of tenants never run plugins, and can't use the
+// numbers of tenants. A namespace has a limit of links.
 func (r *Reconciler) defines(tx store.ReadTx, def *multinet.Definition) bool {
 	if len(multinet.ClaimsByNetwork(tx, def.UID)) > 0 {
 		return true
@@ -70,9 +70,9 @@ func ofTenant(tx store.ReadTx, namespace string) bool {
 	return row == nil || tenancy.Labelled(row.Tenant)
 }
 
-// wants reports whether a network wants its link: from when it is Ready, and as long as a
-// pod may have an interface in it. A network that no node serves wants it too: by it the nodes
-// report when one of them does.
+// wants reports whether a network wants its link: from when it is Ready, and as long as a pod may
+// have an interface in it. A network without a serving node wants it too: through the link the
+// nodes report when one of them serves the network.
 func wants(tx store.ReadTx, net *multinet.Network) bool {
 	return net.Ready || net.Reason == v1alpha1.NoServingNodeReason || len(multinet.ClaimsByNetwork(tx, net.UID)) > 0
 }

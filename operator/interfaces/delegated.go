@@ -18,9 +18,9 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// delegated decides an interface that CNI plugins make, by the configuration of a
-// definition. Each use is judged: the plugins run as root on the node, and the author of
-// the definition is not trusted.
+// delegated decides an interface that CNI plugins make, by the configuration of a definition. It
+// judges each use: the plugins run as root on the node, and the author of the definition is not
+// trusted.
 func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection) (request, *tenancy.Refusal) {
 	r := request{
 		name: s.Interface, definition: s.Namespace + "/" + s.Name, delegate: &delegate{network: def.Reference()},
@@ -209,9 +209,9 @@ func permitted(def *multinet.Definition, s annotations.NetworkSelection, grant *
 // grantedKeys are the keys of a selection that need a grant.
 var grantedKeys = []string{v1alpha1.DelegationRequestArgs, v1alpha1.DelegationRequestMAC, v1alpha1.DelegationRequestGUID}
 
-// name has the nodes look for a configuration with the name of the definition, as NPWG 1.3
-// demands where spec.config is missing. The author of a definition chooses its name, and so
-// one of all the nodes' files. So a grant has to name the definition itself.
+// name has the nodes look for a configuration with the name of the definition, as NPWG 1.3 demands
+// where spec.config is missing. The author of a definition chooses its name, and thereby any file
+// of the nodes. So a grant has to name the definition itself.
 func (d *delegate) name(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant, may pluginconf.Keys) *tenancy.Refusal {
 	if !grant.Names(def.Reference()) {
 		return notGranted("%s: DelegationGrant %s does not name it in spec.networks, which a file of the nodes needs", configured(def), grant.Name)

@@ -39,7 +39,7 @@ func keysOf(s annotations.NetworkSelection) []key {
 	return keys
 }
 
-// ignore adds an event about a key that nothing carries out. The text follows the key.
+// ignore adds an event about a key that no component carries out. The text follows the key.
 func (r *request) ignore(name, format string, args ...any) {
 	r.notices = append(r.notices, pod.Notice{
 		Reason: v1alpha1.RequestIgnoredReason, Action: fmt.Sprintf("Ignore %s of %s", name, r.name),

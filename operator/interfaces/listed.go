@@ -37,8 +37,8 @@ type request struct {
 	delegate *delegate
 	// definition is namespace/name of the selected NetworkAttachmentDefinition, or "".
 	definition string
-	// defaultRoute: the pod's default routes lead through this interface, by gateways if
-	// there are any. noDefaultRoute: they lead through another one.
+	// defaultRoute: the pod's default routes lead through this interface, by gateways if any are
+	// given. noDefaultRoute: they lead through another interface.
 	defaultRoute, noDefaultRoute bool
 	gateways                     []netip.Addr
 	// notices are events about requests that are not carried out.
@@ -63,8 +63,9 @@ func (cfg Config) listed(tx store.ReadTx, p *store.Pod, list []annotations.Inter
 	return requests, cfg.name(requests)
 }
 
-// firstAddressed refuses a first interface without an address: container runtimes start no pod
-// without one, and would try for ever. CNI plugins may have an address that Alioth does not know.
+// firstAddressed refuses a first interface without an address: container runtimes do not start a
+// pod without an address, and would try for ever. CNI plugins may have an address that Alioth does
+// not know.
 func firstAddressed(requests []request) *tenancy.Refusal {
 	if len(requests) == 0 {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// checkRoutes refuses routes that the pod requests and the interface can't have. DANM
-// ignored them. Nodes judge those by addresses that plugins choose.
+// checkRoutes refuses requested routes that the interface can't have. DANM ignored them. Nodes
+// judge routes that depend on addresses from plugins.
 func checkRoutes(r request) *tenancy.Refusal {
 	if len(r.Routes) == 0 {
 		return nil
@@ -124,9 +124,9 @@ func setMainRoutes(requests []request) *tenancy.Refusal {
 	return nil
 }
 
-// ownVPCDefaults notes the default routes of an interface in a VPC. An interface that a
-// definition adds has no default route if an earlier interface has one of them: an attachment
-// in a VPC has the default routes of all families, or none.
+// ownVPCDefaults notes the default routes of an interface in a VPC. An interface that a definition
+// adds has no default routes if an earlier interface has a default route: an attachment in a VPC
+// has the default routes of all families, or none.
 func (r *request) ownVPCDefaults(owners map[netip.Prefix]request) *tenancy.Refusal {
 	var own []netip.Prefix
 	for _, dst := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {

@@ -108,7 +108,7 @@ func interfaceOf(tx store.ReadTx, p *store.Pod, def *multinet.Definition, s anno
 	return one, nil
 }
 
-// chooseRest requests an address of a range that the pod has not requested one of.
+// chooseRest requests an address from each range that the pod has not requested one from.
 func chooseRest(to *annotations.AddressRequest, prefix netip.Prefix) {
 	if to.Mode == annotations.AddressAbsent && prefix.IsValid() {
 		to.Mode = annotations.AddressDynamic

@@ -39,9 +39,9 @@ type Request struct {
 	// Devices are the Ethernet addresses of devices of the node; nil for an interface without a
 	// device. A device that no other attachment has becomes the interface.
 	Devices []string
-	// Instance is namespace/name of the PodNetworkInstance whose reserved addresses the
-	// holder may have, "" for none. If that has reserved some for PodNetwork, the holder gets one of
-	// these.
+	// Instance is namespace/name of the PodNetworkInstance whose reserved addresses the holder may
+	// have, "" for none. If the instance has reserved addresses for PodNetwork, the holder gets one
+	// of these.
 	Instance, PodNetwork string
 	// OwnerUID is the UID of the controller that made the holder, or "".
 	OwnerUID string
@@ -258,8 +258,8 @@ func awaitsVerdict(reason string) bool {
 	return false
 }
 
-// subnetsFor returns the subnets of the VPC for holders of this kind, and those for
-// other kinds.
+// subnetsFor returns the subnets of the VPC for holders of this kind, and the subnets for other
+// kinds.
 func subnetsFor(tx store.ReadTx, req *Request) (mine, others []*store.Subnet) {
 	for _, subnet := range store.SubnetsByVPC(tx, req.VPC) {
 		if subnet.ForServices == (req.Holder.Kind == store.HolderService) {
@@ -273,8 +273,8 @@ func subnetsFor(tx store.ReadTx, req *Request) (mine, others []*store.Subnet) {
 
 func usable(subnet *store.Subnet) bool { return subnet.Ready && !subnet.Deleting }
 
-// namedSubnet finds the subnet that a request names: spec.name counts before
-// the object's name, and the older of two with one name serves.
+// namedSubnet finds the subnet that a request names. spec.name counts before the object's name. Of
+// two subnets with one name the older serves.
 func namedSubnet(all, others []*store.Subnet, req *Request) (*store.Subnet, error) {
 	if found := byName(all, req.Subnet); found != nil {
 		return found, nil
@@ -342,8 +342,7 @@ func prefixOf(subnet *store.Subnet, ip netip.Addr) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// chooseIn takes one address of every family of the subnet: the requested one, else
-// a free one.
+// chooseIn takes one address of every family of the subnet: the requested address, else a free one.
 func chooseIn(tx store.ReadTx, subnet *store.Subnet, req *Request) (Result, bool) {
 	result := Result{Subnet: subnet}
 	for _, prefix := range subnet.Prefixes {

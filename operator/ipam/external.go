@@ -37,8 +37,8 @@ type ExternalRequest struct {
 	Now     time.Time
 }
 
-// ChooseExternal finds an address of every family of a request, each in the oldest
-// pool that has one. Addresses of the holder are kept. A refusal is an *Error.
+// ChooseExternal finds an address of every family of a request, each in the oldest pool with a free
+// one. Addresses of the holder are kept. A refusal is an *Error.
 func ChooseExternal(tx store.ReadTx, req ExternalRequest) ([]*external.Address, error) {
 	rows := external.AddressesByService(tx, req.Holder.UID)
 	pools, err := externalPools(tx, &req)

@@ -96,8 +96,8 @@ const (
 	rankNone rank = iota
 	// rankResting: released a short while ago.
 	rankResting
-	// rankShared: another VPC uses the IP on the same node, so one of the two pods
-	// can't have network probes.
+	// rankShared: another VPC uses the IP on the same node, so only one of the two pods can have
+	// network probes.
 	rankShared
 	rankBest
 )
@@ -142,8 +142,8 @@ func (req *Request) rank(tx store.ReadTx, domain string, ip netip.Addr) rank {
 	return rankBest
 }
 
-// rests reports whether an address of a domain rests. Networks of one segment are one wire,
-// so that peers have state of an address whichever of them it is from.
+// rests reports whether an address of a domain rests. Networks of one segment share one wire, so
+// peers have state of an address from any of them.
 func (req *Request) rests(domain string, ip netip.Addr) bool {
 	if req.Resting.Contains(domain, ip, req.Now) {
 		return true

@@ -27,8 +27,8 @@ type Rules struct {
 	Sharing multinet.Sharing
 }
 
-// place is where the interfaces of a network lead. Exactly one of outside, vpc and ofPod
-// is set.
+// place is the place that the interfaces of a network lead to. Exactly one of outside, vpc and
+// ofPod is set.
 type place struct {
 	name store.NetworkName
 	// outside is the UID of a network outside of every VPC.

@@ -33,10 +33,10 @@ const maxPerSlice = 100
 // again.
 var errStale = apierrors.NewConflict(discoveryv1.Resource("endpointslices"), "", errors.New("the informers have not seen the last write yet"))
 
-// writeSlices makes the EndpointSlices of a Service have the endpoints of each domain, by
-// the library of Kubernetes: it resolves ports, and changes as little as possible. pods
-// are by domain, one per endpoint, with its address as their only one; a domain without any
-// has a slice without endpoints.
+// writeSlices makes the EndpointSlices of a Service have the endpoints of each domain, by the
+// library of Kubernetes: it resolves ports, and changes as little as possible. pods has one pod per
+// endpoint by domain, with its address as the only one. A domain without pods has a slice without
+// endpoints.
 func (r *Reconciler) writeSlices(ctx context.Context, service *corev1.Service, pods map[string][]*corev1.Pod, present []*discoveryv1.EndpointSlice) error {
 	if r.tracker.StaleSlices(service, present) {
 		return errStale

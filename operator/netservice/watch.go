@@ -61,8 +61,8 @@ func (r *Reconciler) ofService(tx store.ReadTx, old, now *store.Service) []feed.
 	return all
 }
 
-// ofSlice requests the Services of a slice of the operator. The tracker must not wait for a
-// slice that is gone, or that someone has taken from its Service.
+// ofSlice requests the Services of a slice of the operator. The tracker must not wait for a slice
+// that is gone, or that another writer has taken from its Service.
 func (r *Reconciler) ofSlice(_ store.ReadTx, old, now *store.EndpointSlice) []feed.Request {
 	var all []feed.Request
 	if old != nil && old.Managed {
@@ -159,7 +159,7 @@ func (r *Reconciler) naming(tx store.ReadTx, namespace string, concerns func(*st
 	return feed.Spread(wakeAfter, all)
 }
 
-// ofTenants is naming for all namespaces of some tenants.
+// ofTenants does the work of naming for all namespaces of some tenants.
 func (r *Reconciler) ofTenants(tx store.ReadTx, concerns func(*store.Service) bool, tenants ...string) []feed.Request {
 	var all []feed.Request
 	for i, tenant := range tenants {
@@ -173,7 +173,8 @@ func (r *Reconciler) ofTenants(tx store.ReadTx, concerns func(*store.Service) bo
 	return all
 }
 
-// everywhere is naming for all namespaces. It is for changes that administrators make.
+// everywhere does the work of naming for all namespaces. It is for changes that administrators
+// make.
 func (r *Reconciler) everywhere(tx store.ReadTx, concerns func(*store.Service) bool) []feed.Request {
 	var all []feed.Request
 	for _, ns := range store.ListNamespaces(tx) {
@@ -271,8 +272,8 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, old, now *store.VPC) []feed.Request 
 	return r.everywhere(tx, every)
 }
 
-// ofNamespace requests the Services of the tenants that a namespace comes to, or leaves: the
-// limit of these may be reached by others then.
+// ofNamespace requests the Services of the tenants that a namespace joins or leaves: other Services
+// may cross the limit then.
 func (r *Reconciler) ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
 	if old != nil && now != nil && old.Tenant == now.Tenant {
 		return nil

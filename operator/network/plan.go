@@ -149,8 +149,8 @@ func elsewhere(tx store.ReadTx, pod *store.Pod, net *store.Network) string {
 	return ""
 }
 
-// toldElsewhere returns the attachment of the pod's allocation status that is through the
-// Network and in another VPC than the Network names, or nil. Nothing confirms it.
+// toldElsewhere returns the attachment of the pod's allocation status that came through the Network
+// and is in another VPC than the Network names, or nil. Nothing confirms it.
 func toldElsewhere(pod *store.Pod, net *store.Network) *annotations.Attachment {
 	for _, attachment := range allocation.Told(pod) {
 		if through(attachment, net) && attachment.VPC != net.VPC {

@@ -19,7 +19,8 @@ type decision struct {
 	// claim is true if the addresses of request are to be claimed.
 	claim   bool
 	request ipam.Request
-	// doubts are why others do not believe addresses of the node, which has the UID.
+	// doubts are the reasons why others do not believe addresses of the node. uid is the UID of the
+	// node.
 	uid    string
 	doubts []*tenancy.Refusal
 }
@@ -54,7 +55,7 @@ func decide(tx store.ReadTx, name, defaultVPC string) decision {
 // mostDoubts is how many addresses of a node are reported: a kubelet may report any number.
 const mostDoubts = 3
 
-// doubtsOf returns the UID of a node, and why others do not believe its addresses.
+// doubtsOf returns the UID of a node, and the reasons why others do not believe its addresses.
 func doubtsOf(tx store.ReadTx, node *store.Node, defaultVPC string) (uid string, doubts []*tenancy.Refusal) {
 	if node == nil {
 		return "", nil

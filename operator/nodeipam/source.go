@@ -48,8 +48,8 @@ func Source(infraSubnet string, next pod.Source) pod.Source {
 	}
 }
 
-// unlabelled refuses a pod that asks for the network of a tenant where no node IPAM API is. In
-// the default VPC, which it would get otherwise, it would look attached and reach nothing of
+// unlabelled refuses a pod that asks for the network of a tenant on a node without the node IPAM
+// API. Otherwise the pod would be in the default VPC. It would look attached, and reach nothing of
 // its tenant's network.
 func unlabelled(p *store.Pod) *tenancy.Refusal {
 	label := multitenancyv1alpha1.PodNetworkLabel

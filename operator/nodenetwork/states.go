@@ -21,8 +21,8 @@ const workers = 4
 
 // Handler is policyhandler.Handler.
 type Handler interface {
-	// Pass writes the enactments of a node and its desired state. It returns after how long
-	// time alone changes the result, 0 for never.
+	// Pass writes the enactments of a node and its desired state. It returns the time until the
+	// result changes by time alone, 0 for never.
 	Pass(ctx context.Context, node string) (again time.Duration, err error)
 }
 

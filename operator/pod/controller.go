@@ -29,8 +29,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// workers is how many pods are processed at once: most of the time they wait for the
-// API server.
+// workers is the number of pods that are processed at once: most of the time they wait for the API
+// server.
 const workers = 8
 
 // errAssigned reports that the API has an allocation status of the pod, or an object that
@@ -263,7 +263,8 @@ func (r *Reconciler) restoreClaims(ctx context.Context, pod *store.Pod) error {
 	return r.Claimer.ClaimAttachments(ctx, pod, rows)
 }
 
-// refuse releases the addresses that were claimed for the pod, and tells the pod's owner.
+// refuse releases the addresses that were claimed for the pod, and writes the refusal for the pod's
+// owner.
 func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy.Refusal) error {
 	if err := r.Claimer.ReleaseAll(ctx, pod.AsHolder(), pod.Node); err != nil {
 		return err

@@ -99,7 +99,7 @@ func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachme
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Outside: w.Outside.Path(), OutsideUID: w.Outside.UID,
 		Definition: w.Definition, DefaultRoute: w.DefaultRoute, NoDefaultRoute: w.NoDefaultRoute, Delegate: w.Delegate,
 	}
-	if w.Delegate != nil && w.Range == nil { // all of the interface but its default routes and its link is the plugins'
+	if w.Delegate != nil && w.Range == nil { // the plugins make all but the default routes and the link
 		if len(link.Routes) > 0 || link.Parent != "" {
 			attachment.Link = &link
 		}

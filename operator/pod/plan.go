@@ -23,7 +23,7 @@ const (
 	leave verb = iota
 	// refuse it, for the decision's refusal.
 	refuse
-	// wait for a change that will come soon, without a word to the pod's owner.
+	// wait for a change that will come soon, without a message to the pod's owner.
 	wait
 	// assign it the decision's wishes, all of them or none.
 	assign
@@ -73,9 +73,9 @@ func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
 }
 
 // recheck changes nothing if the pod has exactly the addresses and AttachmentClaims of its
-// allocation status, even if its Network has changed. If the API lacks some of a decision
-// that is known, they are claimed again unchanged, and others are released. Parts of the
-// allocation status that nothing confirms are replaced.
+// allocation status, even if its Network has changed. If the API lacks some objects of a known
+// decision, they are claimed again unchanged, and others are released. Parts of the allocation
+// status that nothing confirms are replaced.
 func recheck(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source) decision {
 	if told.has(unconfirmed) {
 		return replace(tx, pod, told, sources)
@@ -134,9 +134,9 @@ func replace(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 	return d
 }
 
-// anew returns the wish for a part of an allocation status that nothing confirms, and false
-// if the pod should have no such interface. Addresses in a VPC that the operator has claimed
-// for the interface stay, even if the pod would get others now.
+// anew returns the wish for a part of an allocation status that nothing confirms. It returns false
+// if the pod should not have the interface. Addresses in a VPC that the operator has claimed for
+// the interface stay, even if the pod would get others now.
 func anew(part told, fresh []Wish) (Wish, bool) {
 	i := slices.IndexFunc(fresh, func(w Wish) bool { return w.Interface == part.Name })
 	if i >= 0 && (len(part.held) == 0 || slices.ContainsFunc(part.held, func(row *store.Address) bool { return row.Domain() == fresh[i].domain() })) {
@@ -173,8 +173,8 @@ func again(pod *store.Pod, attachment annotations.Attachment) Wish {
 	return w
 }
 
-// rangeOf returns the ranges that the addresses of an attachment are from. The network
-// itself may be gone.
+// rangeOf returns the network ranges of the addresses of an attachment. The network itself may be
+// gone.
 func rangeOf(network store.NetworkRef, attachment annotations.Attachment) *ipam.NetworkRange {
 	r := &ipam.NetworkRange{NetworkRef: network, SharedMAC: attachment.MAC == ""}
 	for _, address := range attachment.Addresses {

@@ -19,7 +19,7 @@ type state int
 const (
 	// unconfirmed: no object confirms it, or the objects contradict it.
 	unconfirmed state = iota
-	// lacking: it is decided, and some of its objects are missing, or there are others.
+	// lacking: the part is decided, and some of its objects are missing, or there are others.
 	lacking
 	// intact: its objects are complete.
 	intact

@@ -128,7 +128,7 @@ func (w *waiting) drop(pod types.NamespacedName) {
 	delete(w.pods, pod)
 }
 
-// woken is a pod to request, and how many pods of its tenant are before it.
+// woken is a pod to request, with the number of pods of its tenant before it.
 type woken struct {
 	types.NamespacedName
 	before int

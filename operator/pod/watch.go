@@ -22,8 +22,8 @@ import (
 // few times for many released addresses, not once per address.
 const wakeAfter = 50 * time.Millisecond
 
-// source requests a pod when it changes, and the waiting pods when an object changes
-// that may have been the cause of a refusal.
+// source requests a pod when it changes, and the waiting pods when an object changes that may have
+// caused a refusal.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, r.initial,
 		feed.On(func(tx store.ReadTx, old, now *store.Pod) []feed.Request {
@@ -146,8 +146,8 @@ func keysOfAddresses(tx store.ReadTx, rows ...*store.Address) []string {
 	return keys
 }
 
-// wake requests all waiting pods. It is for changes that administrators and nodes make:
-// tenants can make pods that wait without limit.
+// wake requests all waiting pods. It is for changes by administrators and nodes: tenants can make
+// waiting pods without limit.
 func (r *Reconciler) wake() []feed.Request { return soon(r.waiting.wake()) }
 
 // wakeUnder requests the waiting pods that one of the keys is for.

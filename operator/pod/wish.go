@@ -24,7 +24,7 @@ type Binding struct {
 	VPC string
 	// Outside is the network outside of every VPC; the zero value in a VPC.
 	Outside store.NetworkRef
-	// Range is that network as a source of addresses. It is nil in a VPC, and for an
+	// Range is the network outside as a source of addresses. It is nil in a VPC, and for an
 	// attachment whose network is gone.
 	Range *ipam.NetworkRange
 }
@@ -72,9 +72,9 @@ type Wish struct {
 	// a requested IP. Outside, this holds for the families in Families.
 	IPs      []netip.Addr
 	Families ipam.Families
-	// Link is the configuration of an interface outside of every VPC. The sources of its
-	// rules have the right family only, until the address is chosen. If plugins choose it,
-	// they stay so.
+	// Link is the configuration of an interface outside of every VPC. The sources of its rules have
+	// only the right family until the address is chosen. If plugins choose the address, the sources
+	// stay so.
 	Link annotations.Link
 	// Delegate is the work for CNI plugins that make the interface, nil for other interfaces.
 	Delegate *annotations.Delegate
@@ -84,8 +84,7 @@ type Wish struct {
 	// Prefer are the IPs that the attachment holds or runs with, if any: it gets these or
 	// none.
 	Prefer []netip.Addr
-	// Told is the attachment as the allocation status has it, if it stays as it is; else
-	// nil.
+	// Told is the attachment in the allocation status if the attachment stays as it is, else nil.
 	Told *annotations.Attachment
 	// Notices are events about the interface, written once with the allocation status.
 	Notices []Notice

@@ -44,8 +44,8 @@ type Reconciler struct {
 	waits map[string]map[string]Wait
 }
 
-// workers is how many VPCs are looked at side by side. A node that changes may change the
-// roles of all VPCs, and each member that is replaced takes a dozen writes.
+// workers is the number of VPCs that are processed at once. A node that changes may change the
+// roles of all VPCs, and each replaced member takes a dozen writes.
 const workers = 8
 
 // Register adds the controller.

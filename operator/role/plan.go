@@ -111,13 +111,13 @@ func (p *planner) one(of roles.Member, n int, members []*roles.Member) Summary {
 	return p.summary(n, members)
 }
 
-// role has the members of a role that serve after this plan, and how they may go on.
+// role has the members of a role that serve after this plan, and the next steps for the others.
 type role struct {
 	*planner
 	wanted int
 	chosen []string
-	// serving counts the chosen ones. spare serve and are not chosen; dead ones are on
-	// nodes that are NotReady, fenced or gone.
+	// serving counts the chosen members. spare members serve and are not chosen. dead members are
+	// on nodes that are NotReady, fenced or gone.
 	serving     int
 	spare, dead []*roles.Member
 }

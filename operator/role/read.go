@@ -58,7 +58,7 @@ func (r *Reconciler) node(tx store.ReadTx, row *store.Node, vpcUID string) Node 
 	return node
 }
 
-// capable reports whether a node can use roles by its report; nil: it has none.
+// capable reports whether a node's report says that it can use roles; nil means no report.
 func capable(report *roles.NodeRoles) bool {
 	return report != nil && report.Protocol >= v1alpha1.RoleProtocol
 }

@@ -24,8 +24,8 @@ type World struct {
 	Nodes map[string]Node
 	// Members are the RoleMembers that name the VPC.
 	Members []*roles.Member
-	// Hosts are the names of the nodes with an Address in the VPC. They count only while
-	// there are members that leave, or nodes that can't use roles.
+	// Hosts are the names of the nodes with an Address in the VPC. They count only while members
+	// leave, or while nodes can't use roles.
 	Hosts []string
 }
 
@@ -73,13 +73,14 @@ func (n Node) candidate() bool {
 // known.
 func (n Node) lacksRoles() bool { return n.Replied && !n.Fenced && !n.Capable }
 
-// Wait is since when a member leaves. The operator keeps it in memory: another one, whose
-// clock may differ, waits anew.
+// Wait has the time since when a member leaves. The operator keeps it in memory: another operator,
+// whose clock may differ, waits anew.
 type Wait struct {
 	// Revision is the revision of the member when it began to leave.
 	Revision int64
-	// Left is when it was first seen to leave, Acknowledged when all nodes were first seen
-	// to no longer list it, or the time for that had passed; zero: not yet.
+	// Left is the time when it was first seen to leave. Acknowledged is the time when all nodes
+	// were first seen to no longer list it, or when the time for that had passed. Zero means not
+	// yet.
 	Left, Acknowledged time.Time
 }
 
@@ -114,8 +115,8 @@ type Summary struct {
 
 // Plan has the next steps.
 type Plan struct {
-	// Revision is to be in the status of the VPC before the first step; 0: nothing is to be
-	// taken.
+	// Revision is the revision to write into the status of the VPC before the first step; 0 means
+	// no new revision.
 	Revision int64
 	// Steps are to be done in this order. After a failed step, no other one may follow.
 	Steps []Step
@@ -123,7 +124,7 @@ type Plan struct {
 	// steps.
 	Dividers Summary
 	Bouncers map[string]Summary
-	// Waits are those to be handed to the next plan, by UID of the member.
+	// Waits has the waits for the next plan, by UID of the member.
 	Waits map[string]Wait
 	// Next is the time until the next look without a change; 0: no look.
 	Next time.Duration

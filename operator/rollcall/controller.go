@@ -31,8 +31,8 @@ import (
 // patience is how long a term waits for nodes that are Ready.
 const patience = 10 * time.Second
 
-// collectFor is for how long replies are collected: all nodes reply at about the same time, and
-// each examination is of all replies.
+// collectFor is how long replies are collected: all nodes reply at about the same time, and each
+// examination looks at all replies.
 const collectFor = 100 * time.Millisecond
 
 // releaseAgain is the time until a failed release of a VNI is tried again.
@@ -73,8 +73,8 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 	return controllers.Add("rollcall", 1, r, source(f))
 }
 
-// OnSettled makes a Mapper that requests objects once the term is settled. Replies of nodes
-// request none: they are as many as nodes, and each would request all that waits.
+// OnSettled makes a Mapper that requests objects once the term is settled. Replies of nodes request
+// none: there are as many replies as nodes, and each would request all waiting objects.
 func OnSettled(settled func() bool, requests func(tx store.ReadTx) []feed.Request) feed.Mapper {
 	return feed.On(func(tx store.ReadTx, old, now *store.RollCall) []feed.Request {
 		if feed.Either(old, now).Name != v1alpha1.OperatorRollCall || !settled() {
@@ -142,15 +142,15 @@ func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// stands reports whether the last call of this term is the one in the API.
+// stands reports whether the API still has the last call of this term.
 func (r *Reconciler) stands() bool {
 	var standing *store.RollCall
 	r.Store.View(func(tx store.ReadTx) { standing = store.GetRollCall(tx, v1alpha1.OperatorRollCall) })
 	return r.call != "" && standing != nil && standing.Call == r.call
 }
 
-// extends reports whether a call would cover a claim that the last one does not. It need not:
-// the VPC of a claim without a row may exist, and be left out because it can't be read.
+// extends reports whether a call would cover a claim that the last call does not cover. It need
+// not: the VPC of a claim without a row may exist, and be left out because it can't be read.
 func (r *Reconciler) extends(covered map[string]bool) bool {
 	for uid := range covered {
 		if !r.covered[uid] {

@@ -88,8 +88,8 @@ func (r *Reconciler) note(name types.NamespacedName) {
 	})
 }
 
-// claimsAll reports whether the steps tell nodes that all Services have been judged by this
-// version, which they have not been told before.
+// claimsAll reports whether the steps tell nodes for the first time that this version has judged
+// all Services.
 func claimsAll(steps []step) bool {
 	for _, s := range steps {
 		if version := versionOf(s.wanted); version != 0 && versionOf(s.held) != version {

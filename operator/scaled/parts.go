@@ -11,8 +11,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// spread is how many times as many parts as needed a verdict may have, before backends of
-// the last ones move to the first.
+// spread limits the parts of a verdict to this multiple of the needed number, before backends of
+// the last parts move to the first.
 const spread = 2
 
 // arrange cuts a verdict into parts, given the present parts. A backend stays in the part that it

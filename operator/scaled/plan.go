@@ -22,8 +22,8 @@ type Rules struct {
 	// Shared are the Services (namespace/name) that every VPC reaches, besides the Services that
 	// SharedService objects name.
 	Shared []string
-	// APIServer is the Service (namespace/name) whose endpoints nodes reserve. Its verdict
-	// reports that all others have been written: nodes wait for that.
+	// APIServer is the Service (namespace/name) whose endpoints nodes reserve. Its verdict reports
+	// that all other verdicts have been written: nodes wait for that.
 	APIServer string
 }
 
@@ -43,8 +43,8 @@ func (r Rules) judging(tx store.ReadTx) services.Rules {
 
 func nameOf(row *store.Service) string { return row.Namespace + "/" + row.Name }
 
-// step is one write. held is the object as it was read, nil for a new one; wanted is nil for
-// one to delete.
+// step is one write. held is the object as it was read, nil for a new one. wanted is nil for an
+// object to delete.
 type step struct{ held, wanted *scaled.Endpoint }
 
 // decide returns the objects to write for a Service, in order. A node that has seen any number of

@@ -20,8 +20,7 @@ import (
 // collectFor collects the changes of a Service, which is written once for all of them.
 const collectFor = 100 * time.Millisecond
 
-// source requests a Service when anything changes that its verdict depends on, or the
-// verdict itself.
+// source requests a Service when its verdict, or anything that the verdict depends on, changes.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(ofService),
@@ -112,8 +111,8 @@ func naming(tx store.ReadTx, ip netip.Addr) (requests []feed.Request) {
 	return requests
 }
 
-// ofAddress requests the Services whose slices name an address, and the one whose address it
-// is.
+// ofAddress requests the Services whose slices name an address, and the Service that holds the
+// address.
 func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) (requests []feed.Request) {
 	for _, row := range present(old, now) {
 		requests = append(requests, named(r.index.byAddress(row.IP))...)
@@ -190,8 +189,8 @@ func ofTenant(tx store.ReadTx, tenant string) (requests []feed.Request) {
 	return requests
 }
 
-// ofNumber requests the Services in a network outside of every VPC: which namespaces may
-// have some there follows from the network that got a number.
+// ofNumber requests the Services in a network outside of every VPC: the network that got a number
+// decides which namespaces may have Services there.
 func ofNumber(tx store.ReadTx, old, now *multinet.DomainClaim) (requests []feed.Request) {
 	for _, claim := range present(old, now) {
 		for _, slice := range store.EndpointSlicesByDomain(tx, claim.Network.Domain()) {

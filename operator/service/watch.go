@@ -108,7 +108,7 @@ func ofService(_ store.ReadTx, old, now *store.Service) []feed.Request {
 // ofAddress requests the refused Services that a free address, or one with a new holder, may
 // concern, and the Service that has lost or got it.
 func (r *Reconciler) ofAddress(tx store.ReadTx, old, now *store.Address) []feed.Request {
-	if old != nil && now != nil { // it still has a holder
+	if old != nil && now != nil { // the address still has a holder
 		return nil
 	}
 	row := feed.Either(old, now)

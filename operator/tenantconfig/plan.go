@@ -22,8 +22,8 @@ type decision struct {
 	reason, message string
 }
 
-// decide plans for one TenantConfig. The oldest of both groups serves, also while it can't
-// be used: otherwise a younger one would take over by a mistake in the older.
+// decide plans for one TenantConfig. The oldest of both groups serves, even while it can't be used:
+// otherwise a mistake in the older one would let a younger one take over.
 func decide(tx store.ReadTx, config *multinet.TenantConfig) decision {
 	serving, devices := multinet.ServingTenantConfig(tx), namesOf(config)
 	if serving != nil && serving.UID != config.UID {

@@ -106,7 +106,7 @@ func servedNodes(nodes []corev1.Node, set *appsv1.DaemonSet) []string {
 }
 
 // ownConditions returns the types of the conditions of a node that its daemon has written.
-// NetworkUnavailable may be one of another network, which has its own reason.
+// NetworkUnavailable may come from another network, which has its own reason.
 func ownConditions(node *corev1.Node) (own []corev1.NodeConditionType) {
 	for _, c := range node.Status.Conditions {
 		if c.Type == v1alpha1.NetworkHealthyCondition || c.Type == corev1.NodeNetworkUnavailable && c.Reason == v1alpha1.NetworkUpReason {
@@ -134,8 +134,8 @@ func cleanupPod(set *appsv1.DaemonSet, node string) *corev1.Pod {
 	spec.NodeSelector, spec.Affinity = nil, nil
 	spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	spec.RestartPolicy = corev1.RestartPolicyNever
-	// It looks on the node whether each boot needs the network states, although the daemon
-	// may have no part in these any more.
+	// It looks on the node whether each boot needs the network states, although the daemon may no
+	// longer handle them.
 	spec.HostPID = true
 	spec.InitContainers = nil
 	spec.Containers = spec.Containers[:1]

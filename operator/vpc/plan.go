@@ -158,8 +158,8 @@ func (d decision) claiming(tx store.ReadTx, vpc *store.VPC, taken []uint32) deci
 	return d
 }
 
-// takenBy explains why a VPC can't have the VNI that it requests by number, "" if it
-// can. State of nodes under a VNI that the VPC had already belongs to this VPC.
+// takenBy explains why a VPC can't have the VNI that it requests by number, "" if it can. State of
+// nodes under a VNI that the VPC already had belongs to this VPC.
 func takenBy(tx store.ReadTx, vpc *store.VPC, vni uint32, taken []uint32) string {
 	claim := store.GetVNIClaim(tx, vni)
 	if claim != nil && !replies.Rests(tx, claim) {

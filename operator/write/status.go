@@ -29,7 +29,7 @@ func SetCondition(conditions *[]metav1.Condition, generation int64, kind string,
 	})
 }
 
-// readableMost is the largest number that columns show. One beside it is as good as endless.
+// readableMost is the largest number that columns show. A larger number means practically no limit.
 const readableMost = 1_000_000_000_000_000
 
 // Readable returns a number as people read it in a column.

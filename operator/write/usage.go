@@ -46,8 +46,8 @@ func Usage(ctx context.Context, c client.Client, kind v1alpha1.UsageKind, of met
 	return nil
 }
 
-// UsageRequests requests the Subnet or VPC of a Usage that has changed, if it is of that kind:
-// somebody may have changed or deleted it.
+// UsageRequests requests the Subnet or VPC of a Usage that has changed, if the Usage is for that
+// kind: a user may have changed or deleted it.
 func UsageRequests(kind v1alpha1.UsageKind) func(tx store.ReadTx, old, now *store.Usage) []feed.Request {
 	return func(_ store.ReadTx, old, now *store.Usage) []feed.Request {
 		var all []feed.Request

@@ -28,7 +28,7 @@ func Find(entries []Entry, text string) []Entry {
 	return matching(entries, func(word string) bool { return partly(word, text) })
 }
 
-// enough is the length of a part of a message that no other message has by chance.
+// enough is the length of a part of a message that no other message shares by chance.
 const enough = 20
 
 // partly reports whether a text is a part of a message, or has a long part of it.
@@ -56,8 +56,8 @@ func isWord(word, text string) bool {
 	return strings.EqualFold(word, text) || strings.EqualFold(word, "cni-"+text)
 }
 
-// telling reports whether a word in the middle of a text can be nothing else: the name of a
-// reason such as Invalid is an English word too.
+// telling reports whether a word in the middle of a text is certainly a word of an entry. The name
+// of a reason such as Invalid is an English word too.
 func telling(word string) bool {
 	return strings.ContainsAny(word, "-_ ") || strings.ContainsFunc(word[1:], unicode.IsUpper)
 }
@@ -65,8 +65,8 @@ func telling(word string) bool {
 // anything means any text in a message.
 const anything = "…"
 
-// within reports whether a text contains a word, and not as a part of a longer word. Of a
-// message of several parts it contains each, in their order.
+// within reports whether a text contains a word, and not as a part of a longer word. Of a message
+// of several parts the text contains each part, in their order.
 func within(word, text string) bool {
 	first, _, _ := strings.Cut(word, anything)
 	if !strings.Contains(text, first) {

@@ -87,7 +87,7 @@ func failureOf(err error) error {
 	return failure{err}
 }
 
-// with calls f with the engine of this node. An error of f is a failure.
+// with calls f with the engine of this node. An error of f counts as a failure of the network.
 func (o *stateOptions) with(log io.Writer, f func(*engine.Engine) error) error {
 	cfg, err := o.config(log)
 	if err != nil {

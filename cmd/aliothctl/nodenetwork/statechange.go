@@ -221,8 +221,8 @@ func printSteps(out io.Writer, word string, steps []plan.Step) error {
 	return nil
 }
 
-// readStates reads the documents of a command line. A dry run knows the host before the first
-// of them alone, and a change that waits for its commit admits no other one.
+// readStates reads the documents of a command line. A dry run knows the host only before the first
+// document, and a change that waits for its commit admits no other document.
 func (a *applying) readStates(cmd *cobra.Command, paths []string) (list []*document.State, err error) {
 	if len(paths) > 1 && (a.dryRun || a.NoCommit) {
 		return nil, errors.New("--dry-run and --no-commit take one document: call the command for each")

@@ -17,8 +17,8 @@ import (
 const (
 	fillingPercent = 200
 	filledPercent  = 60
-	// leastLimit is the limit of the memory while the store is filled, in bytes, unless so much
-	// is in use that limitPercent of it is more.
+	// leastLimit is the limit of the memory while the store is filled, in bytes. If limitPercent of
+	// the memory in use is more, that is the limit.
 	leastLimit   = 1200 << 20
 	limitPercent = 125
 	// adjustEvery is how often the limit follows the memory in use.
@@ -28,8 +28,8 @@ const (
 // Filling limits the garbage of a process that fills a store first, such as the operator.
 type Filling struct{}
 
-// Limit sets how much garbage there may be until filled returns, and afterwards. It returns once
-// it has set the second.
+// Limit limits the garbage while filled runs, and sets another limit afterwards. It returns once
+// the second limit is set.
 func (Filling) Limit(ctx context.Context, filled func(context.Context) error) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return

@@ -10,9 +10,9 @@ import (
 	"runtime/metrics"
 )
 
-// percentOfNode and leastOfNode, in bytes, are how much garbage the daemon may have. The daemon's
-// memory is the memory of the node and so of the pods, and the daemon has little to do most of
-// the time, so it rather collects often (docs/design/062).
+// percentOfNode and leastOfNode, in bytes, limit the garbage of the daemon. The daemon uses memory
+// of the node, which pods could use, and has little to do most of the time. So it rather collects
+// often (docs/design/062).
 const percentOfNode, leastOfNode = 15, 8 << 20
 
 // SaveMemory limits the garbage of a daemon of a node, unless the environment has another value.

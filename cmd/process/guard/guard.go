@@ -33,8 +33,8 @@ import (
 )
 
 const (
-	// allowedFor is how long a permission is cached. A refusal counts once,
-	// so that strangers fill nothing.
+	// allowedFor is how long a permission is cached. Refusals are not cached, so that strangers
+	// can't fill the cache.
 	allowedFor = time.Minute
 	// Requests per second to the API server that strangers can cause.
 	askQPS, askBurst = 5, 10

@@ -54,8 +54,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case err != nil:
 		return ctrl.Result{}, r.create(ctx, request.NamespacedName, want)
 	case want == nil || !isOf(object, want):
-		// The config is of a former pod, or of an earlier request of the pod: its deletion requests
-		// the pod again.
+		// The config belongs to a former pod, or to an earlier request of the pod: its deletion
+		// requests the pod again.
 		uid := object.GetUID()
 		return ctrl.Result{}, client.IgnoreNotFound(r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}))
 	case object.GetDeletionTimestamp() != nil:

@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
-// source requests the config of a pod when it, the pod or one of the pod's Addresses
-// changes, and when the node or the instance does that decides about it.
+// source requests the config of a pod when the config, the pod or one of the pod's Addresses
+// changes, and when the node or the instance changes that decides about it.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(_ store.ReadTx, old, now *nodeipam.PodConfig) []feed.Request {

@@ -219,8 +219,8 @@ func unreservable(network string, err error) *refusal {
 	return no
 }
 
-// hasV4 reports whether a subnet has addresses of IPv4: of one with both families these are
-// reserved.
+// hasV4 reports whether a subnet has IPv4 addresses. Of a subnet with both families, IPv4 addresses
+// are reserved.
 func hasV4(subnet *store.Subnet) bool {
 	return slices.ContainsFunc(subnet.Prefixes, func(prefix netip.Prefix) bool { return prefix.Addr().Is4() })
 }

@@ -42,9 +42,8 @@ type refusal struct {
 
 // facts are inputs of a decision besides the store.
 type facts struct {
-	// written are the reservations that the status in the API has: an instance is Ready only
-	// when that has all of them, so that a successor of this operator finds them, whenever
-	// this one ends.
+	// written has the reservations in the status in the API. An instance is Ready only if the
+	// status has all of them, so that a successor of this operator finds them at any moment.
 	written []nodeipam.Reserved
 	// settled is false while nodes may hold addresses that the API lacks.
 	settled bool
@@ -163,8 +162,8 @@ func deleting(tx store.ReadTx, row *nodeipam.Instance) decision {
 	return d
 }
 
-// users lists the pods of an instance with an address, as namespace/name. Of a pod that is
-// gone, only reserved addresses are known to be of the instance.
+// users lists the pods of an instance with an address, as namespace/name. Of a pod that is gone,
+// only a reserved address shows the instance.
 func users(tx store.ReadTx, row *nodeipam.Instance) []string {
 	var names []string
 	for _, reserved := range row.Reserved {
