@@ -89,7 +89,7 @@ func (c *Cluster) Revision(ctx context.Context) (int, error) {
 	return deployed(out)
 }
 
-// deployed returns the revision that is installed, of a history by Helm. Later ones have failed.
+// deployed returns the installed revision of a history by Helm. Later revisions have failed.
 func deployed(history string) (int, error) {
 	var revisions []struct {
 		Revision int    `json:"revision"`

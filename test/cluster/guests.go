@@ -112,9 +112,9 @@ func (c *Cluster) startGuestRuntimes(ctx context.Context, p parts, extra []strin
 	return nil
 }
 
-// packImages writes an archive of the folder of a node's containerd, which has had no
-// containers yet: they would be in it. It is stopped meanwhile, so that its database is
-// whole.
+// packImages writes an archive of the folder of a node's containerd. The containerd must have had
+// no containers yet, because they would be in the archive. It is stopped meanwhile, so that its
+// database is whole.
 func (c *Cluster) packImages(ctx context.Context, nodeName, archive string) error {
 	runtime := nodeName + "/containerd"
 	if err := c.StopProcess(ctx, runtime); err != nil {

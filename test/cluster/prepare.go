@@ -27,9 +27,9 @@ type parts struct {
 	hypervisor *guest.Hypervisor
 }
 
-// buildsAtOnce is how many things are built side by side. Each build uses all processors, but
-// for its link, the steps that wait for one package, and the download of modules: the other
-// one fills these gaps.
+// buildsAtOnce is how many things are built side by side. Each build uses all processors, but for
+// its link, the steps that wait for one package, and the download of modules: another build fills
+// these gaps.
 const buildsAtOnce = 2
 
 // prepare builds the programs and images that the lab runs; nothing of it is up yet.

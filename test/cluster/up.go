@@ -176,8 +176,7 @@ func (c *Cluster) machines(ctx context.Context, o Options, p parts) error {
 	if err := o.Topology.Up(o.CNI == CNIBridge); err != nil {
 		return err
 	}
-	// Other labs take this one for gone without its underlay, which is why
-	// that comes first.
+	// Without its underlay, other labs take this lab for gone. So the underlay comes first.
 	if err := host.DefaultLedger().Borrow(o.Topology.Lab, node.MountPoints()); err != nil {
 		return err
 	}

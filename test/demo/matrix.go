@@ -27,8 +27,8 @@ const (
 	itself cell = iota
 	// reached: every question was answered, by that very pod.
 	reached
-	// apart: no question got to that pod. Somebody else may have answered: the
-	// asker's own tenant may use the same address.
+	// apart: no question got to that pod. Another pod may have answered: the asker's own tenant may
+	// use the same address.
 	apart
 	// partly: some questions were answered by that pod and some were not.
 	partly
@@ -147,8 +147,8 @@ func (m *matrix) judge(p pair, answers []report.Probe) {
 	}
 }
 
-// countByPod counts the answers that the pod asked gave, and reports the others
-// where there should be none.
+// countByPod counts the answers of the asked pod. Where the pod must answer, it reports missing
+// answers and answers of other pods.
 func (m *matrix) countByPod(p pair, answers []report.Probe) int {
 	byPod := 0
 	for _, answer := range answers {

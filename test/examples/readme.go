@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The fences of a README that mean something. A person sees the second one as the first.
+// The fences of a README that have a meaning. A person sees the second fence as the first.
 const (
 	commandsFence = "sh"
 	failingFence  = "sh fails"

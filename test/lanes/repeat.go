@@ -96,8 +96,8 @@ func (r *run) repeatAll(ctx context.Context, results [][]outcome) {
 	}
 }
 
-// refutable returns the failures of a step that a repetition can refute. The failures of a step
-// that ended by something else than its tests are not all known.
+// refutable returns the failures of a step that a repetition can refute. If a step ended by another
+// cause than its tests, not all of its failures are known.
 func (r *run) refutable(o outcome) (failures []events.Failure) {
 	if o.Err == nil || !slices.Contains(r.Repeats, o.Step) || slices.ContainsFunc(o.Last, otherwise) {
 		return nil
@@ -153,7 +153,7 @@ func (r *run) repeat(ctx context.Context, l lane, step string, f events.Failure,
 			again.Output = output
 		},
 	}
-	// A repetition takes the lab that it needs down itself, so that the next one finds none.
+	// A repetition takes its lab down itself, so that the next repetition finds no lab.
 	cmd := r.Command(repeatTarget, "STEP="+step, "PACKAGE="+f.Package, "TEST="+pattern(f.Again), "KEEP_LAB=")
 	again.Took, again.Err = r.perform(ctx, cmd, false, &reader, log)
 	if again.Err == nil && !ran {

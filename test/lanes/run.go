@@ -160,7 +160,7 @@ func (r *run) perform(ctx context.Context, cmd *exec.Cmd, low bool, reader *even
 	began := time.Now()
 	lines := &events.Lines{Take: reader.Line}
 	out := io.MultiWriter(log, lines)
-	cmd.Stdout, cmd.Stderr = out, out // the same writer, so that nothing is written at once
+	cmd.Stdout, cmd.Stderr = out, out // the same writer, so that no two lines are written at once
 	err = wait(ctx, cmd, low)
 	lines.Flush()
 	reader.Close()

@@ -59,8 +59,8 @@ func printJSON(out io.Writer, value any) error {
 	return nil
 }
 
-// untilFile returns a context that also ends when a file of that name exists;
-// an empty name stands for none.
+// untilFile returns a context that also ends when a file of that name exists. An empty name means
+// no file.
 func untilFile(ctx context.Context, name string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if name == "" {

@@ -136,8 +136,8 @@ func (r *reader) isBounded(fn *types.Func) bool {
 	return path == r.rules.Cut || fn.FullName() == "errors.New" || slices.Contains(r.rules.Stores, path)
 }
 
-// resultOfOthers is resultOf for functions of other modules: any text of theirs may be one of
-// the arguments.
+// resultOfOthers does the same as resultOf for functions of other modules: any text of theirs may
+// be one of the arguments.
 func (r *reader) resultOfOthers(fn *types.Func, n *ast.CallExpr, i int) (list []types.Object) {
 	if fn == nil && isError(r.signature(n), i) {
 		return nil // the errors of functions that are values have been formatted
@@ -209,7 +209,8 @@ func (r Rules) bounds(owner, field string) bool {
 	return r.Unbounded[path.Base(owner[:dot])+owner[dot:]+"."+field] == ""
 }
 
-// formatOf returns the index of the format of a function such as fmt.Errorf, -1 for others.
+// formatOf returns the index of the format of a function such as fmt.Errorf, -1 for other
+// functions.
 func (r *reader) formatOf(fn *types.Func, signature *types.Signature) int {
 	if signature == nil || !signature.Variadic() {
 		return -1

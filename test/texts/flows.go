@@ -16,11 +16,11 @@ import (
 
 // Rules say whose texts are followed.
 type Rules struct {
-	// Others are the paths of packages whose structs others fill; a path that ends with a slash
-	// stands for all below it.
+	// Others are the paths of packages whose structs others fill. A path that ends with a slash
+	// stands for all paths below it.
 	Others []string
-	// Bounded are fields of these that whoever stores them bounds: by package, type and field,
-	// such as k8s.io/api/core/v1.PodSpec.NodeName, or package and type for all fields.
+	// Bounded are fields of these structs that the writer of the struct bounds: by package, type
+	// and field, such as k8s.io/api/core/v1.PodSpec.NodeName, or package and type for all fields.
 	Bounded map[string]bool
 	// Rows are the paths of packages with structs whose texts have a bound. Unbounded has the
 	// exceptions, by package name, type and field.
@@ -30,7 +30,7 @@ type Rules struct {
 	// a text.
 	Decoders []string
 	// Stores are the paths of packages of other modules whose results have no text of their
-	// arguments: these are keys.
+	// arguments, because the arguments are keys.
 	Stores []string
 	// Cut is the path of the package whose functions cut and quote texts.
 	Cut string

@@ -74,8 +74,8 @@ func testAll(ctx context.Context, root string, chosen []combination) error {
 	return newTester(root, commit, os.Stdout).testAll(ctx, chosen)
 }
 
-// testAll tests combinations, and writes the record after each. A combination that failed does
-// not stop those behind it.
+// testAll tests combinations, and writes the record after each. A combination that failed does not
+// stop later ones.
 func (t *tester) testAll(ctx context.Context, chosen []combination) error {
 	var all error
 	for _, c := range chosen {

@@ -74,8 +74,8 @@ func readRecord(root string) (record, error) {
 	return r, nil
 }
 
-// with returns the record with a run in the place of the last one of its combination, in the
-// order of combinations. Runs of other names are dropped.
+// with returns the record with a run in the place of the last run of its combination, in the order
+// of combinations. Runs of other names are dropped.
 func (r record) with(last run) record {
 	var next record
 	for _, c := range combinations() {

@@ -29,7 +29,7 @@ import (
 type tester struct {
 	root, commit string
 	out          io.Writer
-	// onLab returns which of the scenes passed on a lab, which it describes in result.
+	// onLab returns the scenes that passed on a lab. It describes the lab in result.
 	onLab func(ctx context.Context, c combination, result *run) (tests map[string]bool, err error)
 }
 
@@ -126,8 +126,8 @@ func describe(ctx context.Context, lab *cluster.Cluster, result *run) error {
 	return nil
 }
 
-// run runs the tests of a suite and returns which of them passed. A test that did not run, or
-// was skipped, did not pass. A package that fails without a failed test is in the result too.
+// run runs the tests of a suite and returns the passed ones. A test that did not run, or was
+// skipped, did not pass. A package that fails without a failed test is in the result too.
 func (t *tester) run(ctx context.Context, s suite, env ...string) map[string]bool {
 	args := []string{"test", "-vet=off", "-count=1", "-parallel=4", "-timeout=30m", "-v"}
 	passed := map[string]bool{}

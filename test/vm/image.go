@@ -176,8 +176,7 @@ func writeImage(ctx context.Context, file, initBinary string, plan guest.Plan, p
 	return w.Close()
 }
 
-// addTools adds the programs that tests run, each at the place that it has on this
-// machine.
+// addTools adds the programs that tests run, each at the same place as on this machine.
 func addTools(ctx context.Context, w *initramfs.Writer, programs []program) error {
 	for _, p := range programs {
 		for _, tool := range p.tools {

@@ -42,8 +42,7 @@ type Result struct {
 	Took   time.Duration
 }
 
-// event is one of the stream that `go doc test2json` describes. Elapsed is in
-// seconds.
+// event is an event of the stream that `go doc test2json` describes. Elapsed is in seconds.
 type event struct {
 	Action  string
 	Package string  `json:",omitempty"`

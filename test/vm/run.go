@@ -40,8 +40,8 @@ type Options struct {
 	Devices, Modules []string
 	// Out gets the reports, Progress one line per step.
 	Out io.Writer
-	// Log gets all that the tests print, nil for nobody. With several kernels it gets
-	// it from their machines at the same time.
+	// Log gets all output of the tests, and is nil for no output. With several kernels it gets the
+	// output of their machines at the same time.
 	Log io.Writer
 	// Events adds to each report an event per test, as `go test -json` prints them.
 	Events   bool

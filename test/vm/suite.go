@@ -42,9 +42,8 @@ type Package struct {
 	Files []string
 	// Tools are programs of this machine that its tests run.
 	Tools []string
-	// Hardware: its tests need a network adapter with virtual functions, and run on
-	// machines with one only. A test that skips there is a failure: all that it may
-	// lack is there.
+	// Hardware: its tests need a network adapter with virtual functions, and run on machines with
+	// an adapter only. A test that skips there is a failure, because the machine lacks nothing.
 	Hardware bool
 }
 

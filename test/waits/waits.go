@@ -48,8 +48,8 @@ func Within(t testing.TB, limit time.Duration) context.Context {
 	return ctx
 }
 
-// fewest is how often a condition is checked at least. On a machine that others keep busy a check
-// may take seconds, so that the limit is over after a few of them.
+// fewest is the least number of checks of a condition. On a busy machine a check may take seconds,
+// so that the limit is over after a few of them.
 const fewest = 20
 
 // Until calls check until it returns nil, and fails the test after the limit.

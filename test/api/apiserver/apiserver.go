@@ -135,10 +135,10 @@ func NewBare(ctx context.Context) (*Server, error) {
 	return startAny(ctx, programs)
 }
 
-// NewLarge is New for many objects and clients: with the etcd that Kubernetes is released
-// with, which is built when the cache lacks it. With Debian's the API server reads each
-// consistent list from etcd, and can't stream lists. As in large clusters, it has several times
-// as many requests in flight as by default.
+// NewLarge does the same as New for many objects and clients: with the etcd that Kubernetes is
+// released with, which is built when the cache lacks it. With Debian's the API server reads each
+// consistent list from etcd, and can't stream lists. As in large clusters, it has several times as
+// many requests in flight as by default.
 func NewLarge(ctx context.Context) (*Server, error) {
 	programs, err := find(ctx)
 	if err != nil {
@@ -155,8 +155,8 @@ func NewLarge(ctx context.Context) (*Server, error) {
 
 // startAny starts both programs at ports that are free.
 func startAny(ctx context.Context, programs programs) (_ *Server, err error) {
-	// A port that was free a moment ago may be taken when the program binds
-	// it, so starting is tried again with others.
+	// A port that was free a moment ago may be taken when the program binds it, so the start is
+	// tried again with other ports.
 	for range 3 {
 		var s *Server
 		if s, err = start(ctx, programs); err == nil {

@@ -80,8 +80,8 @@ func (p *process) ended() error {
 	}
 }
 
-// stop kills the child and waits until it is gone. There is nothing to flush:
-// its data goes with it.
+// stop kills the child and waits until it is gone. Its data is removed with it, so nothing has to
+// be flushed.
 func (p *process) stop() {
 	_ = p.cmd.Process.Kill() // an error means that it is gone already
 	<-p.done

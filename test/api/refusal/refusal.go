@@ -26,8 +26,8 @@ func UnknownParameters(text string) bool {
 	return strings.Contains(text, "failed to find resource referenced by paramKind")
 }
 
-// UnknownKind reports whether text is of a client that looked for a kind which the API
-// server does not serve yet.
+// UnknownKind reports whether text comes from a client that looked for a kind which the API server
+// does not serve yet.
 func UnknownKind(text string) bool {
 	return strings.Contains(text, "no matches for kind")
 }

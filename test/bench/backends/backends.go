@@ -35,8 +35,8 @@ var units = map[string]string{
 // Names of the figures of the node IPAM API.
 const requestRate, endpointsMemory, oneRequest = "requests per second, 20 at a time", "memory of 5,000 endpoints", "a request beside 5,000 endpoints"
 
-// firstAnswer is the time that a flow takes which begins while one of two bouncers is dead and
-// still listed.
+// firstAnswer is the duration of a flow that begins while one of two bouncers is dead and still
+// listed.
 const firstAnswer = "first answer beside a dead bouncer"
 
 // backendBars has the bars of the figures that tests measure, by the tests' names for the figures.

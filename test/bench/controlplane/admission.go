@@ -31,8 +31,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// size is how many objects there are when one more is written, and how long a
-// user may wait for it.
+// size is the number of objects when one more is written, and how long a user may wait for the
+// write.
 type size struct {
 	vpcs, subnets, withinMs int
 }

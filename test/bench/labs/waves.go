@@ -180,7 +180,7 @@ func (b *Bench) referenceCrowd(ctx context.Context) (c *crowd, remove func() err
 	c = &crowd{name: pluginsPath, lab: lab, stage: stage, pod: func(name string, options ...scene.PodOption) *corev1.Pod {
 		return scene.Pod(namespace.Name, name, options...)
 	}}
-	_, err = c.logCalls(ctx, folder) // the lab goes, so that nothing has to be restored
+	_, err = c.logCalls(ctx, folder) // the lab goes away, so nothing has to be restored
 	return c, remove, err
 }
 

@@ -280,8 +280,8 @@ func (l *Lab) addressesIn(vpc string) int {
 	return l.PodsPerNode
 }
 
-// quiet is for how long nothing must come before all that was caused counts as delivered:
-// longer than the operator collects changes of counters for.
+// quiet is how long no event must come before everything counts as delivered: longer than the
+// operator collects changes of counters.
 const quiet = 4 * time.Second
 
 // startNodes starts all nodes, and waits until they have read their objects, have attached their

@@ -213,8 +213,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Restart ends the operator and starts another one. It returns the time until that is
-// ready, once it leads and all nodes have answered its roll call.
+// Restart ends the operator and starts another one. It returns the time until the new operator is
+// ready: it leads, and all nodes have answered its roll call.
 func (l *Lab) Restart(ctx context.Context) (time.Duration, error) {
 	replies, err := l.replies(ctx)
 	if err != nil {

@@ -84,7 +84,7 @@ func (q quantity) of(p Phase) (float64, bool) {
 	return value, !math.IsNaN(value)
 }
 
-// Print writes a table of results, with the bars for the last one, which is of the largest
+// Print writes a table of results, with the bars for the last result, which comes from the largest
 // lab.
 func Print(out io.Writer, results []Result) error {
 	if len(results) == 0 {

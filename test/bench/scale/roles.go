@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// Bounce gives the subnets of the wide VPC and of the first narrow ones bouncers. It returns
-// once these serve, and all other nodes have given their tables up.
+// Bounce gives the subnets of the wide VPC and of the first narrow VPCs bouncers. It returns once
+// the bouncers serve, and all other nodes have given their tables up.
 func (l *Lab) Bounce(ctx context.Context) error {
 	l.idle = nil
 	patch := fmt.Appendf(nil, `{"spec":{"bouncers":%d}}`, l.Bouncers)

@@ -38,7 +38,8 @@ const (
 	trust = 30 * time.Second
 )
 
-// Estimate tells how long builds go on. It is safe for concurrent use. A nil one tells nothing.
+// Estimate tells how long builds go on. It is safe for concurrent use. A nil Estimate tells
+// nothing.
 type Estimate struct {
 	mu    sync.Mutex
 	now   func() time.Time

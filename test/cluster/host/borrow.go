@@ -65,8 +65,8 @@ func (l Ledger) Borrow(lab string, dirs []string) error {
 	})
 }
 
-// Return strikes lab out, and labs that inUse does not know any more. The last
-// one puts everything back, except for folders that hold files by now.
+// Return removes lab, and labs that inUse does not know any more, from the users. The last user
+// puts everything back, except for folders that hold files by now.
 func (l Ledger) Return(lab string, inUse func(lab string) bool) error {
 	return l.change(func(book *loans) error {
 		book.Labs = slices.DeleteFunc(book.Labs, func(other string) bool { return other == lab || !inUse(other) })

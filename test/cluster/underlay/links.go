@@ -86,8 +86,8 @@ func (t Topology) ConfigureGuest(i int) error {
 	return setUp(SecondLink)
 }
 
-// nameLinks names interfaces. The kernel may have given one the name that another one is to
-// have, so all get a name first that it gives to none.
+// nameLinks names interfaces. The kernel may have given an interface the name of another one. So
+// all interfaces first get a name that the kernel never gives.
 func nameLinks(links []Link) error {
 	between := func(n int) string { return fmt.Sprintf("unnamed%d", n) }
 	for n, link := range links {

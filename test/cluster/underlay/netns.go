@@ -46,10 +46,9 @@ func createNS(name string) error {
 	})
 }
 
-// makeNSDir makes the folder a mount of its own, shared with other mount namespaces, as
-// ip-netns(8) does before it names its first namespace: done by that later, it would
-// cover the names that exist, and they could not be removed. It stays, as it does after
-// ip-netns(8).
+// makeNSDir makes the folder a mount of its own, shared with other mount namespaces, as ip-netns(8)
+// does before it names its first namespace: if ip-netns(8) did so later, the mount would cover the
+// existing names, and they could not be removed. The mount stays, as it does after ip-netns(8).
 func makeNSDir() error {
 	if err := os.MkdirAll(nsDir, 0o755); err != nil {
 		return err

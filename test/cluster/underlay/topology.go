@@ -110,8 +110,8 @@ func (t Topology) NodeIndex(name string) int {
 // IsGuest reports whether node i, counted from 1, is a virtual machine.
 func (t Topology) IsGuest(i int) bool { return i > t.Nodes-t.Guests && i <= t.Nodes }
 
-// MACs returns the MAC addresses of the interfaces of virtual machine i: that with the
-// node's addresses, and that on the second segment.
+// MACs returns the MAC addresses of the interfaces of virtual machine i: first the interface with
+// the node's addresses, then the interface on the second segment.
 func (t Topology) MACs(i int) (first, second net.HardwareAddr) {
 	mac := func(segment byte) net.HardwareAddr {
 		return net.HardwareAddr{0x02, 0xa1, byte(t.Octet), byte(i), 0, segment}
@@ -128,9 +128,9 @@ type Link struct {
 // Cable joins two interfaces of one virtual machine, and leads nowhere else.
 type Cable struct{ Near, Far Link }
 
-// Cables returns the cables of virtual machine i: eth1 with far1, and eth2 with far2. All
-// these interfaces are down and without addresses. A test that moves the far ones into a
-// network namespace has the other end of the near ones there.
+// Cables returns the cables of virtual machine i: eth1 with far1, and eth2 with far2. All these
+// interfaces are down and without addresses. A test that moves far1 and far2 into a network
+// namespace has the other ends of eth1 and eth2 there.
 func (t Topology) Cables(i int) (cables []Cable) {
 	link := func(name string, n, end byte) Link {
 		return Link{Name: fmt.Sprintf("%s%d", name, n), MAC: net.HardwareAddr{0x02, 0xa1, byte(t.Octet), byte(i), n, end}}

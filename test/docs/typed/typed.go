@@ -20,8 +20,8 @@ import (
 type Entry struct {
 	// Begins is the begin of the first command of the block.
 	Begins string
-	// NotHere is why nobody types the block on the lab. A test that does the same elsewhere
-	// is named.
+	// NotHere is the reason why no test types the block on the lab. It names a test that does the
+	// same elsewhere.
 	NotHere string
 	// OnNode: the block is for root on a node.
 	OnNode bool

@@ -70,8 +70,8 @@ func (s *Scene) AskWith(ctx context.Context, from *corev1.Pod, timeout time.Dura
 	return s.AskTimes(ctx, from, 0, timeout, line, targets...)
 }
 
-// AskTimes asks each target so often, with one attempt each; the results of a target
-// are next to each other. 0 is AskWith.
+// AskTimes asks each target a number of times, with one attempt each. The results of a target are
+// next to each other. With 0 it does the same as AskWith.
 func (s *Scene) AskTimes(ctx context.Context, from *corev1.Pod, count int, timeout time.Duration, line string, targets ...string) ([]report.Probe, error) {
 	if len(targets) == 0 {
 		return nil, nil

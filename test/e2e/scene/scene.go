@@ -33,8 +33,8 @@ type Executor interface {
 	// ExecInPod runs a command in a container of a pod, "" for the first, and returns its
 	// standard output; a command that fails is an error that holds its standard error.
 	ExecInPod(ctx context.Context, namespace, pod, container string, command ...string) (string, error)
-	// OnHost returns the path on this host of a node's file; nodes that are machines have
-	// none.
+	// OnHost returns the path on this host of a node's file. A node that is a virtual machine has
+	// no such path.
 	OnHost(node, path string) (string, error)
 }
 

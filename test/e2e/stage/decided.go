@@ -59,8 +59,8 @@ func (e *Env) Decided(ctx context.Context, t *testing.T) Decided {
 	return d
 }
 
-// ExpectDecided requires that everything that was decided is as it was, and that nobody has
-// written an allocation status again. Pods that came meanwhile do not matter.
+// ExpectDecided requires that all decisions are as before, and that no allocation status was
+// written again. Pods that came meanwhile do not matter.
 func (e *Env) ExpectDecided(ctx context.Context, t *testing.T, before Decided) {
 	t.Helper()
 	if len(before.Pods) < 2 || len(before.Addresses) < len(before.Pods) {

@@ -65,8 +65,8 @@ func (e *Env) Bind(t *testing.T, namespace, person, role string) {
 	}
 }
 
-// PersonWith returns what the person NameWith does, who has a ClusterRole in a namespace
-// and nothing else. Readers of pods are among those who have the role.
+// PersonWith returns a scene with the rights of the person NameWith, who has a ClusterRole in a
+// namespace and nothing else. Readers of pods are among the persons with the role.
 func (e *Env) PersonWith(t *testing.T, namespace, role string) *scene.Scene {
 	t.Helper()
 	name := NameWith(namespace, role)

@@ -27,8 +27,8 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// Patience is how long something may take that should take seconds. A suite with a node
-// that is emulated has more, and sets it before its first test.
+// Patience bounds waits that should take seconds. A suite with an emulated node has more patience,
+// and sets it before its first test.
 var Patience = 4 * time.Minute
 
 // settle is how long differences may last after a test: longer than a daemon takes to look

@@ -21,8 +21,8 @@ type Test struct {
 	Took          time.Duration
 }
 
-// Failure is a test that failed or did not end, or, without a name, a package that failed
-// although none of its tests did.
+// Failure is a test that failed or did not end. Without a name it is a package that failed although
+// none of its tests failed.
 type Failure struct {
 	Package, Name string
 	// Output holds the lines of the test and of its subtests.

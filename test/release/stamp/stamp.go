@@ -77,7 +77,7 @@ func read(ctx context.Context, root string, paths ...string) (Stamp, error) {
 }
 
 // Clone returns [ErrNoClone] for a folder that is not the top of a clone, such as the sources
-// without their history. It runs no git, because git fails for other reasons too.
+// without their history. It does not run git, because git fails for other reasons too.
 func Clone(root string) error {
 	_, err := os.Lstat(filepath.Join(root, ".git"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -60,8 +60,8 @@ func (c *connector) once() error {
 	return receive(fd, one)
 }
 
-// receive waits for one byte. A read that has a time limit is not begun again by the
-// kernel when the runtime interrupts it.
+// receive waits for one byte. The kernel does not begin a read with a time limit again when the
+// runtime interrupts it.
 func receive(fd int, one []byte) error {
 	for {
 		n, err := unix.Read(fd, one)
@@ -77,8 +77,7 @@ func receive(fd int, one []byte) error {
 	}
 }
 
-// prepare makes a socket that is reset when it is closed, so that its port is free
-// again at once.
+// prepare makes a socket that is reset when it is closed, so that its port is free again at once.
 func (c *connector) prepare(fd int) error {
 	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
 		return err

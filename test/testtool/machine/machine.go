@@ -33,8 +33,8 @@ func Make(device string) error {
 		return fmt.Errorf("make a network namespace (needs CAP_SYS_ADMIN): %w", err)
 	}
 	defer space.Close()
-	// A device of this kind takes all that comes for the one below it, and sends by
-	// that one's own address. It is how virtual machines are attached, too.
+	// A device of this kind takes all packets for the device below it, and sends by the address of
+	// that device. Virtual machines are attached in the same way.
 	err = outer.LinkAdd(&netlink.Macvlan{
 		LinkAttrs: netlink.LinkAttrs{
 			Name: device, ParentIndex: found.link.Attrs().Index, MTU: found.link.Attrs().MTU,

@@ -75,8 +75,8 @@ func (p *pingTally) send(ctx context.Context, echoer *echoer, series Series) {
 // for some 270 replies: more would be lost while this process does not run.
 const pending, pendingFor = 100, time.Second
 
-// begin notes a request that is sent now, and reports whether it may be: the last ones have
-// a reply, or had the time for one.
+// begin notes a request that is sent now. It reports whether the request may be sent: the last
+// requests have a reply, or had the time for one.
 func (p *pingTally) begin(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -112,9 +112,9 @@ func (s *Socket) Ask(line string) report.Socket {
 	return result
 }
 
-// AskAll asks all targets from one socket for datagrams, which is not connected, before it
-// reads a reply, and reads as many replies: From of each is the address that it came from.
-// The first target decides the family of the socket.
+// AskAll asks all targets from one unconnected socket for datagrams before it reads a reply, and
+// reads as many replies. From of each reply is the address that the reply came from. The first
+// target decides the family of the socket.
 func AskAll(targets []netip.AddrPort, line string, limit time.Duration) ([]report.Socket, error) {
 	first, err := Open("sendto://"+targets[0].String(), limit)
 	if err != nil {
@@ -194,8 +194,8 @@ func (s *Socket) receive() (answer string, from unix.Sockaddr, err error) {
 	return string(data[:max(n, 0)]), from, named("receive", err)
 }
 
-// again repeats a call that the runtime has interrupted: one with a time limit is not
-// begun again by the kernel.
+// again repeats a call that the runtime has interrupted: the kernel does not begin a call with a
+// time limit again.
 func again(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {

@@ -104,9 +104,9 @@ func kernelPackage(depends string) (string, error) {
 // ErrNoArchive is returned where this machine's apt has no source of Debian's packages.
 var ErrNoArchive = errors.New("apt knows no Debian archive: add one to /etc/apt/sources.list.d")
 
-// repository returns where this machine gets Debian's packages from. apt's lists have its
-// sources; where those are missing, they are fetched into a folder of work, and the
-// machine's own stay as they are.
+// repository returns where this machine gets Debian's packages from. The lists of apt have its
+// sources. If the lists are missing, they are fetched into a folder of work, and the machine's own
+// stay as they are.
 func repository(ctx context.Context, work string) (string, error) {
 	uri, err := askRepository(ctx)
 	if !errors.Is(err, ErrNoArchive) {
@@ -131,8 +131,8 @@ func askRepository(ctx context.Context, options ...string) (string, error) {
 	return debianRepository(targets)
 }
 
-// debianRepository picks Debian's main archive from apt's list of sources;
-// others, Debian's own for security among them, have other labels.
+// debianRepository picks Debian's main archive from apt's list of sources. Other archives, such as
+// Debian's own for security, have other labels.
 func debianRepository(targets string) (string, error) {
 	for line := range strings.Lines(targets) {
 		if uri, ok := strings.CutPrefix(strings.TrimSpace(line), "Debian|Debian|"); ok {

@@ -53,8 +53,8 @@ type Function struct {
 	Address string
 }
 
-// Find returns the machine's adapter. The test skips on a machine that has none.
-// Test machines hide the adapters that are not theirs: only an emulated one is found.
+// Find returns the machine's adapter. The test skips on a machine without an adapter. Test machines
+// hide other adapters, so Find returns only an emulated one.
 func Find(t testing.TB) Adapter {
 	t.Helper()
 	needs.Root(t, "to make virtual functions")

@@ -35,8 +35,8 @@ type Machine struct {
 	KernelArguments []string
 }
 
-// Share is a folder of the host that the guest may mount by its tag, as a file system of
-// type 9p. The guest's root writes there as the host's.
+// Share is a folder of the host that the guest may mount by its tag, as a file system of type 9p.
+// The guest's root writes there with the rights of the host's root.
 type Share struct{ Tag, Dir string }
 
 func (s Share) argument() string {
@@ -50,11 +50,10 @@ func results() []string {
 	return []string{"-chardev", "stdio,id=results,signal=off", "-serial", "chardev:results"}
 }
 
-// commandLine is the kernel's. A panic restarts the machine, which -no-reboot
-// turns into its end. The kernel is not to count ticks of the timer before it
-// trusts it: on a busy host they come too late, and it panics. It need not guard
-// itself against other users, nor clear memory for them: on a translated processor
-// that takes a tenth of the time.
+// commandLine is the command line of the kernel. A panic restarts the machine, which -no-reboot
+// turns into its end. The kernel is not to count ticks of the timer before it trusts it: on a busy
+// host they come too late, and it panics. It need not guard itself against other users, nor clear
+// memory for them: on a translated processor that takes a tenth of the time.
 const commandLine = "console=ttyS0 panic=-1 oops=panic no_timer_check mitigations=off init_on_alloc=0"
 
 // processor has all features that can be translated, except those that guard memory

@@ -107,8 +107,7 @@ func (n *Node) addUnderlay(t testing.TB, ifindex int) {
 	bpftest.AddAddr(t, ifindex, netip.PrefixFrom(n.Underlay[1], 64))
 }
 
-// connectOutside gives node 1 a way out that is narrower than it looks from
-// the other side.
+// connectOutside gives node 1 a way out whose MTU is smaller than it looks from the other side.
 func (l *Lab) connectOutside() {
 	t := l.T
 	here, there := bpftest.LinkTo(t, "uplink", state.MAC{2, 0, 0, 0, 2, 1}, l.Outside, "uplink", 1500)

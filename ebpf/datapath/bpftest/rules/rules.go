@@ -48,7 +48,7 @@ type Rules struct {
 // New makes a world with all kinds of interfaces, and the rules that hold in it.
 func New(t testing.TB) *Rules {
 	t.Helper()
-	// The programs see the frames that the test gives them, and no clone of one.
+	// The programs see the frames that the test gives them, and not their clones.
 	elsewhere := func(cfg *programs.Config) {
 		cfg.FragmentPeerIfindex = bpftest.AddPair(t, "elsewhere", "elsewhere-peer")
 		cfg.ConnectionsPerInterface = 1000
@@ -160,8 +160,8 @@ func (r *Rules) counters(t testing.TB) []uint64 {
 	return counts
 }
 
-// counted returns the one counter that has moved since the last call. none reports that
-// no counter has.
+// counted returns the only counter that has moved since the last call. none reports that no counter
+// has moved.
 func (r *Rules) counted(t testing.TB) (found telemetry.Counter, none bool, err error) {
 	t.Helper()
 	now := r.counters(t)

@@ -71,7 +71,7 @@ type listed struct {
 	Module                  *struct{ Path string }
 }
 
-// Load reads the packages of a module that the patterns name, with all of the module that
+// Load reads the packages of a module that the patterns name, and all packages of the module that
 // these import. dir is the folder of the module.
 func Load(ctx context.Context, dir, module string, patterns ...string) (*Program, error) {
 	list, err := packagesOf(ctx, dir, patterns)

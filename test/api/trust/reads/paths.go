@@ -114,7 +114,7 @@ func (s *scan) metadataOf(name *types.TypeName) map[string]token.Pos {
 	return found
 }
 
-// gets reports whether a use of an object of any kind is one of this kind.
+// gets reports whether a use of an object of any kind is a use of this kind.
 func (s *scan) gets(o origin, l lookup, name *types.TypeName) bool {
 	if !types.IsInterface(o.of.Type) {
 		return true

@@ -20,9 +20,9 @@ type Rules struct {
 	// API are the paths of packages with API types; a path that ends with a slash stands for
 	// all below it.
 	API []string
-	// Carriers are functions of other modules that only carry objects between the program and
-	// the API server, copy them, or hand them to functions of the program, by their full names
-	// in go/types. A name that ends with * stands for all that begin so.
+	// Carriers are functions of other modules that only carry objects between the program and the
+	// API server, copy them, or hand them to functions of the program, by their full names in
+	// go/types. A name that ends with * stands for all names with this beginning.
 	Carriers []string
 	// Generic has, by the path of a file or of a folder that ends with a slash, the names of the
 	// kinds that functions for objects of any kind get there.
@@ -49,7 +49,7 @@ type scan struct {
 // holder is a kind by the struct of its type, or an interface that kinds implement.
 type holder struct{ types.Type }
 
-// file is one file on the way down, with the nodes above the present one.
+// file is one file during the descent, with the nodes above the present one.
 type file struct {
 	*scan
 	info  *types.Info

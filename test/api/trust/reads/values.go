@@ -196,8 +196,8 @@ func (f *file) bindArguments(fn *types.Func, n *ast.CallExpr) {
 	}
 }
 
-// mentioned notes a function whose parameters anything may reach: it is a value, or a method
-// that an interface may call.
+// mentioned notes a function whose parameters may get any value: the function is used as a value,
+// or is a method that an interface may call.
 func (f *file) mentioned(n *ast.Ident, fn *types.Func) {
 	if !f.program.inModule(fn.Pkg()) || f.isCalled(n) {
 		return

@@ -125,8 +125,8 @@ type answered struct {
 	node  string
 
 	mu sync.Mutex
-	// watched are the streams that have begun. A second one means that the API server no longer
-	// has the changes since the first list.
+	// watched has the streams that have begun. A second stream of one resource means that the API
+	// server no longer has the changes since the first list.
 	watched map[string]bool
 }
 
@@ -181,8 +181,8 @@ func (a *answered) again(request *http.Request) bool {
 	return before
 }
 
-// selected returns the items that selectors select, of Nodes and Addresses only the node's
-// own: a holder forgets the others.
+// selected returns the items that selectors select. Of Nodes and Addresses it returns only the
+// node's own, because a holder forgets the others.
 func (r *listed) selected(byField, byLabel, node string) ([]json.RawMessage, error) {
 	field, err := fields.ParseSelector(byField)
 	if err != nil {

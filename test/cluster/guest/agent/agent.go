@@ -28,7 +28,7 @@ type Command struct {
 	Env []string
 }
 
-// Frame is a piece of the answer to a Command, one line of JSON. The last one has Ended.
+// Frame is a piece of the answer to a Command, one line of JSON. The last frame has Ended.
 type Frame struct {
 	Stdout []byte `json:",omitempty"`
 	Stderr []byte `json:",omitempty"`
