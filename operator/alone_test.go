@@ -197,7 +197,7 @@ func (w *world) readyOf(objects []client.Object) error {
 	return nil
 }
 
-// isReported returns which object is missing that the operator makes of another one for others
+// isReported returns the name of a missing object that the operator makes of another one for others
 // to read.
 func (w *world) isReported(object client.Object) error {
 	switch o := object.(type) {

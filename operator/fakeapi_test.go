@@ -36,10 +36,10 @@ import (
 	"github.com/alioth-net/alioth/store/client/descriptor"
 )
 
-// fakeAPI is as much of an API server as claims rest on: names that exist once,
-// UIDs and resource versions as preconditions, finalizers, status apart from
-// the rest, and an ordered log of changes. TestTheFakeAPIAnswersLikeTheRealOne
-// holds it to that. It is for one goroutine.
+// fakeAPI is the part of an API server that claims rest on: names that exist once, UIDs and
+// resource versions as preconditions, finalizers, status apart from the rest, and an ordered log of
+// changes. TestTheFakeAPIAnswersLikeTheRealOne compares it with a real one. It is for one
+// goroutine.
 type fakeAPI struct {
 	now     func() time.Time
 	serial  int
@@ -206,8 +206,7 @@ func specOf(object client.Object) any {
 	return fields
 }
 
-// apply is a server-side apply of fields that no other manager has, to an object that
-// exists.
+// apply makes a server-side apply of fields that no other manager has, to an existing object.
 func (a *fakeAPI) apply(object client.Object, patch client.Patch) error {
 	data, err := patch.Data(object)
 	if err != nil {

@@ -74,8 +74,8 @@ func (h *host) vniOf(vpc string) int32 {
 	return 0
 }
 
-// lost reports whether the API has one of a sandbox's addresses for another holder or no
-// longer for the pod, or has another VNI of its VPC: then no packet passes.
+// lost reports whether no packet passes: the API has one of a sandbox's addresses for another
+// holder, or no longer for the pod, or has another VNI of its VPC.
 func (h *host) lost(s *sandbox) bool {
 	if h.vniOf(s.attachment.VPC) != s.vni {
 		return true

@@ -258,9 +258,9 @@ func TestConditionsOfANodeReleaseNothing(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestANodeThatChangesItsMindDelaysNoTerm: at the beginning of a term the operator waits for
-// nodes that are Ready. A kubelet's token says so and the opposite all the time, and its node
-// does not answer. Pods of other nodes wait no longer than for a node that is silent.
+// TestANodeThatChangesItsMindDelaysNoTerm: at the beginning of a term the operator waits for nodes
+// that are Ready. A kubelet's token says so and the opposite all the time, and its node does not
+// answer. Pods of other nodes wait no longer than for a silent node.
 func TestANodeThatChangesItsMindDelaysNoTerm(t *testing.T) {
 	waits := func(fickle bool) time.Duration {
 		w := calm(t)

@@ -277,8 +277,8 @@ func (w *world) holdings(service *corev1.Service) (names []string) {
 }
 
 // TestAServiceOfAnotherProxyTakesNothingOfOthers: a tenant leaves its load balancer to another
-// proxy, and takes that back when another tenant has the addresses, which it has written into
-// the status and the annotation of its own.
+// proxy, and writes the addresses into its status and annotation. It takes the load balancer back
+// when another tenant has these addresses.
 func TestAServiceOfAnotherProxyTakesNothingOfOthers(t *testing.T) {
 	const leaves = "service.kubernetes.io/service-proxy-name"
 	for where, kind := range map[string]string{"in a VPC": "", "outside": v1alpha1.LoadBalancerExternal} {

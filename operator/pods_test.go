@@ -65,8 +65,8 @@ func TestAPodOfATenantGetsAddressesOfBothFamiliesAndIsTold(t *testing.T) {
 	}
 }
 
-// network makes a tenant with a Network "n" in a namespace, all of one name,
-// on a VPC of that name with a dual-stack subnet "net1" and an IPv4 one "net2".
+// network makes a tenant with a Network "n" in a namespace, all with one name, on a VPC of that
+// name. The VPC has a dual-stack subnet "net1" and an IPv4 subnet "net2".
 func (r *rig) network(name string) {
 	r.t.Helper()
 	r.create(newNamespace(name, name), newVPC(name, []string{name}, "10.10.0.0/16", "fd10:10::/48"))
@@ -260,8 +260,8 @@ func TestANewOperatorFinishesWhatADeadOneBegan(t *testing.T) {
 			},
 		}
 	}
-	// One operator ended after the first address of a set, another one too, and a third
-	// pod got the second address meanwhile.
+	// One operator ended after the first address of a set, and so did another one. A third pod got
+	// the second address meanwhile.
 	r.create(address("10.10.1.30", "fd10:10:0:1::30", half),
 		address("10.10.1.31", "fd10:10:0:1::31", blocked),
 		address("fd10:10:0:1::31", "10.10.1.99", somebody))

@@ -109,8 +109,8 @@ func (c *chaos) abuseCreate() {
 	}
 }
 
-// rob exempts a pod from keepsToItsOwn if the thief takes an address that a person has deleted:
-// without one of its addresses the pod gets others.
+// rob exempts a pod from keepsToItsOwn if the thief takes an address that a person has deleted: the
+// pod gets other addresses then.
 func (c *chaos) rob(vpc string, ip netip.Addr) {
 	for _, pod := range sorted[*corev1.Pod](c.api) {
 		if told := toldTo(pod); told != nil && told.VPC == vpc && strings.Contains(fmt.Sprint(told.Addresses), ip.String()+"/") {

@@ -82,8 +82,8 @@ func (c *chaos) deleteAddresses() {
 	}
 }
 
-// bereave exempts a pod without Addresses from keepsToItsOwn until it has one: the pod may
-// get another one if the operator has forgotten the deleted ones.
+// bereave exempts a pod without Addresses from keepsToItsOwn until it has one: the pod may get
+// another address if the operator has forgotten the deleted ones.
 func (c *chaos) bereave(uid types.UID) {
 	if c.thief && !c.holdsAny(uid) {
 		c.remember(uid, bereft)

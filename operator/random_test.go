@@ -390,7 +390,7 @@ func (c *chaos) crashOperator() {
 	}
 }
 
-// secondOperator makes one more that believes that it leads, or takes it away.
+// secondOperator makes a second operator that believes that it leads, or takes it away.
 func (c *chaos) secondOperator() {
 	if len(c.operators) > 1 {
 		c.crash(c.operators[c.rand.IntN(len(c.operators))])

@@ -41,10 +41,9 @@ type vniChaos struct {
 	did   map[string]int
 }
 
-// TestAnythingMayHappenToHostVNIs checks after each step that a TenantNetwork that is Ready
-// holds the claim of its number, so that no two have one number; and in the end that each
-// network has one number or none is left, and each claim a network. ALIOTH_SEED repeats a
-// run.
+// TestAnythingMayHappenToHostVNIs checks after each step that a TenantNetwork that is Ready holds
+// the claim of its number, so that no two networks have the same number. At the end each network
+// has a number, unless none is left, and each claim has a network. ALIOTH_SEED repeats a run.
 func TestAnythingMayHappenToHostVNIs(t *testing.T) {
 	seed, count := uint64(time.Now().UnixNano()), soak.Or(t, manyVNIEpisodes, vniEpisodes)
 	if text := os.Getenv("ALIOTH_SEED"); text != "" {

@@ -240,7 +240,7 @@ func (w *world) pass(span time.Duration) {
 	}
 }
 
-// turn lets everything happen that can happen now. If there is nothing, time passes.
+// turn lets every possible event happen. Without one, time passes.
 func (w *world) turn() {
 	w.t.Helper()
 	all := w.choices()

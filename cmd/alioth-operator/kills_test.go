@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// manyRounds and rounds are how often as many operators are killed, one after the
-	// other, as there are moments: each moment once a round.
+	// manyRounds and rounds are numbers of rounds. A round kills one operator at each moment, one
+	// after the other.
 	manyRounds, rounds = 10, 1
 	// born and ended are how many pods come and go before each kill, which
 	// takes an operator more writes than any of them lives to make.

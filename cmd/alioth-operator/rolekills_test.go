@@ -134,8 +134,8 @@ func (w *roleWorld) answer(call string) {
 	}
 }
 
-// note checks that no revision stands for two states, and that somebody serves. A member that
-// joins has the last revision, which its VPC does not raise for it.
+// note checks that no revision stands for two states, and that some member serves. A member that
+// joins has the last revision. Its VPC does not raise the revision for it.
 func (w *roleWorld) note(m *v1alpha1.RoleMember, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

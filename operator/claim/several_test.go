@@ -182,7 +182,7 @@ func TestASecondOperatorFindsTheClaimsOfEachInterface(t *testing.T) {
 	}
 }
 
-// The addresses of one interface are of no use to another one of the same pod.
+// The addresses of one interface do not help another interface of the same pod.
 func TestClaimsOfAnotherInterfaceAreNotTakenOver(t *testing.T) {
 	held := operatortest.Address("w", "s2", "10.1.0.5", &store.Pod{Meta: store.Meta{UID: "p"}, Namespace: "a", Name: "p"})
 	a := newAPI(t, objectOf(held))

@@ -232,8 +232,8 @@ func TestARangeThatIsInUseStays(t *testing.T) {
 	})
 }
 
-// TestPodsThatAreGoneKeepNobodyFromDeletingTheirNetwork: the status names pods that
-// somebody can delete, and counts the others until their nodes have released them.
+// TestPodsThatAreGoneKeepNobodyFromDeletingTheirNetwork: the status names the pods that a user can
+// delete, and counts the others until their nodes have released them.
 func TestPodsThatAreGoneKeepNobodyFromDeletingTheirNetwork(t *testing.T) {
 	n := ranged(net(multinet.KindDanmNet, "a", "net", 0, on("ens4")), "10.0.0.0/24", "10.0.0.10", "10.0.0.19")
 	gone := &multinet.Claim{Namespace: "a", Name: "c", Network: n.Reference(), PodName: "gone", PodUID: "gone", Node: "node1"}

@@ -228,8 +228,8 @@ func TestAProfileIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// TestAProfileForAnotherTypeIsNone: a number is for any type that the kernel makes, and nothing
-// else is for another type.
+// TestAProfileForAnotherTypeIsNone: a number is for any type that the kernel makes. The other
+// values are for their own type only.
 func TestAProfileForAnotherTypeIsNone(t *testing.T) {
 	static, dynamic := profile{networkID: "cbr0", idGiven: true}, profile{"ens4", multinet.VLAN, 200, "given", true}
 	for name, tc := range map[string]struct {

@@ -51,8 +51,8 @@ func TestLivingPodsWithAddressesAreUsers(t *testing.T) {
 	}
 }
 
-// TestPodsOfAnotherNetworkAreNoUsers: the operator claims addresses for pods that ran before the
-// installation too, which have addresses of another CNI plugin until they end.
+// TestPodsOfAnotherNetworkAreNoUsers: the operator also claims addresses for pods that ran before
+// the installation. These pods have addresses of another CNI plugin until they end.
 func TestPodsOfAnotherNetworkAreNoUsers(t *testing.T) {
 	address := func(uid, attachment, ip string) v1alpha1.Address {
 		a := heldBy(v1alpha1.HolderPod, uid, uid)

@@ -27,8 +27,8 @@ import (
 // Addresses that pods of two tenants have at once: a backend, and a client.
 const backendIP, machineIP = "10.10.1.20", "10.10.2.22"
 
-// TestServicesBehaveAlikeAtSocketsAndInPackets has one tenant with all kinds of Services,
-// and another with the same addresses, which must have no effect on the first.
+// TestServicesBehaveAlikeAtSocketsAndInPackets has one tenant with all kinds of Services, and
+// another tenant with the same addresses, which must have no effect on the first.
 func TestServicesBehaveAlikeAtSocketsAndInPackets(t *testing.T) {
 	t.Parallel()
 	e := start(t)
@@ -220,9 +220,8 @@ func (f *fleet) awaitAnother(ctx context.Context, from *corev1.Pod, target strin
 	return nil
 }
 
-// awaitAnotherName asks until another name than at first answers, where affinity lasts
-// for a second. It waits that long between attempts, because each one renews the
-// affinity.
+// awaitAnotherName asks until a second name answers, where affinity lasts for a second. It waits
+// that long between attempts, because each attempt renews the affinity.
 func awaitAnotherName(ctx context.Context, ask func() (string, error)) error {
 	const longerThanAffinity = 1500 * time.Millisecond
 	first, err := ask()

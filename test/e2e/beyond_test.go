@@ -103,8 +103,8 @@ func (e *env) deny(t *testing.T, tenant *scene.Tenant, ranges ...string) {
 	}
 }
 
-// expectOutside requires that all targets are answered, by the server of that name
-// where they say who they are.
+// expectOutside requires that all targets are answered. Targets that send their name must send the
+// wanted one.
 func (e *env) expectOutside(t *testing.T, from *corev1.Pod, name string, targets ...string) {
 	t.Helper()
 	results, err := e.Ask(within(t, patience), from, answerTime, targets...)

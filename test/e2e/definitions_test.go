@@ -92,8 +92,8 @@ func TestAPodSelectsNetworkAttachmentDefinitions(t *testing.T) {
 	}
 }
 
-// expectFreshState replaces a pod by one of the same name, as a StatefulSet does, and
-// requires that nothing is left of the first.
+// expectFreshState replaces a pod by a pod of the same name, as a StatefulSet does, and requires
+// that nothing of the first is left.
 func (e *env) expectFreshState(t *testing.T, old, successor *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	if err := e.Delete(within(t, patience), old); err != nil {

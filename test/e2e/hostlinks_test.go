@@ -158,8 +158,8 @@ func (e *env) expectClusterIPs(t *testing.T, network string, asker, server *core
 	})
 }
 
-// A plugin of others makes interfaces on a VXLAN of the nodes, as its definition says, once a
-// grant permits it: pods on both nodes reach each other there.
+// A plugin of others makes interfaces on a VXLAN of the nodes, as its definition says, once a grant
+// permits this. Pods on both nodes reach each other there.
 func TestADefinitionOnAVXLANReachesPodsOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	e := start(t)

@@ -39,8 +39,8 @@ func TestTwoTenantsWithOneRange(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	blue, red := e.Tenant(t, stage.Overlapping("blue")), e.Tenant(t, stage.Overlapping("red"))
-	// The red pods sit the other way round, so that an address of blue on one
-	// node is one of red on the other.
+	// The red pods sit the other way round: an address of a blue pod on one node belongs to a red
+	// pod on the other node.
 	bluePods, redPods := tenantPods(blue, first, second), tenantPods(red, second, first)
 	bluePods = append(bluePods, blue.Pod("only-blue", scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.31,fd10:10:0:1::31"}`)))
 	redPods = append(redPods, red.Pod("only-red", scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.32,fd10:10:0:1::32"}`)))

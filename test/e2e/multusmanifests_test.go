@@ -59,8 +59,8 @@ func (b *borrowing) gateways(t *testing.T, pod *corev1.Pod) []string {
 	return devices
 }
 
-// Manifests that Multus accepts: requests that a definition does not take, definitions of
-// other namespaces, default routes of plugins, and another default network.
+// Manifests that Multus accepts: requests that a definition does not take, definitions of other
+// namespaces, default routes of plugins, and a default network other than the usual one.
 func TestManifestsOfMultus(t *testing.T) {
 	t.Parallel()
 	e := start(t)

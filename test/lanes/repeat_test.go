@@ -178,8 +178,8 @@ func TestOnlyStepsThatAreNamedAreRepeated(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedRunRepeatsNothing is interrupted after a failure, and another one in its
-// first repetition, which has a second test to repeat.
+// TestAnInterruptedRunRepeatsNothing interrupts a run after a failure, and another run in its first
+// repetition, which has a second test to repeat.
 func TestAnInterruptedRunRepeatsNothing(t *testing.T) {
 	for name, scripts := range map[string]map[string]string{
 		"in a step":       {"tests": failing("p", "TestA"), "long": "touch begun; sleep 600", "repeat": "echo repeated >> repeats"},

@@ -176,8 +176,8 @@ func at(service *corev1.Service, protocols ...string) []string {
 	return targets
 }
 
-// expectUnseen requires that a pod's server never got a text. Messages that were sent to it
-// before others that it has got have come by then.
+// expectUnseen requires that a pod's server never got a text. A message of this text was sent
+// before others that the server has got, so it would have come by then.
 func (l *lab) expectUnseen(t *testing.T, pod *corev1.Pod, texts ...string) {
 	t.Helper()
 	seen, err := l.Seen(patience(t), pod)

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 // lab is the environment of every case.
 type lab struct {
 	*stage.Env
-	// common is there for all cases that run beside others. A case that disturbs has none.
+	// common exists for all cases that run beside others. A case that disturbs does not have it.
 	*common
 }
 

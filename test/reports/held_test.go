@@ -26,7 +26,7 @@ func (l *lab) forceDelete(t *testing.T, pods ...*corev1.Pod) {
 	}
 }
 
-// expectFreed requires that pods go, and that nothing holds an address for them.
+// expectFreed requires that pods go, and that no address is held for them.
 func (l *lab) expectFreed(t *testing.T, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, pod := range pods {

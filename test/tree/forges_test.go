@@ -47,7 +47,7 @@ func targets(t *testing.T) (names []string) {
 // call is a command of a forge: make with one target, as root or not.
 var call = regexp.MustCompile(`^(?:sudo --preserve-env=PATH )?make ([a-z0-9-]+)$`)
 
-// TestForgesCallTargetsOnly finds commands in the definitions that nobody can repeat by make on
+// TestForgesCallTargetsOnly finds commands in the definitions that a person can't repeat by make on
 // another machine.
 func TestForgesCallTargetsOnly(t *testing.T) {
 	known := targets(t)

@@ -96,7 +96,7 @@ func isErrorsNew(call *ast.CallExpr) bool {
 	return ok && of.Name == "errors"
 }
 
-// fine are the reasons of conditions that are as they should be, which nobody looks up.
+// fine are the reasons of conditions that are as they should be. Users do not look them up.
 var fine = []string{"Ready", "AddressesAssigned", "Written", "Complete"}
 
 func TestEveryReasonOfTheCodeIsExplained(t *testing.T) {

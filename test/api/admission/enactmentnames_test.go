@@ -98,8 +98,8 @@ func TestTheSlotOfAnEnactmentStaysThatOfItsPolicy(t *testing.T) {
 	}))
 }
 
-// TestNoNodeTakesTheNameOfAnothersEnactment tries all names that one node's enactments have
-// with the token of another one, whose name is a part of it or has it as a part.
+// TestNoNodeTakesTheNameOfAnothersEnactment tries all names of one node's enactments with the token
+// of another node. The name of one node is a part of the other's name.
 func TestNoNodeTakesTheNameOfAnothersEnactment(t *testing.T) {
 	start(t)
 	nodes := []string{"taken-x", "taken-x.y", "taken-x.parts-2"}

@@ -143,8 +143,8 @@ func offerOfPages(t *testing.T, admin client.Client) {
 	offer(t, grant)
 }
 
-// isValues reports whether the chart has all keys of a block, also those below others. Below an
-// empty map, and among labels, people may set anything.
+// isValues reports whether the chart has all keys of a block, nested keys included. Below an empty
+// map, and among labels, people may set anything.
 func isValues(content, values map[string]any) bool {
 	for key, value := range content {
 		have, found := values[key]

@@ -68,9 +68,9 @@ func podsEditor() user { return person("pods-editor") }
 
 func podsAdmin() user { return person("pods-admin") }
 
-// fixedKeys tries every change of a label or annotation of a pod that is bound,
-// by everybody who may write pods, through everything that carries metadata.
-// with has the key, without has not; put sets it.
+// fixedKeys tries every change of a label or annotation of a bound pod, by every user who may write
+// pods, through every resource that carries metadata. with has the key, without has not; put sets
+// it.
 func fixedKeys(key, with, without, refusal string, put func(key, value string) func(*corev1.Pod)) []change[*corev1.Pod] {
 	const namespace = "pods"
 	var all []change[*corev1.Pod]

@@ -312,8 +312,7 @@ func newBalancer(service, where string) *corev1.Service {
 	}
 }
 
-// flip has the operator say the same of a Network twice, which is one event that
-// is counted up.
+// flip has the operator write the same event about a Network twice. The event is then counted up.
 func flip(t *testing.T, admin client.Client) {
 	t.Helper()
 	const other = "rights-other"

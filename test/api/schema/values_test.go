@@ -257,8 +257,8 @@ func number64(value any) any {
 	return value
 }
 
-// TestWrongNeighboursAreRefused sets each field to a valid value, which is accepted, and to
-// each wrong one beside it, which is refused with the name of the field.
+// TestWrongNeighboursAreRefused sets each field to a valid value, which is accepted, and to each
+// wrong value beside it. The wrong value is refused with the name of the field.
 func TestWrongNeighboursAreRefused(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kinds.AddToScheme} {

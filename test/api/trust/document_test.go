@@ -241,8 +241,8 @@ func linesOf(t *testing.T, kind string, paths []string, may *writers) []string {
 	return lines
 }
 
-// writersOf lists the writers with the ways: those whose word alone is not believed, or others
-// who have a right.
+// writersOf lists the writers with the ways: the writers whose word alone is not believed, or other
+// writers with a right.
 func writersOf(may map[string][]string, tried bool) string {
 	var all []string
 	for _, who := range principals() {

@@ -73,8 +73,8 @@ func element(value any, key string) any {
 	return nil
 }
 
-// with returns a copy of a value that has another one at the path. Lists and maps on the way
-// that are not there are made.
+// with returns a copy of a value that has another value at the path. It makes missing lists and
+// maps on the way.
 func with(value any, path []step, changed any) any {
 	if len(path) == 0 {
 		return changed

@@ -12,8 +12,8 @@ type row struct {
 	kinds, fields []string
 	// believed is the effect of the field on the product, check the protection before that.
 	believed, check string
-	// test is a test that attacks: it has to be there where somebody whose word alone is not
-	// believed may write the field.
+	// test is a test that attacks. A row needs it if a writer of the field is not trusted on its
+	// word alone.
 	test string
 }
 

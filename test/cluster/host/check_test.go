@@ -157,7 +157,7 @@ func TestEachThingThatIsMissingHasItsRemedy(t *testing.T) {
 	}
 }
 
-// A lab that is up uses memory and disk, a test that compiles too: neither may end a run.
+// A lab that is up uses memory and disk, and so does a test that compiles: neither may end a run.
 func TestRoomIsMeasuredBeforeALabAlone(t *testing.T) {
 	const none, some = "MemTotal: 900000 kB\nMemAvailable: 100000 kB\n", "MemTotal: 8000000 kB\nMemAvailable: 100000 kB\nSwapTotal: 0 kB\n"
 	up := t.TempDir()

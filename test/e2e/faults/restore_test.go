@@ -235,7 +235,7 @@ func (d *disaster) expectPromises(t *testing.T) {
 	d.ExpectAgreement(t)
 }
 
-// expectDisconnected requires that pods reach nobody of others. A pod that has an address of
+// expectDisconnected requires that pods do not reach pods of others. A pod that has an address of
 // the others reaches itself there.
 func (d *disaster) expectDisconnected(t *testing.T, others []*corev1.Pod, pods ...*corev1.Pod) {
 	t.Helper()

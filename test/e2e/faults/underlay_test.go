@@ -117,8 +117,8 @@ func TestANodeThatGetsAnotherAddressIsFollowed(t *testing.T) {
 	e.expectUnharmed(t, near, far)
 }
 
-// renumber gives a node another address, and waits until its Node object has it.
-// Connections to the API server that had the old one end a while later.
+// renumber gives a node another address, and waits until its Node object has it. Connections to the
+// API server from the old address end a while later.
 func (e *env) renumber(t *testing.T, name string, from, to netip.Addr) {
 	t.Helper()
 	if err := e.Lab.Renumber(stage.Within(t, patience), name, from, to); err != nil {

@@ -132,8 +132,8 @@ func (f *forger) create(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// awaitRefusal waits until the operator refuses a pod and nothing that the user wrote in
-// the operator's place is left, and requires that the pod has nothing.
+// awaitRefusal waits until the operator refuses a pod, and until none of the user's text is left in
+// the operator's place. It requires that the pod has no address.
 func (f *forger) awaitRefusal(t *testing.T, pod *corev1.Pod, reason, text string) {
 	t.Helper()
 	ctx := stage.Within(t, stage.Patience)

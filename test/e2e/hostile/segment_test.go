@@ -103,8 +103,8 @@ func TestAPodOnTheNodesSegmentSendsNothingAsANode(t *testing.T) {
 	}
 }
 
-// tellsNobody has the intruder tell its network that a node is at another Ethernet address,
-// and requires that the other node does not take it.
+// tellsNobody has the intruder announce to its network that a node is at another Ethernet address,
+// and requires that the other node does not believe it.
 func (i *intrusion) tellsNobody(t *testing.T, node netip.Addr) {
 	t.Helper()
 	forged, everybody := net.HardwareAddr{2, 0, 0, 0, 0x66, 0x66}, net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}

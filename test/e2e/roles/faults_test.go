@@ -27,8 +27,8 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// pair are two pods of two nodes that speak with each other alone, so that packets between
-// them go directly only once they have spoken.
+// pair has two pods of two nodes that speak with each other alone. So packets between them go
+// directly only once they have spoken.
 type pair struct{ client, server *corev1.Pod }
 
 // pairs makes count pairs of pods that have not spoken yet.

@@ -228,7 +228,7 @@ func (e *env) lossless(t *testing.T, r *stage.Running, result *report.Connection
 	}
 }
 
-// reach requires that each pod reaches each other one, by all protocols and families.
+// reach requires that each pod reaches every other one, by all protocols and families.
 func (e *env) reach(t *testing.T, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, from := range pods {

@@ -129,8 +129,8 @@ func (e *env) subnetElsewhere(t *testing.T, tenant *scene.Tenant) string {
 	return ""
 }
 
-// TestAllBouncersOfASubnetHaveAShare asks for addresses that nobody has, so that each packet
-// goes over one of them.
+// TestAllBouncersOfASubnetHaveAShare asks for addresses without a holder, so that each packet goes
+// over a bouncer.
 func TestAllBouncersOfASubnetHaveAShare(t *testing.T) {
 	t.Parallel()
 	e := start(t)

@@ -80,8 +80,8 @@ func (w *town) arrive(ctx context.Context, pod *corev1.Pod) error {
 	return w.Start(ctx, pod)
 }
 
-// expectArrived ends the arrivals, and returns the pods that stay, one per node. A pod may
-// have failed to start for one reason alone: the daemon of its node was away.
+// expectArrived ends the arrivals, and returns the pods that stay, one per node. The only permitted
+// reason of a failed start is an absent daemon on the pod's node.
 func (w *town) expectArrived(t *testing.T, all []*arrivals) []*corev1.Pod {
 	t.Helper()
 	var stay []*corev1.Pod

@@ -149,7 +149,7 @@ func (m *liar) fragments(f wire.Frame) (frames [][]byte) {
 			part.L4 = wire.Raw{Proto: oneOf[uint8](m, next, state.ProtoTCP, state.ProtoUDP, 60), Data: part.L4.Bytes(0)}
 		}
 		frames = append(frames, part.Bytes())
-		if m.IntN(4) == 0 { // another one for the same place, or one beside it
+		if m.IntN(4) == 0 { // another fragment for the same place, or one beside it
 			again := part.With(func(f *wire.Frame) { f.L4 = wire.Raw{Proto: next, Data: m.garbage(part.L4.Bytes(0))} })
 			again.Fragment = &wire.Fragment{Offset: part.Fragment.Offset + uint16(m.IntN(2)), More: part.Fragment.More}
 			frames = append(frames, again.Bytes())

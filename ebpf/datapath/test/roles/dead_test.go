@@ -114,9 +114,9 @@ func echo(conn *net.UDPConn) {
 	}
 }
 
-// whileABouncerIsDead cuts one of two bouncers off while a flow goes directly, has couples
-// speak for the first time, and returns how long each took until its first answer. The
-// direct flow, which sends nothing again, must lose nothing.
+// whileABouncerIsDead cuts one of two bouncers off while a flow goes directly, has couples speak
+// for the first time, and returns how long each took until its first answer. The direct flow does
+// not repeat packets, and must not lose one.
 func whileABouncerIsDead(t *testing.T, count int) (took []time.Duration) {
 	t.Helper()
 	s := newScene(t, 0, false)

@@ -200,7 +200,7 @@ func TestAServiceIsReachedWithoutTheBackendsRow(t *testing.T) {
 	}
 }
 
-// A member that is dead costs a retry: another slot finds another member.
+// A dead member costs a retry: another slot finds another member.
 func TestADeadMemberIsLeftForAnother(t *testing.T) {
 	s := newScene(t, 0, false)
 	setDown(t, bouncer1)

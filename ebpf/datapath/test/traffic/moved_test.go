@@ -98,7 +98,7 @@ func refusesEach(t *testing.T, client *net.UDPConn) {
 	}
 }
 
-// A socket that has moved on stays with its new backend while that is one, whatever else
+// A socket that has moved on stays with its new backend while the backend exists, whatever else
 // changes, and through a restart of the daemon.
 func TestASocketThatMovedOnKeepsItsBackend(t *testing.T) {
 	l, red, _ := socketTenants(t)
