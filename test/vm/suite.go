@@ -45,6 +45,9 @@ type Package struct {
 	// Hardware: its tests need a network adapter with virtual functions, and run on machines with
 	// an adapter only. A test that skips there is a failure, because the machine lacks nothing.
 	Hardware bool
+	// Soaked: other machines may lack what its tests need, so make soak runs those that
+	// test/soak marks here, as it does with those that need hardware.
+	Soaked bool
 }
 
 // Packages returns the packages that run by default.
@@ -53,7 +56,7 @@ func Packages() []Package {
 		{Path: "./cnid/system/netns", Omitted: betweenOthers()},
 		{Path: "./cnid/cni/drivers/pair"},
 		{Path: "./cnid/cni/drivers/macvlan", Omitted: betweenOthers()},
-		{Path: "./cnid/cni/drivers/ipvlan"},
+		{Path: "./cnid/cni/drivers/ipvlan", Soaked: true},
 		{Path: "./cnid/forward/hostlink"},
 		{Path: "./cnid/system/neighbours", Omitted: betweenOthers()},
 		{Path: "./cnid/forward/netdev", Omitted: betweenOthers()},
