@@ -157,7 +157,8 @@ func (r *rig) changeCRDs(change func(*apiextensionsv1.CustomResourceDefinition))
 	}
 }
 
-// adoptedObjects returns the objects of the file; those of a kind in two groups in both.
+// adoptedObjects returns the objects of the file. Objects of a kind in two groups are returned for
+// both groups.
 func adoptedObjects(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	var all []*unstructured.Unstructured

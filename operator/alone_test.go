@@ -65,7 +65,7 @@ func TestAnObjectThatCannotBeWrittenDelaysNoOther(t *testing.T) {
 
 // lived is how the lives of two tenants went.
 type lived struct {
-	// kinds are those that the operator has written about the first tenant.
+	// kinds are the kinds of the objects that the operator has written about the first tenant.
 	kinds map[string]bool
 	// refused counts the writes that were refused.
 	refused int
@@ -151,7 +151,8 @@ func tenantOf(name string, number int) []client.Object {
 	}, reservedOf(name)...)
 }
 
-// reservedOf has what a tenant reserves addresses with by the node IPAM API, and a pod there.
+// reservedOf returns the objects of a tenant that reserves addresses by the node IPAM API, and a
+// pod there.
 func reservedOf(name string) []client.Object {
 	network, instance := podNetworkOf(name, 4), instanceOf(name, 2)
 	network.Spec.NetworkID = name
@@ -181,7 +182,8 @@ func textOf(t testing.TB, object client.Object) string {
 	return string(text)
 }
 
-// readyOf returns what of a tenant's objects lacks what the operator gives it.
+// readyOf returns an error about the first of a tenant's objects that lacks its result from the
+// operator.
 func (w *world) readyOf(objects []client.Object) error {
 	for _, object := range objects {
 		err := isServed(w.api.objects[keyOf(object)])
@@ -195,7 +197,7 @@ func (w *world) readyOf(objects []client.Object) error {
 	return nil
 }
 
-// isReported returns which object is missing that the operator makes of another one for others
+// isReported returns the name of a missing object that the operator makes of another one for others
 // to read.
 func (w *world) isReported(object client.Object) error {
 	switch o := object.(type) {
@@ -233,7 +235,7 @@ func isServed(object client.Object) error {
 	return ready(conditionsOf(object), v1alpha1.ReadyReason)
 }
 
-// conditionsOf are those in the status of an object.
+// conditionsOf returns the conditions in the status of an object.
 func conditionsOf(object client.Object) []metav1.Condition {
 	status := reflect.ValueOf(object).Elem().FieldByName("Status")
 	conditions, _ := status.FieldByName("Conditions").Interface().([]metav1.Condition)
@@ -253,7 +255,7 @@ func (w *world) remove(objects []client.Object) {
 	}
 }
 
-// goneOf returns an object that is left of a tenant, but for those that the garbage collector
+// goneOf returns an object that is left of a tenant. It ignores objects that the garbage collector
 // of Kubernetes deletes.
 func (w *world) goneOf(name string) error {
 	for key, object := range w.api.objects {

@@ -19,8 +19,8 @@ import (
 // versionWithin is how long the API server may take to tell its version.
 const versionWithin = 5 * time.Second
 
-// checkServer returns an error if the API server is older than Alioth needs. An API server
-// that does not tell its version is not judged: what follows finds out whether it replies.
+// checkServer returns an error if the API server is older than Alioth needs. It accepts an API
+// server that does not report its version: the following requests show whether the server replies.
 func checkServer(ctx context.Context, config *rest.Config) error {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

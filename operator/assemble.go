@@ -35,7 +35,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// environment has the clients and informers of a term, in production those of a manager.
+// environment has the clients and informers of a term. In production a manager provides them.
 type environment struct {
 	informers cache.Cache
 	// writer writes; its reads come from the informers. live reads from the API

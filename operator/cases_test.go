@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// calm is a world at rest with two hosts and an operator.
+// calm returns a world at rest with two hosts and an operator.
 func calm(t *testing.T) *world {
 	w := newWorld(t)
 	w.operate()
@@ -26,7 +26,7 @@ func calm(t *testing.T) *world {
 	return w
 }
 
-// pod is a pod as the API has it, nil where it is gone.
+// pod returns a pod as the API has it, nil where it is gone.
 func (w *world) pod(name string) *corev1.Pod {
 	found, _ := w.api.objects[keyOf(newPod("shop", name, "", ""))].(*corev1.Pod)
 	return found
@@ -49,7 +49,7 @@ func TestAnADDThatFailsThreeTimesKeepsItsAddress(t *testing.T) {
 	w.create(web)
 	w.settle()
 	before, h := w.addresses(web), w.host("node-1")
-	for range 3 { // what a runtime does after an ADD that failed
+	for range 3 { // a runtime repeats an ADD that failed like this
 		h.del(h.sandboxes[0])
 		w.settle()
 	}
@@ -58,9 +58,8 @@ func TestAnADDThatFailsThreeTimesKeepsItsAddress(t *testing.T) {
 	}
 }
 
-// TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate looks at a pod again before
-// the operator hears what it told it, when it would be told otherwise by now: the pod
-// may run already.
+// TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate looks at a pod again before the operator
+// hears its own decision, when it would decide otherwise by now: the pod may run already.
 func TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate(t *testing.T) {
 	for _, vpc := range []string{"none", "blue"} {
 		t.Run("its Network is of VPC "+vpc+" by now", func(t *testing.T) {
@@ -88,15 +87,15 @@ func TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate(t *testing.T) {
 	}
 }
 
-// TestAPodThatWasToldKeepsItsAddressThoughTheObjectsGoFirst deletes the Addresses of a
-// pod, and an operator hears that before it hears what the pod was told, by itself or by
-// another operator which believes that it leads.
+// TestAPodThatWasToldKeepsItsAddressThoughTheObjectsGoFirst deletes the Addresses of a pod, and an
+// operator hears that before it hears the pod's allocation status. It has written the status
+// itself, or another operator has, which believes that it leads.
 func TestAPodThatWasToldKeepsItsAddressThoughTheObjectsGoFirst(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		// operators is how many there are: the last one looks at the pod again.
 		operators int
-		// vpc is the VPC of the pod's Network by then, "none" for one that is not there.
+		// vpc is the VPC of the pod's Network by then, "none" for a VPC that does not exist.
 		vpc string
 	}{
 		{"told by itself", 1, "red"},
@@ -222,7 +221,7 @@ func TestAllAddressesDeletedByHandComeBackToLivingPodsAndGoToNobodyElse(t *testi
 		names = append(names, address.Name)
 		w.api.drop(address)
 	}
-	// The order in which an operator looks at pods must not matter.
+	// The result must not depend on the order of pods in an operator.
 	o := w.operators[0]
 	for _, i := range o.inputs.all {
 		for i.behind() {
@@ -371,8 +370,8 @@ func networkMessage(w *world, name string) string {
 	return ""
 }
 
-// TestRangesGoInAnyOrderAndNobodyIsBusyWaiting deletes a VPC, its subnets and
-// its Network first, and what holds them afterwards.
+// TestRangesGoInAnyOrderAndNobodyIsBusyWaiting deletes a VPC, its subnets and its Network first,
+// and the holders of their addresses afterwards.
 func TestRangesGoInAnyOrderAndNobodyIsBusyWaiting(t *testing.T) {
 	holders := []client.Object{newVPC("blue", nil), ranges("blue.net1"), ranges("blue.net2"), newNetwork("shop", "blue", "")}
 	for first := range holders {
@@ -386,7 +385,7 @@ func TestRangesGoInAnyOrderAndNobodyIsBusyWaiting(t *testing.T) {
 		}
 		o, writes := w.operators[0], len(w.api.log)
 		clear(o.reconciles)
-		w.settle() // at least 45 s in which nothing changes
+		w.settle() // at least 45 s without a change
 		if len(o.reconciles) > 0 || len(w.api.log) != writes {
 			t.Errorf("while pods hold them: reconciled %v, %d writes", o.reconciles, len(w.api.log)-writes)
 		}

@@ -29,7 +29,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Config is the configuration of an operator: its command line, and what its program hands in.
+// Config is the configuration of an operator: its command line, and the values that its program
+// hands in.
 type Config struct {
 	// Kubeconfig is a kubeconfig file; "" inside a pod. APIServerHost and
 	// APIServerPort replace the values of the environment or the file, unless they
@@ -50,18 +51,19 @@ type Config struct {
 
 	// DefaultVPC is the name of the VPC that the nodes are part of.
 	DefaultVPC string
-	// SharedServices are those (namespace/name) that every VPC reaches, beside those
+	// SharedServices are the Services (namespace/name) that every VPC reaches, besides the Services
 	// that SharedService objects name.
 	SharedServices []string
 	// ServiceCIDRs and ShadowCIDRs are ranges that no VPC may use.
 	ServiceCIDRs, ShadowCIDRs []netip.Prefix
 
-	// MultiNetwork has networks outside of every VPC: those of DANM.
+	// MultiNetwork has networks outside of every VPC: the networks of DANM.
 	MultiNetwork bool
-	// VPCTypes are NetworkTypes whose networks stand for the VPC of the pod, in any case.
+	// VPCTypes are NetworkTypes whose networks stand for the VPC of the pod, compared without
+	// regard to case.
 	VPCTypes []string
-	// Annotations in which pods may request interfaces: interfaces.AnnotationDANM and
-	// interfaces.AnnotationNPWG.
+	// Annotations lists the annotations that may request interfaces of pods:
+	// interfaces.AnnotationDANM and interfaces.AnnotationNPWG.
 	Annotations []string
 	// Delegation: nodes run other CNI plugins for pods, where a DelegationGrant permits it.
 	Delegation bool
@@ -74,9 +76,9 @@ type Config struct {
 	NamingScheme string
 	// InterfacesPerPod is the highest number of interfaces that a pod may request.
 	InterfacesPerPod int
-	// TenantLimits bound what a tenant may have of networks outside of VPCs.
+	// TenantLimits bound a tenant's networks outside of VPCs.
 	TenantLimits danm.Limits
-	// TenantServices is how many Services of a tenant may select endpoints by annotations; 0
+	// TenantServices limits the Services of a tenant that may select endpoints by annotations; 0
 	// for no limit.
 	TenantServices int
 	// ServiceEndpoints: Services whose annotations select networks have Endpoints objects
@@ -92,11 +94,11 @@ type Config struct {
 	NodeIPAM bool
 	// NodeIPAMInfraSubnet is the name of the Subnet object of their first interface.
 	NodeIPAMInfraSubnet string
-	// NodeIPAMGroups are those of ipamapi.Groups whose kinds are served.
+	// NodeIPAMGroups lists the groups of ipamapi.Groups whose kinds are served.
 	NodeIPAMGroups []string
 
-	// ScaledEndpoints: the operator judges who the backends of Services are, and nodes may
-	// follow that instead of Services.
+	// ScaledEndpoints: the operator judges which backends Services have, and nodes may follow these
+	// verdicts instead of Services.
 	ScaledEndpoints bool
 
 	// RoleNodes is RoleNodesLabelled or RoleNodesAny.
@@ -221,8 +223,8 @@ const (
 	PolicyCentralized = "centralized"
 )
 
-// Nodes that may be bouncers and dividers: with RoleNodesLabelled those with the label
-// v1alpha1.RoleNodeLabel, with RoleNodesAny all. A member sees packets of VPCs that it does
+// Nodes that may be bouncers and dividers: with RoleNodesLabelled the nodes with the label
+// v1alpha1.RoleNodeLabel, with RoleNodesAny all nodes. A member sees packets of VPCs that it does
 // not host.
 const (
 	RoleNodesLabelled = "labelled"
@@ -240,7 +242,7 @@ func (c Config) source() pod.Source {
 	return c.ownSource()
 }
 
-// ownSource is that of pods whose interfaces Alioth makes.
+// ownSource returns the source for pods whose interfaces Alioth makes.
 func (c Config) ownSource() pod.Source {
 	if !c.MultiNetwork {
 		return pod.Primary(c.DefaultVPC)
@@ -265,7 +267,7 @@ func (c Config) vpcTypes() []string {
 	return types
 }
 
-// kinds are the types of networks outside of every VPC that nodes have drivers for.
+// kinds returns the types of networks outside of every VPC that nodes have drivers for.
 func (c Config) kinds() []string {
 	list := []string{multinet.TypeIPVLAN, multinet.TypeMACVLAN}
 	if c.SRIOV {
@@ -274,7 +276,7 @@ func (c Config) kinds() []string {
 	return list
 }
 
-// serving is what the nodes serve of networks outside of every VPC.
+// serving returns the kinds of networks outside of every VPC that the nodes serve.
 func (c Config) serving() danm.Serving {
 	return danm.Serving{Kinds: c.kinds(), VPCTypes: c.vpcTypes(), Delegation: c.Delegation}
 }

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// endingCache is the cache of a term. A manager that is told to end while its cache has not
-// read the API yet waits for it without end, on a full processor
-// (kubernetes-sigs/controller-runtime#3440). With the end of the term this cache says that it
-// has read everything; nothing uses it any more.
+// endingCache is the cache of a term. A manager that has to end while its cache has not read the
+// API yet waits for the cache without end, on a full processor
+// (kubernetes-sigs/controller-runtime#3440). With the end of the term this cache reports that it
+// has read everything. No component uses it any more.
 type endingCache struct {
 	cache.Cache
 	term context.Context //nolint:containedctx // the cache belongs to the term

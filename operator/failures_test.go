@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-// life is that of two pods, one with an address of its own choice, from the
-// first VPC to the last release, of a VPC, and of three load balancers, one of which
-// comes to ask for an address outside.
+// life runs the whole life of two pods, a VPC and three load balancers, from the first VPC to the
+// last release. One pod has an address of its own choice. One load balancer comes to ask for an
+// address outside.
 func life(w *world) {
 	w.operate()
 	w.furnish(2)

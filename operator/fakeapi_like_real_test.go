@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// TestTheFakeAPIAnswersLikeTheRealOne asks both the same and compares what
+// TestTheFakeAPIAnswersLikeTheRealOne sends both the same requests, and compares the answers that
 // claims rest on.
 func TestTheFakeAPIAnswersLikeTheRealOne(t *testing.T) {
 	r := newRig(t)

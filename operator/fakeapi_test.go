@@ -36,10 +36,10 @@ import (
 	"github.com/alioth-net/alioth/store/client/descriptor"
 )
 
-// fakeAPI is as much of an API server as claims rest on: names that exist once,
-// UIDs and resource versions as preconditions, finalizers, status apart from
-// the rest, and an ordered log of changes. TestTheFakeAPIAnswersLikeTheRealOne
-// holds it to that. It is for one goroutine.
+// fakeAPI is the part of an API server that claims rest on: names that exist once, UIDs and
+// resource versions as preconditions, finalizers, status apart from the rest, and an ordered log of
+// changes. TestTheFakeAPIAnswersLikeTheRealOne compares it with a real one. It is for one
+// goroutine.
 type fakeAPI struct {
 	now     func() time.Time
 	serial  int
@@ -55,8 +55,7 @@ type apiKey struct {
 	types.NamespacedName
 }
 
-// apiChange is the state of an object after a change; now is nil for one that
-// is gone.
+// apiChange is the state of an object after a change; now is nil for a deleted object.
 type apiChange struct {
 	key apiKey
 	now client.Object
@@ -136,8 +135,8 @@ func (a *fakeAPI) create(object client.Object) error {
 	return nil
 }
 
-// clearStatus takes away what can't be written when creating, or outside of
-// the subresource.
+// clearStatus removes the fields that can't be written when creating, or outside of the
+// subresource.
 func clearStatus(object client.Object) {
 	copyStatus(object, reflect.New(reflect.TypeOf(object).Elem()).Interface())
 }
@@ -174,7 +173,7 @@ func (a *fakeAPI) change(object, next, old client.Object) {
 	}
 }
 
-// keep writes next in the place of old, with what the server alone decides.
+// keep writes next in the place of old, with the fields that the server alone decides.
 func (a *fakeAPI) keep(next, old client.Object) {
 	next.SetUID(old.GetUID())
 	next.SetCreationTimestamp(old.GetCreationTimestamp())
@@ -207,8 +206,7 @@ func specOf(object client.Object) any {
 	return fields
 }
 
-// apply is a server-side apply of fields that no other manager has, to an object that
-// exists.
+// apply makes a server-side apply of fields that no other manager has, to an existing object.
 func (a *fakeAPI) apply(object client.Object, patch client.Patch) error {
 	data, err := patch.Data(object)
 	if err != nil {
@@ -348,7 +346,7 @@ func (a *fakeAPI) delete(object client.Object, preconditions *metav1.Preconditio
 	return nil
 }
 
-// markDeleting is the graceful deletion of a pod, and that of an object with a
+// markDeleting marks an object as deleted: a pod in graceful deletion, or an object with a
 // finalizer.
 func (a *fakeAPI) markDeleting(object client.Object) {
 	next, now := clone(object), metav1.NewTime(a.now())
@@ -356,18 +354,17 @@ func (a *fakeAPI) markDeleting(object client.Object) {
 	a.store(next)
 }
 
-// snapshot and restore are what etcd's backups do. The revision goes on, as it
-// does with --bump-revision.
+// snapshot and restore work as etcd's backups do. The revision goes on, as with --bump-revision.
 func (a *fakeAPI) snapshot() map[apiKey]client.Object { return maps.Clone(a.objects) }
 
 func (a *fakeAPI) restore(snapshot map[apiKey]client.Object) { a.objects = maps.Clone(snapshot) }
 
-// fromCache is the verb of a read that informers answer, which is no request.
+// fromCache is the verb of a read that informers answer without a request.
 const fromCache = "read"
 
-// apiClient is one program's connection to the fake. hook is called before and
-// after the effect of every request, also of those that the informers answer:
-// they go on beside who asks. Its error is the answer.
+// apiClient is one program's connection to the fake. hook is called before and after the effect of
+// every request, also of requests that the informers answer: informers go on beside the caller. Its
+// error is the answer.
 type apiClient struct {
 	client.Client
 	api  *fakeAPI
@@ -433,8 +430,8 @@ func (s statusClient) Patch(_ context.Context, object client.Object, patch clien
 	return s.c.hook("patch status", object, func() error { return s.c.api.patchStatus(object, patch) })
 }
 
-// kindsOfAPI are the kinds that operators and daemons follow, in the order in
-// which a feed asks for them.
+// kindsOfAPI returns the kinds that operators and daemons follow, in the order of a feed's
+// requests.
 func kindsOfAPI() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{}, &corev1.Node{}, &networkingv1.ServiceCIDR{}, &v1alpha1.VNIClaim{}, &v1alpha1.RollCall{},

@@ -27,12 +27,12 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 )
 
-// highestMTU is what the network cards of a fleet have at most. A node with a desired state
-// beyond it fails.
+// highestMTU is the highest MTU of the network cards of a fleet. A node with a desired state beyond
+// it fails.
 const highestMTU = 9000
 
-// fleet are nodes of a test with their state handlers, without a kernel: a state handler
-// takes over what is desired, or fails.
+// fleet has nodes of a test with their state handlers, without a kernel. A state handler takes over
+// the desired state, or fails.
 type fleet struct {
 	*rig
 	name  string
@@ -40,8 +40,8 @@ type fleet struct {
 	watch client.WithWatch
 }
 
-// newFleet makes so many nodes. Their names begin with that of the test, which is their label
-// as well.
+// newFleet makes size nodes. Their names begin with the name of the test, which is their label as
+// well.
 func newFleet(t *testing.T, name string, size int) *fleet {
 	t.Helper()
 	f := &fleet{rig: newRig(t), name: name}
@@ -64,7 +64,7 @@ func newFleet(t *testing.T, name string, size int) *fleet {
 	return f
 }
 
-// clear removes what other tests would find.
+// clear removes the objects that other tests would find.
 func (f *fleet) clear() {
 	ctx := context.WithoutCancel(f.t.Context())
 	for _, node := range f.nodes {
@@ -76,8 +76,8 @@ func (f *fleet) clear() {
 	}
 }
 
-// follow calls fn, one after the other, for each object of a kind whose name begins with that
-// of the fleet, and for each of its changes, until the test ends.
+// follow calls fn, one after the other, for each object of a kind whose name begins with the
+// fleet's name, and for each change of these objects, until the test ends.
 func (f *fleet) follow(list client.ObjectList, fn func(object client.Object, gone bool)) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
@@ -129,7 +129,7 @@ func (f *fleet) read(raw *runtime.RawExtension) document {
 	return d
 }
 
-// interfaces are those of a document, by name.
+// interfaces returns the interfaces of a document by name.
 func (d document) interfaces() map[string]document {
 	all := map[string]document{}
 	list, _ := d["interfaces"].([]any)
@@ -186,7 +186,8 @@ func (f *fleet) enforce(state *v1beta1.NodeNetworkState) {
 	}
 }
 
-// apply changes interfaces to what is desired, all or nothing, and returns why it does not.
+// apply changes interfaces to the desired state, all or nothing. It returns the reason of a
+// failure.
 func apply(interfaces, desired map[string]document) string {
 	for name, fields := range desired {
 		if mtu, _ := fields["mtu"].(float64); mtu > highestMTU {
@@ -206,8 +207,8 @@ func apply(interfaces, desired map[string]document) string {
 	return ""
 }
 
-// policy is a policy for the fleet, with one interface, of which so many nodes may change at
-// once.
+// policy returns a policy for the fleet with one interface. atOnce limits the number of nodes that
+// change at the same time.
 func (f *fleet) policy(name string, atOnce int, wants document) *nmstatev1.NodeNetworkConfigurationPolicy {
 	return &nmstatev1.NodeNetworkConfigurationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: f.name + "-" + name},
@@ -245,7 +246,7 @@ type tally struct {
 	// often a node got a slot.
 	most   map[string]int
 	grants map[string]int
-	// wrong is what must not be.
+	// wrong has the values that must not be there.
 	wrong []string
 }
 

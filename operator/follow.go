@@ -21,26 +21,26 @@ import (
 	"github.com/alioth-net/alioth/api/version"
 )
 
-// followed is the client of the Lease in one term. It answers reads from a watch, so that a
-// replica that stands by learns of each renewal at once, and looks as often as it likes. The
-// watch may be late: a write of what it has read is a conflict then, and the reads that follow ask
-// the API server, until the watch has what the API server has.
+// followed is the client of the Lease in one term. It answers reads from a watch, so that a replica
+// that stands by learns of each renewal at once, and looks as often as it likes. The watch may be
+// late: a write after such a read is a conflict, and the following reads ask the API server, until
+// the watch has caught up with the API server.
 type followed struct {
 	coordination.LeaseInterface
-	// watched returns what the watch has, nil before it has anything.
+	// watched returns the Lease that the watch has, nil before it has one.
 	watched func() *coordinationv1.Lease
-	// pause is the time between two reads, and late when a request is sent a second time.
+	// pause is the time between two reads, and late the time until a request is sent a second time.
 	pause, late time.Duration
-	// doubted is true from a write on, and next the time of the next read of the API server.
+	// doubted is true from a write on, and next is the time of the next read of the API server.
 	// Only the elector uses them.
 	doubted bool
 	next    time.Time
-	// refuse is told why this release must not lead.
+	// refuse gets the reason that this release must not lead.
 	refuse func(error)
 }
 
-// followLease returns the client of the Lease, whose watch ends with ctx. refuse is told why this
-// release must not lead.
+// followLease returns the client of the Lease, whose watch ends with ctx. refuse gets the reason
+// that this release must not lead.
 func followLease(ctx context.Context, config *rest.Config, cfg Config, refuse func(error)) (*followed, error) {
 	client, err := coordination.NewForConfig(leaseConfig(config, "http/1.1", cfg.renewDeadline()))
 	if err != nil {
@@ -60,7 +60,7 @@ func followLease(ctx context.Context, config *rest.Config, cfg Config, refuse fu
 	go informer.RunWithContext(ctx)
 	key := cache.NewObjectName(cfg.Namespace, leaseName).String()
 	watched := func() *coordinationv1.Lease {
-		object, _, _ := store.GetByKey(key) // of a store in memory, which has no errors
+		object, _, _ := store.GetByKey(key) // the store is in memory, and has no errors
 		lease, _ := object.(*coordinationv1.Lease)
 		return lease
 	}
@@ -69,10 +69,11 @@ func followLease(ctx context.Context, config *rest.Config, cfg Config, refuse fu
 	}, nil
 }
 
-// leaseConfig returns a configuration whose requests share no connection with those of the
-// operator, which may be behind lists of any size. With the protocol http/1.1 requests share none
-// with each other either, and a request that is given up closes its connection. Over HTTP/2 a
-// connection that hangs is used for 45 s, which does for a watch.
+// leaseConfig returns a configuration for lease requests. They share no connection with other
+// requests of the operator, which may be behind lists of any size. With the protocol http/1.1
+// requests share no connection with each other either, and a request that is given up closes its
+// connection. Over HTTP/2 a connection that hangs is used for 45 s, which is short enough for a
+// watch.
 func leaseConfig(config *rest.Config, protocol string, timeout time.Duration) *rest.Config {
 	own := rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
 	own.NextProtos = []string{protocol}
@@ -83,8 +84,8 @@ func leaseConfig(config *rest.Config, protocol string, timeout time.Duration) *r
 // Leases implements coordination.LeasesGetter.
 func (f *followed) Leases(string) coordination.LeaseInterface { return f }
 
-// Get implements coordination.LeaseInterface. It is an error if the state of the cluster is one
-// of a newer release, so that the elector never takes the Lease.
+// Get implements coordination.LeaseInterface. It returns an error if a newer release has written
+// the state of the cluster, so that the elector never takes the Lease.
 func (f *followed) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
 	read, err := f.read(ctx, name, options)
 	if err != nil {
@@ -130,11 +131,11 @@ func (f *followed) Update(ctx context.Context, lease *coordinationv1.Lease, opti
 	})
 }
 
-// stateAnnotation of the Lease is the number of the format of the cluster's state: the highest of
+// stateAnnotation of the Lease has the number of the format of the cluster's state: the highest of
 // all releases that have led.
 const stateAnnotation = "alioth.dev/state-format"
 
-// withState notes the format in the Lease with which a process becomes the leader, before the
+// withState notes the format in the Lease as soon as a process becomes the leader, before the
 // process writes anything else. It changes the Lease that the elector keeps.
 func withState(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, stateAnnotation, strconv.Itoa(version.State))

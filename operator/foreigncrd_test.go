@@ -34,7 +34,7 @@ func withoutOwnFields(crd *apiextensionsv1.CustomResourceDefinition) {
 }
 
 // TestAForeignCRDServesWhatItCanKeep keeps the CRD of another installation. An instance without
-// reservations works. One with a reservation says what is wrong, once, and its pod does too.
+// reservations works. An instance with a reservation reports the fault, once, and its pod does too.
 // When the CRD is Alioth's, it becomes Ready.
 func TestAForeignCRDServesWhatItCanKeep(t *testing.T) {
 	needs.Kubernetes(t)

@@ -28,15 +28,15 @@ func (w *world) addVictim() {
 		ranges(victims+".net1", "10.0.1.0/28", "fd00:0:0:1::/64"), newNetwork("bank", victims, victims))
 }
 
-// teller is a pod of the tenant bank on a node.
+// teller returns a pod of the tenant bank on a node.
 func teller(name, nic, node string) *corev1.Pod {
 	pod := newPod("bank", name, victims, nic)
 	pod.Spec.NodeName = node
 	return pod
 }
 
-// forge writes an allocation status as whoever may write pods/status does: the annotation
-// and the condition, with addresses of a VPC.
+// forge writes an allocation status as a writer of pods/status can: the annotation and the
+// condition, with addresses of a VPC.
 func (w *world) forge(pod *corev1.Pod, vpc string, ips ...string) {
 	w.t.Helper()
 	one := annotations.Attachment{Name: "eth0", Kind: annotations.KindPair, VPC: vpc, Subnet: vpc + ".net1", MAC: "02:00:00:00:00:66"}
@@ -73,7 +73,7 @@ func (w *world) keepsOthersOut() {
 	}
 }
 
-// restart ends all operators, and starts one that knows nothing but the API.
+// restart ends all operators, and starts an operator that knows nothing but the API.
 func (w *world) restart() {
 	for _, o := range slices.Clone(w.operators) {
 		w.crash(o)

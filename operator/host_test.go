@@ -21,8 +21,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// host is a machine with a kubelet and a daemon, as far as claims are
-// concerned: what they do, in the words of design record 010, without packets.
+// host is a machine with a kubelet and a daemon, as far as claims are concerned: their actions, in
+// the words of design record 010, without packets.
 type host struct {
 	name      string
 	up        bool
@@ -74,8 +74,8 @@ func (h *host) vniOf(vpc string) int32 {
 	return 0
 }
 
-// lost reports whether the API has one of a sandbox's addresses for another holder or no
-// longer for the pod, or has another VNI of its VPC: then no packet passes.
+// lost reports whether no packet passes: the API has one of a sandbox's addresses for another
+// holder, or no longer for the pod, or has another VNI of its VPC.
 func (h *host) lost(s *sandbox) bool {
 	if h.vniOf(s.attachment.VPC) != s.vni {
 		return true
@@ -99,7 +99,7 @@ func (h *host) keptFor(s *sandbox) bool {
 	return told != nil && told.VPC == s.attachment.VPC && reflect.DeepEqual(told.Addresses, s.attachment.Addresses)
 }
 
-// choices lists what kubelet and daemon can do now.
+// choices lists the actions that kubelet and daemon can take now.
 func (h *host) choices() []work {
 	if !h.up {
 		return nil
@@ -145,7 +145,7 @@ func (h *host) podChoices(pod *corev1.Pod) []work {
 	return nil
 }
 
-// decide is what ADD waits for: readiness and the complete set of Addresses.
+// decide checks the conditions that ADD waits for: readiness and the complete set of Addresses.
 func (h *host) decide(pod *corev1.Pod) *sandbox {
 	if pod.Annotations[arktosv1.ReadinessAnnotation] != "true" {
 		return nil

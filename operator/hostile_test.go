@@ -144,8 +144,8 @@ func TestANodeThatIsReadyAndSaysNothingIsToldOf(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestAKubeletEndsNoDefaultVPC: a kubelet's token reports addresses of its Node in the
-// default VPC. The VPC stays ready, and the node is told of each once.
+// TestAKubeletEndsNoDefaultVPC: a kubelet's token reports addresses of its Node in the default VPC.
+// The VPC stays ready, and the node gets one event about each.
 func TestAKubeletEndsNoDefaultVPC(t *testing.T) {
 	w := calm(t)
 	node := w.api.objects[keyOf(newNode("node-2"))].(*corev1.Node)
@@ -168,8 +168,8 @@ func TestAKubeletEndsNoDefaultVPC(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestFieldsOfAPodTakeNothingOfAnother: a tenant writes each field of its pod as that of the pod
-// whose address it wants, before the pod has addresses of its own and after that.
+// TestFieldsOfAPodTakeNothingOfAnother: a tenant copies fields from the pod whose address it wants
+// to its own pod, before the own pod has addresses, and after that.
 func TestFieldsOfAPodTakeNothingOfAnother(t *testing.T) {
 	const wanted = `{"ip": "10.0.1.9"}`
 	for name, alike := range map[string]func(rival, victim *corev1.Pod){
@@ -214,9 +214,9 @@ func TestFieldsOfAPodTakeNothingOfAnother(t *testing.T) {
 	}
 }
 
-// TestConditionsOfANodeReleaseNothing: a kubelet's token writes conditions of its Node, also
-// those of Alioth. What its node may hold stays the node's until the node is fenced or answers:
-// the address of a pod that was deleted by force, and the VNI of a deleted VPC.
+// TestConditionsOfANodeReleaseNothing: a kubelet's token writes conditions of its Node, also the
+// conditions of Alioth. A node keeps what it may hold until the node is fenced or answers: the
+// address of a pod that was deleted by force, and the VNI of a deleted VPC.
 func TestConditionsOfANodeReleaseNothing(t *testing.T) {
 	says := func(kind corev1.NodeConditionType, status corev1.ConditionStatus) corev1.NodeCondition {
 		return corev1.NodeCondition{Type: kind, Status: status}
@@ -258,9 +258,9 @@ func TestConditionsOfANodeReleaseNothing(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestANodeThatChangesItsMindDelaysNoTerm: at the beginning of a term the operator waits for
-// nodes that are Ready. A kubelet's token says so and the opposite all the time, and its node
-// does not answer. Pods of other nodes wait no longer than for a node that is silent.
+// TestANodeThatChangesItsMindDelaysNoTerm: at the beginning of a term the operator waits for nodes
+// that are Ready. A kubelet's token says so and the opposite all the time, and its node does not
+// answer. Pods of other nodes wait no longer than for a silent node.
 func TestANodeThatChangesItsMindDelaysNoTerm(t *testing.T) {
 	waits := func(fickle bool) time.Duration {
 		w := calm(t)

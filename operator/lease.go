@@ -16,18 +16,18 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// defaultLease and leastLease are durations of the lease. A successor learns of a renewal from
-// a watch, looks at what it has learned each lookPeriod, stretched by up to a fifth, and waits
-// until it has seen the same renewal for the lease's duration: by default it leads at most
-// 5 s + 2 * 1.2 * 0.1 s = 5.24 s after the last renewal of a leader that was killed, plus the
-// time of an event and a write.
+// defaultLease and leastLease are durations of the lease. A successor learns of a renewal from a
+// watch, looks at the last renewal each lookPeriod, stretched by up to a fifth, and waits until it
+// has seen the same renewal for the lease's duration: by default it leads at most 5 s + 2 * 1.2 *
+// 0.1 s = 5.24 s after the last renewal of a leader that was killed, plus the time of an event and
+// a write.
 const defaultLease, leastLease = 5 * time.Second, 3 * time.Second
 
-// renewPeriod is the time between two renewals, and between two reads that the watch does not
+// renewPeriod returns the time between two renewals, and between two reads that the watch does not
 // answer.
 func (c Config) renewPeriod() time.Duration { return c.LeaseDuration / 10 }
 
-// lookPeriod is the time between two looks at the lease, most of which cost no request.
+// lookPeriod returns the time between two looks at the lease. Most looks cost no request.
 func (c Config) lookPeriod() time.Duration { return c.LeaseDuration / 50 }
 
 // renewDeadline is how long the leader tries to renew its lease. It begins one lookPeriod after the
@@ -56,8 +56,8 @@ type lease struct {
 	late func()
 	// renewEvery is the time between two renewals.
 	renewEvery time.Duration
-	// holder is whom the last record names that was read or written, and due when the next
-	// renewal is. Only the elector uses them.
+	// holder is the holder in the last record that was read or written, and due is the time of the
+	// next renewal. Only the elector uses them.
 	holder string
 	due    time.Time
 	// known is true once a record was read or written.
@@ -70,8 +70,8 @@ type lease struct {
 	refusal error
 }
 
-// newLease returns the lock of a term of the process of that identity; late is
-// to end the term. The lock follows the Lease until ctx ends.
+// newLease returns the lock of a term for the process with an identity; late ends the term. The
+// lock follows the Lease until ctx ends.
 func newLease(ctx context.Context, config *rest.Config, cfg Config, identity string, late func()) (*lease, error) {
 	l := &lease{late: late, renewEvery: cfg.renewPeriod()}
 	client, err := followLease(ctx, config, cfg, l.refuse)
@@ -86,7 +86,7 @@ func newLease(ctx context.Context, config *rest.Config, cfg Config, identity str
 	return l, nil
 }
 
-// refuse ends the term for a reason that makes another term of this process end too.
+// refuse ends the term for a reason that ends later terms of this process too.
 func (l *lease) refuse(why error) {
 	l.mu.Lock()
 	l.refusal = why
@@ -95,7 +95,8 @@ func (l *lease) refuse(why error) {
 	l.late()
 }
 
-// ending is why the term ended, as far as the lease has caused it. There may be no lease.
+// ending returns the reason of the term's end, as far as the lease has caused it. The lease may be
+// nil.
 func (l *lease) ending() error {
 	if l == nil {
 		return nil
@@ -120,9 +121,9 @@ func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.hold(record, func() error { return l.Interface.Create(ctx, record) })
 }
 
-// Update implements resourcelock.Interface. An elector whose requests have failed until its
-// lease ended gives up what it reads then, which may be the lease of a successor. The elector
-// renews as often as it looks, so a renewal waits until it is due.
+// Update implements resourcelock.Interface. An elector whose requests have failed until its lease
+// ended releases the lease that it reads then, which may be the lease of a successor. Update
+// refuses this. The elector renews as often as it looks, so a renewal waits until it is due.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" && l.holder != l.Identity() {
 		l.end()
@@ -156,7 +157,7 @@ func (l *lease) hold(record resourcelock.LeaderElectionRecord, write func() erro
 	return nil
 }
 
-// end ends the term for good: its remaining workers can't write.
+// end ends the term: its remaining workers can't write any more.
 func (l *lease) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +187,7 @@ func (g guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 		return g.next.RoundTrip(request)
 	}
 	if request.Body != nil {
-		_ = request.Body.Close() // nobody has read from it
+		_ = request.Body.Close() // the body has not been read
 	}
 	g.lease.late()
 	return nil, errNotLeading

@@ -38,8 +38,8 @@ func (p paper) write() error {
 	return p.err
 }
 
-// far is a lock at an API server that answers once it is reached. As there, who has not read the
-// last record can't replace it.
+// far is a lock at an API server that answers once it is reached. As at a real one, a client that
+// has not read the last record can't replace it.
 type far struct {
 	reached       chan struct{}
 	written, read resourcelock.LeaderElectionRecord

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/operator/announce"
 )
 
-// spoil makes an object one that is left out, as an earlier definition without rules, or a
+// spoil changes an object so that it is left out, as an earlier definition without rules, or a
 // restored backup, can.
 func spoil(object client.Object) {
 	switch o := object.(type) {

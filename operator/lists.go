@@ -30,12 +30,12 @@ func listPlainly() error {
 	return nil
 }
 
-// presentLists has the first lists of informers show the present state, as streams do. Informers
+// presentLists makes the first lists of informers show the present state, as streams do. Informers
 // ask for any state, and an API server that was cut off from etcd may have an old one: a term
-// begins with all claims that exist. Such lists are whole, because each further page costs
-// the API server as much as the first; and one is read at a time, because a list of 100,000
-// objects is several times as large in memory as what is kept of it. Pods follow Addresses,
-// which the store takes first (feed.Fill): it takes them while the pods are read.
+// begins with all claims that exist. Such lists are whole, because each further page costs the API
+// server as much as the first. One list is read at a time: in memory, a list of 100,000 objects is
+// several times as large as the rows kept of it. Pods follow Addresses, which the store takes first
+// (feed.Fill): it takes them while the pods are read.
 type presentLists struct {
 	next http.RoundTripper
 	turn chan struct{}
@@ -45,7 +45,7 @@ type presentLists struct {
 	haveAddresses func()
 }
 
-// Ends of the paths of large lists, in the order in which the store takes them.
+// Ends of the paths of large lists, in the order that the store takes them.
 const (
 	addressLists = "/addresses"
 	podLists     = "/pods"
@@ -105,7 +105,7 @@ func (p presentLists) wait(list *http.Request) error {
 	}
 }
 
-// ending is a body with what follows its end.
+// ending is a body with an action after its end.
 type ending struct {
 	io.ReadCloser
 	then func()

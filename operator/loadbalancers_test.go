@@ -34,7 +34,7 @@ func balancers(vpc string) *v1alpha1.Subnet {
 	return subnet
 }
 
-// newBalancer is a Service of Alioth's class in the Network "n" of its namespace.
+// newBalancer returns a Service of Alioth's class in the Network "n" of its namespace.
 func newBalancer(namespace, name string, annotations map[string]string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
@@ -194,7 +194,7 @@ func TestALoadBalancerKeepsItsAddressWhateverGetsLost(t *testing.T) {
 		},
 	})
 	r.operate(testConfig())
-	r.operate(testConfig()) // and one that does not know of it
+	r.operate(testConfig()) // and an operator that does not know of it
 	sees(r, half, shows("10.10.7.77", "fd10:10:0:7::77"))
 	r.has(half, "10.10.7.77", "fd10:10:0:7::77")
 	r.has(leaving)
@@ -210,7 +210,7 @@ func TestALoadBalancerKeepsItsAddressWhateverGetsLost(t *testing.T) {
 }
 
 // TestAForgedStatusGivesAServiceNoAddress: a tenant writes the status of its Service, with the
-// address of another one's load balancer and with one that nobody has.
+// address of another tenant's load balancer, and with a free address.
 func TestAForgedStatusGivesAServiceNoAddress(t *testing.T) {
 	r := newRig(t)
 	r.operate(testConfig())
@@ -233,7 +233,7 @@ func TestAForgedStatusGivesAServiceNoAddress(t *testing.T) {
 	sees(r, victim, shows("10.10.7.2"))
 }
 
-// inCommon is a world in which two tenants have a VPC and two external addresses together.
+// inCommon returns a world where two tenants share a VPC and two external addresses.
 func inCommon(t *testing.T) *world {
 	w := calm(t)
 	w.create(newNamespace("bank", "bank"), newVPC("both", []string{"shop", "bank"}, "10.0.0.0/16"), ranges("both.net1", "10.0.1.0/28"), virtual("both"),
@@ -277,8 +277,8 @@ func (w *world) holdings(service *corev1.Service) (names []string) {
 }
 
 // TestAServiceOfAnotherProxyTakesNothingOfOthers: a tenant leaves its load balancer to another
-// proxy, and takes that back when another tenant has the addresses, which it has written into
-// the status and the annotation of its own.
+// proxy, and writes the addresses into its status and annotation. It takes the load balancer back
+// when another tenant has these addresses.
 func TestAServiceOfAnotherProxyTakesNothingOfOthers(t *testing.T) {
 	const leaves = "service.kubernetes.io/service-proxy-name"
 	for where, kind := range map[string]string{"in a VPC": "", "outside": v1alpha1.LoadBalancerExternal} {
@@ -408,7 +408,8 @@ func TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant(t *testing
 	sees(r, half, shows("192.0.2.25"))
 	r.gone(&v1alpha1.ExternalAddress{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.17"}})
 
-	// Addresses that the pool no longer has are deleted, and those of their kind with them.
+	// Addresses that the pool no longer has are deleted, and their ExternalAddress objects with
+	// them.
 	change(r, pool, func(p *v1alpha1.ExternalPool) { p.Spec.AllowedTenants = []string{"somebody"} })
 	sees(r, half, shows())
 	r.announced(half, v1alpha1.ExternalPoolNotFoundReason)

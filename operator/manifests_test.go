@@ -45,7 +45,7 @@ var ofTheOperator = map[reflect.Type]bool{
 }
 
 // keepsSpecs fails the test if a request of the operator has changed the spec of an object that
-// people write. Whoever applies, replaces or synchronizes a manifest would set it back, and two
+// people write. A tool that applies, replaces or synchronizes a manifest would set it back, and two
 // programs would write in turns.
 func (w *world) keepsSpecs(verb string, before client.Object) {
 	w.t.Helper()
@@ -101,7 +101,7 @@ func TestEachKindThatPeopleWriteHasAManifest(t *testing.T) {
 }
 
 // TestAManifestCanBeWrittenAgain has three writers write each manifest three times. The object
-// stays what the first of them wrote, and its condition Ready, if the kind has one, is as before.
+// stays as the first of them wrote it, and its condition Ready, if the kind has one, is as before.
 func TestAManifestCanBeWrittenAgain(t *testing.T) {
 	r := newRig(t)
 	cfg := testConfig()
@@ -198,7 +198,7 @@ func decoded(t *testing.T, manifest []byte) *unstructured.Unstructured {
 	return object
 }
 
-// applies writes a manifest as `kubectl apply` does: with a patch of what differs from the
+// applies writes a manifest as `kubectl apply` does: with a patch of the differences from the
 // manifest of the last time, which an annotation has. Once it is written, nothing differs.
 func applies(t *testing.T, r *rig, manifest []byte, again bool) *unstructured.Unstructured {
 	t.Helper()
@@ -231,7 +231,7 @@ func applies(t *testing.T, r *rig, manifest []byte, again bool) *unstructured.Un
 	return object
 }
 
-// appliesAtTheServer writes a manifest as `kubectl apply --server-side` does: what another
+// appliesAtTheServer writes a manifest as `kubectl apply --server-side` does: a field that another
 // writer has set to another value is a conflict.
 func appliesAtTheServer(t *testing.T, r *rig, manifest []byte, _ bool) *unstructured.Unstructured {
 	t.Helper()
@@ -242,7 +242,7 @@ func appliesAtTheServer(t *testing.T, r *rig, manifest []byte, _ bool) *unstruct
 	return object
 }
 
-// replaces writes a manifest as `kubectl replace` does: what the manifest lacks goes, the
+// replaces writes a manifest as `kubectl replace` does: fields that the manifest lacks go, the
 // finalizers too. A person repeats the command when the operator has written in between.
 func replaces(t *testing.T, r *rig, manifest []byte, _ bool) *unstructured.Unstructured {
 	t.Helper()

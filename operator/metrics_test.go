@@ -51,7 +51,7 @@ func scrape(t *testing.T, addr string) (all families, text string, err error) {
 	return all, string(body), err
 }
 
-// sum adds up what a family counts under labels, given as name, value, ...
+// sum adds up the counts of a family under labels, given as name, value, ...
 func (f families) sum(name string, labels ...string) float64 {
 	var total float64
 	for _, metric := range f[name].GetMetric() {

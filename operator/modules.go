@@ -48,11 +48,11 @@ import (
 
 // module is an area of the operator. A new area is a new module.
 type module struct {
-	// kinds are those that it watches. A kind belongs to one module, and its rows to
-	// all of them.
+	// kinds are the kinds that it watches. A kind belongs to one module, and its rows to all of
+	// them.
 	kinds []*descriptor.Kind
-	// rights are those of the module beside listing and watching its kinds, as
-	// "resource: verbs".
+	// rights are the rights of the module besides listing and watching its kinds, as "resource:
+	// verbs".
 	rights []string
 	// register adds the controllers, made of the parts of a term.
 	register func(p *parts) error
@@ -73,8 +73,8 @@ func modules(cfg Config) []module {
 	return all
 }
 
-// announcements is the area of events for changed conditions, and of what is told about objects
-// that are left out.
+// announcements returns the area of events about changed conditions, and about objects that are
+// left out.
 func announcements() module {
 	return module{
 		rights: []string{
@@ -93,7 +93,7 @@ func announcements() module {
 	}
 }
 
-// networking is the area of VPCs, and of the addresses of pods and nodes.
+// networking returns the area of VPCs, and of the addresses of pods and nodes.
 func networking() module {
 	return module{
 		kinds: []*descriptor.Kind{
@@ -142,7 +142,7 @@ func registerNetworking(p *parts) error {
 	)
 }
 
-// bouncing is the area of bouncers and dividers.
+// bouncing returns the area of bouncers and dividers.
 func bouncing() module {
 	return module{
 		kinds: []*descriptor.Kind{roles.Member.Kind, roles.NodeRoles.Kind},
@@ -160,7 +160,7 @@ func bouncing() module {
 	}
 }
 
-// services is the area of Services and their addresses.
+// services returns the area of Services and their addresses.
 func services() module {
 	return module{
 		kinds: []*descriptor.Kind{
@@ -197,8 +197,8 @@ func registerServices(p *parts) error {
 	)
 }
 
-// scaledEndpoints is the area of what nodes follow instead of Services. Switched off, it tells
-// nodes that what was written before is old.
+// scaledEndpoints returns the area of the objects that nodes follow instead of Services. Switched
+// off, it tells nodes that objects written before are old.
 func scaledEndpoints(on bool) module {
 	if !on {
 		return module{
@@ -220,7 +220,7 @@ func scaledEndpoints(on bool) module {
 	}
 }
 
-// hosts is the area of tenants' access to nodes.
+// hosts returns the area of tenants' access to nodes.
 func hosts() module {
 	return module{
 		kinds: []*descriptor.Kind{vpcs.HostAccess.Kind},
@@ -236,7 +236,7 @@ func hosts() module {
 	}
 }
 
-// multiNetwork is the area of networks outside of every VPC.
+// multiNetwork returns the area of networks outside of every VPC.
 func multiNetwork() module {
 	area := module{
 		kinds: []*descriptor.Kind{outside.HostVNIClaim.Kind, outside.DomainClaim.Kind, outside.HostLink.Kind, outside.HostLinkReport.Kind},
@@ -272,7 +272,7 @@ func multiNetwork() module {
 	return area
 }
 
-// networkServices is the area of Services whose endpoints are the addresses of pods in
+// networkServices returns the area of Services whose endpoints are the addresses of pods in
 // chosen networks.
 func networkServices() module {
 	return module{
@@ -314,7 +314,7 @@ func registerMultiNetwork(p *parts) error {
 	return errors.Join(errs...)
 }
 
-// nodeNetwork is the area of policies that make the networks of nodes.
+// nodeNetwork returns the area of policies that make the networks of nodes.
 func nodeNetwork(centralized bool) module {
 	area := module{
 		kinds: nmstateapi.All(),
@@ -360,7 +360,7 @@ func registerNodeNetwork(p *parts) error {
 	return errors.Join(errs...)
 }
 
-// nodeIPAM is the area of addresses for other CNI plugins.
+// nodeIPAM returns the area of addresses for other CNI plugins.
 func nodeIPAM(groups []string) module {
 	area := module{kinds: ipamapi.OfGroups(groups), register: registerNodeIPAM}
 	for _, group := range groups {

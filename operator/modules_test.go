@@ -77,7 +77,7 @@ func TestTheChartGivesTheOperatorWhatNodeIPAMNeeds(t *testing.T) {
 	}
 }
 
-// compareRights compares the rights of the modules with those of the chart.
+// compareRights compares the rights of the modules with the rights in the chart.
 func compareRights(t *testing.T, cfg Config, values ...string) {
 	t.Helper()
 	objects, err := chart.New(t, "..", nil).Template(t.Context(), values...)

@@ -72,7 +72,7 @@ func (r *rig) becomes(pod *corev1.Pod, status corev1.ConditionStatus) {
 	}
 }
 
-// overLAN is a headless Service that selects app=web in the DanmNet "lan".
+// overLAN returns a headless Service that selects app=web in the DanmNet "lan".
 func overLAN(namespace, name string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"team": "a"}, Annotations: map[string]string{
@@ -311,9 +311,9 @@ func TestEndpointsOfAnotherProgramStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestForgedEndpointsMoveNoService: a tenant makes Endpoints that look like the operator's, of a
-// Service to come, and changes those of a Service that is served. Nodes read none of them. The
-// operator writes its own of the Service, and deletes nothing else.
+// TestForgedEndpointsMoveNoService: a tenant makes Endpoints that look like the operator's, for a
+// Service to come, and changes the Endpoints of a Service that is served. Nodes read neither. The
+// operator writes its own Endpoints of the Service, and deletes nothing else.
 func TestForgedEndpointsMoveNoService(t *testing.T) {
 	r := start(t)
 	r.lan("forged-lan")

@@ -35,7 +35,7 @@ import (
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-// policing is a configuration with the area of node networks.
+// policing returns a configuration with the area of node networks.
 func policing(mode string) Config {
 	cfg := testConfig()
 	cfg.NodeNetworkState, cfg.PolicyMode = true, mode
@@ -44,8 +44,8 @@ func policing(mode string) Config {
 
 func conflictOrGone(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
-// inBothModes runs a test with an operator that handles all policies, and with daemons that
-// handle those of their nodes.
+// inBothModes runs a test with an operator that handles all policies, and with daemons that handle
+// the policies of their nodes.
 func inBothModes(t *testing.T, name string, nodes int, test func(t *testing.T, f *fleet)) {
 	for _, mode := range []string{PolicyDistributed, PolicyCentralized} {
 		t.Run(mode, func(t *testing.T) {

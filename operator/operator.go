@@ -162,8 +162,8 @@ func (p *process) term(ctx context.Context) error {
 	return errEnded
 }
 
-// lock returns the lease of a new term, which end ends, and which is followed until ctx ends;
-// nil where there is no election.
+// lock returns the lease of a new term. end ends the term, and the lease is followed until ctx
+// ends. lock returns nil without leader election.
 func (p *process) lock(ctx context.Context, end func()) (*lease, error) {
 	if !p.cfg.LeaderElect {
 		return nil, nil
@@ -175,8 +175,8 @@ func (p *process) lock(ctx context.Context, end func()) (*lease, error) {
 	return lock, nil
 }
 
-// newManager returns the manager of a new term, which ends with ctx; lock is nil where there
-// is no election.
+// newManager returns the manager of a new term, which ends with ctx. lock is nil without leader
+// election.
 func (p *process) newManager(ctx context.Context, lock *lease) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {

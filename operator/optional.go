@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/client/descriptor"
 )
 
-// missingEvery is how often a term looks for kinds that the API lacked at its start.
+// missingEvery is the pause between two looks for kinds that the API lacked at the start of a term.
 const missingEvery = 30 * time.Second
 
 // availableIn makes environment.available for a manager.
@@ -36,8 +36,8 @@ func availableIn(mgr manager.Manager) func(*descriptor.Kind) (bool, error) {
 	}
 }
 
-// present separates the kinds that can be watched from the optional ones that the API
-// lacks. An informer of such a kind would keep the whole operator from its start.
+// present separates the kinds that can be watched from the optional kinds that the API lacks. An
+// informer of a missing kind would keep the whole operator from its start.
 func present(all []*descriptor.Kind, available func(*descriptor.Kind) (bool, error)) (watched, missing []*descriptor.Kind, err error) {
 	for _, kind := range all {
 		there := true
@@ -70,7 +70,7 @@ func (p *process) endWithKinds(ctx context.Context, missing []*descriptor.Kind, 
 		}
 		i := slices.IndexFunc(missing, func(kind *descriptor.Kind) bool {
 			there, err := available(kind)
-			return there && err == nil // an error is one of the API, which the term finds itself
+			return there && err == nil // an error concerns the API, and the term finds it itself
 		})
 		if i >= 0 {
 			p.log.Info("the API has a kind that was missing: starting again with it", "kind", typesOf(missing[i:i+1]))

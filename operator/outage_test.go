@@ -38,7 +38,7 @@ type wire struct {
 	hung *atomic.Bool
 }
 
-// end is one end of a connection. Once that hangs, what is written to it is lost.
+// end is one end of a connection. Once the connection hangs, all data written to it is lost.
 type end struct {
 	net.Conn
 	hung *atomic.Bool
@@ -94,7 +94,7 @@ func (w *wire) carry(ctx context.Context, conn net.Conn) {
 	}
 	done := make(chan struct{}, 2)
 	pass := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from) // how a connection ends is no matter here
+		_, _ = io.Copy(to, from) // the end of a connection has no effect here
 		done <- struct{}{}
 	}
 	go pass(end{conn, hung}, far)
@@ -102,8 +102,8 @@ func (w *wire) carry(ctx context.Context, conn net.Conn) {
 	<-done
 }
 
-// add remembers connections, and returns what tells that they hang; it is false where they must not
-// be.
+// add remembers connections, and returns the flag that they hang. It returns false where
+// connections must not be.
 func (w *wire) add(conns ...net.Conn) (*atomic.Bool, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,7 +113,8 @@ func (w *wire) add(conns ...net.Conn) (*atomic.Bool, bool) {
 	return w.hung, !w.cut
 }
 
-// hang makes all connections lose what is sent. They stay open, and later ones are as usual.
+// hang makes all connections lose the data sent. They stay open, and later connections work as
+// usual.
 func (w *wire) hang() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,7 +122,7 @@ func (w *wire) hang() {
 	w.hung = &atomic.Bool{}
 }
 
-// set cuts all connections and allows no more, or allows them again.
+// set cuts all connections and refuses new ones, or allows them again.
 func (w *wire) set(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +187,8 @@ func TestConnectionsThatHangCostNoLease(t *testing.T) {
 	}
 }
 
-// TestAReplicaWhoseWatchHangsTakesOver: it takes what it saw last for the state of the lease.
+// TestAReplicaWhoseWatchHangsTakesOver: it takes the last state that it saw for the state of the
+// lease.
 func TestAReplicaWhoseWatchHangsTakesOver(t *testing.T) {
 	r := newRig(t)
 	r.create(newNamespace("hung-watch", ""))

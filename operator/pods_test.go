@@ -65,8 +65,8 @@ func TestAPodOfATenantGetsAddressesOfBothFamiliesAndIsTold(t *testing.T) {
 	}
 }
 
-// network makes a tenant with a Network "n" in a namespace, all of one name,
-// on a VPC of that name with a dual-stack subnet "net1" and an IPv4 one "net2".
+// network makes a tenant with a Network "n" in a namespace, all with one name, on a VPC of that
+// name. The VPC has a dual-stack subnet "net1" and an IPv4 subnet "net2".
 func (r *rig) network(name string) {
 	r.t.Helper()
 	r.create(newNamespace(name, name), newVPC(name, []string{name}, "10.10.0.0/16", "fd10:10::/48"))
@@ -74,8 +74,7 @@ func (r *rig) network(name string) {
 	first.Spec.Reserved = []string{"10.10.1.2-10.10.1.9"}
 	r.create(first)
 	sees(r, first, subnetReady(v1alpha1.ReadyReason))
-	// The order of subnets is that of their creation, which the API keeps in
-	// seconds.
+	// The order of subnets is the order of their creation times, which the API keeps in seconds.
 	r.eventually(func() error {
 		if !time.Now().After(first.CreationTimestamp.Add(time.Second)) {
 			return errors.New("the second of the first subnet is not over")
@@ -137,7 +136,7 @@ func TestTheNICAnnotationSaysWhatAPodGets(t *testing.T) {
 	}
 }
 
-// within is the rig for a subtest.
+// within returns the rig for a subtest.
 func (r *rig) within(t *testing.T) *rig {
 	t.Helper()
 	inner := *r
@@ -261,8 +260,8 @@ func TestANewOperatorFinishesWhatADeadOneBegan(t *testing.T) {
 			},
 		}
 	}
-	// One operator ended after the first address of a set, another one too, and a third
-	// pod got the second address meanwhile.
+	// One operator ended after the first address of a set, and so did another one. A third pod got
+	// the second address meanwhile.
 	r.create(address("10.10.1.30", "fd10:10:0:1::30", half),
 		address("10.10.1.31", "fd10:10:0:1::31", blocked),
 		address("fd10:10:0:1::31", "10.10.1.99", somebody))

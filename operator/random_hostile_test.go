@@ -109,8 +109,8 @@ func (c *chaos) abuseCreate() {
 	}
 }
 
-// rob exempts a pod from keepsToItsOwn if the thief takes an address that a person has deleted:
-// without one of its addresses the pod gets others.
+// rob exempts a pod from keepsToItsOwn if the thief takes an address that a person has deleted: the
+// pod gets other addresses then.
 func (c *chaos) rob(vpc string, ip netip.Addr) {
 	for _, pod := range sorted[*corev1.Pod](c.api) {
 		if told := toldTo(pod); told != nil && told.VPC == vpc && strings.Contains(fmt.Sprint(told.Addresses), ip.String()+"/") {
@@ -142,9 +142,8 @@ func (w *world) mayBeOff(h *host, s *sandbox) bool {
 	return false
 }
 
-// keepsToItsOwn checks what a stolen token must never cause: the allocation of a pod of
-// another node changes, or a pod of any tenant gets into a VPC that was never its
-// tenant's.
+// keepsToItsOwn checks the effects that a stolen token must never have: the allocation of a pod of
+// another node changes, or a pod of any tenant gets into a VPC that was never its tenant's.
 func (w *world) keepsToItsOwn() {
 	w.t.Helper()
 	for _, pod := range sorted[*corev1.Pod](w.api) {
@@ -179,16 +178,15 @@ func (w *world) remember(uid types.UID, told string) {
 // bereft stands for the allocation of a pod whose Addresses were all deleted by hand.
 const bereft = "bereft"
 
-// holdsAny reports whether a pod has an Address, apart from those that the thief makes.
+// holdsAny reports whether a pod has an Address, apart from Addresses that the thief makes.
 func (w *world) holdsAny(uid types.UID) bool {
 	return slices.ContainsFunc(sorted[*v1alpha1.Address](w.api), func(address *v1alpha1.Address) bool {
 		return address.Spec.Holder.UID == string(uid) && address.Spec.Node != stolen
 	})
 }
 
-// forgery is a write of a tenant that may write the status and, beyond what admission
-// allows, the annotations of its pods: it names any address of any VPC, or removes what the
-// operator wrote.
+// forgery is a write of a tenant that may write the status of its pods, and also the annotations,
+// which admission would refuse: it names any address of any VPC, or removes the operator's values.
 func (c *chaos) forgery() {
 	pod, ok := pick(c, slices.DeleteFunc(sorted[*corev1.Pod](c.api), func(pod *corev1.Pod) bool { return pod.Namespace != "shop" }))
 	if !ok {

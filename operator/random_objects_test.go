@@ -28,7 +28,7 @@ func (c *chaos) makeService() {
 	c.create(service)
 }
 
-// ask changes what a Service asks for.
+// ask changes the request of a Service.
 func (c *chaos) ask(service *corev1.Service) {
 	service.Labels = map[string]string{arktosv1.NetworkLabel: []string{"red", "blue"}[c.rand.IntN(2)]}
 	service.Annotations = []map[string]string{
@@ -63,7 +63,7 @@ func (c *chaos) changePool() {
 	})
 }
 
-// deleteAddresses deletes those of pods and Services that live, one or all.
+// deleteAddresses deletes Addresses of pods and Services that live, one or all.
 func (c *chaos) deleteAddresses() {
 	living := map[string]bool{}
 	for _, pod := range sorted[*corev1.Pod](c.api) {
@@ -82,8 +82,8 @@ func (c *chaos) deleteAddresses() {
 	}
 }
 
-// bereave exempts a pod without Addresses from keepsToItsOwn until it has one: the pod may
-// get another one if the operator has forgotten the deleted ones.
+// bereave exempts a pod without Addresses from keepsToItsOwn until it has one: the pod may get
+// another address if the operator has forgotten the deleted ones.
 func (c *chaos) bereave(uid types.UID) {
 	if c.thief && !c.holdsAny(uid) {
 		c.remember(uid, bereft)

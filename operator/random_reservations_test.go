@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// manyReservations and someReservations are numbers of episodes, with so many steps each.
+	// manyReservations and someReservations are numbers of episodes, with reservationSteps each.
 	manyReservations, someReservations, reservationSteps = 400, 8, 400
-	// limitOfReservations is that of PodNetwork pn, whose subnet has five addresses.
+	// limitOfReservations is the limit of PodNetwork pn, whose subnet has five addresses.
 	limitOfReservations = 4
 )
 
-// reservationChaos is a world in which people make and delete instances and pods, while
-// requests get lost and operators end.
+// reservationChaos is a world where people make and delete instances and pods, while requests get
+// lost and operators end.
 type reservationChaos struct {
 	*world
 	rand  *rand.Rand
@@ -229,7 +229,7 @@ func (w *world) instances() []anyInstance {
 	return all
 }
 
-// checkReservations is what holds at every moment.
+// checkReservations checks the rules that hold at every moment.
 func (c *reservationChaos) checkReservations() {
 	c.t.Helper()
 	reserved, sizes := map[string]string{}, map[string]int32{}
@@ -274,8 +274,8 @@ func (c *reservationChaos) checkReservations() {
 	}
 }
 
-// checkWaiting requires at rest that whoever waits knows why, and that nothing is left of
-// what is gone.
+// checkWaiting requires at rest that every waiting instance or pod shows a reason, and that no
+// object outlives its owner.
 func (c *reservationChaos) checkWaiting() {
 	c.t.Helper()
 	for _, one := range c.instances() {

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// episodes of so many steps each, with everything at rest and checked after
-	// each one. Half of them have a thief, and each other one of the rest a forger.
+	// numbers of episodes, and of steps in each. After each episode everything is at rest, and
+	// checked. Half of them have a thief, and each other one of the rest a forger.
 	manyEpisodes, episodes, episodeSteps = 600, 12, 1000
 	// podNames are used again and again, as StatefulSets do.
 	podNames = 8
@@ -29,14 +29,14 @@ const (
 	nested = 3
 )
 
-// chaos is a world in which anything happens at any time: between a request and
-// its effect and between that and its answer, others go on.
+// chaos is a world where anything happens at any time. Other processes go on between a request and
+// its effect, and between the effect and its answer.
 type chaos struct {
 	*world
 	rand  *rand.Rand
 	depth int
 	calm  bool
-	// did counts what came of it.
+	// did counts the results.
 	did map[string]int
 	// backup is an earlier state of the API, and when it was taken.
 	backup map[apiKey]client.Object
@@ -115,7 +115,7 @@ func (c *chaos) run() {
 	c.rest()
 }
 
-// rest lets calm come back and checks what is left.
+// rest lets calm come back and checks the remaining state.
 func (c *chaos) rest() {
 	c.calm = true
 	for _, h := range c.hosts {
@@ -144,9 +144,8 @@ func (c *chaos) step() {
 	}
 }
 
-// answered reports whether the operators' patience is not tried: a call to which
-// nodes that are up have not had the time to answer must not run out, because
-// what follows is allowed to go wrong.
+// answered reports whether all nodes that are up have answered the last call. The test must not let
+// a call run out before: later steps are allowed to go wrong then.
 func (c *chaos) answered() bool {
 	question, ok := c.api.objects[keyOf(&v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.OperatorRollCall}})].(*v1alpha1.RollCall)
 	if !ok {
@@ -222,7 +221,7 @@ func (c *chaos) disturb(_ string, o *instance, verb string, object client.Object
 	}
 	err := c.meets(fate, o, object, effect)
 	if verb == fromCache && o != nil {
-		c.hear(o.news()) // what was read may be out of date by now
+		c.hear(o.news()) // the data read may be out of date by now
 	}
 	if isWrite(verb) {
 		what := verb + " " + group(object).Resource
@@ -282,8 +281,8 @@ func (c *chaos) endPod() {
 	}
 }
 
-// forcePod deletes a pod without asking its node. Who deletes the Addresses of
-// a living sandbox too vouches for it, so this does not follow that.
+// forcePod deletes a pod without asking its node. A person who deletes the Addresses of a living
+// sandbox too vouches for it, so this does not follow that.
 func (c *chaos) forcePod() {
 	pod, ok := c.somePod()
 	if !ok {
@@ -391,7 +390,7 @@ func (c *chaos) crashOperator() {
 	}
 }
 
-// secondOperator makes one more that believes that it leads, or takes it away.
+// secondOperator makes a second operator that believes that it leads, or takes it away.
 func (c *chaos) secondOperator() {
 	if len(c.operators) > 1 {
 		c.crash(c.operators[c.rand.IntN(len(c.operators))])

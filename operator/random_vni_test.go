@@ -23,15 +23,16 @@ import (
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-// manyVNIEpisodes and vniEpisodes are the episodes of TestAnythingMayHappenToHostVNIs, of so many steps each.
+// manyVNIEpisodes and vniEpisodes are the numbers of episodes of TestAnythingMayHappenToHostVNIs,
+// with vniSteps each.
 const manyVNIEpisodes, vniEpisodes, vniSteps = 400, 15, 250
 
-// vniRanges are those that the TenantConfig has in turn. No range has a number for each
+// vniRanges are the ranges that the TenantConfig has in turn. No range has a number for each
 // network.
 var vniRanges = []string{"200-203", "202-206", "200,205-206"}
 
-// vniChaos is a world in which people make and delete networks, and change the
-// TenantConfig, while two operators are killed between any two requests.
+// vniChaos is a world where people make and delete networks, and change the TenantConfig, while two
+// operators are killed between any two requests.
 type vniChaos struct {
 	*world
 	rand  *rand.Rand
@@ -40,10 +41,9 @@ type vniChaos struct {
 	did   map[string]int
 }
 
-// TestAnythingMayHappenToHostVNIs checks after each step that a TenantNetwork that is Ready
-// holds the claim of its number, so that no two have one number; and in the end that each
-// network has one number or none is left, and each claim a network. ALIOTH_SEED repeats a
-// run.
+// TestAnythingMayHappenToHostVNIs checks after each step that a TenantNetwork that is Ready holds
+// the claim of its number, so that no two networks have the same number. At the end each network
+// has a number, unless none is left, and each claim has a network. ALIOTH_SEED repeats a run.
 func TestAnythingMayHappenToHostVNIs(t *testing.T) {
 	seed, count := uint64(time.Now().UnixNano()), soak.Or(t, manyVNIEpisodes, vniEpisodes)
 	if text := os.Getenv("ALIOTH_SEED"); text != "" {
@@ -166,7 +166,7 @@ func (c *vniChaos) somebody() {
 	}
 }
 
-// tenantNetwork is what the checks need of one, of either group.
+// tenantNetwork has the fields of a TenantNetwork that the checks need, of either group.
 type tenantNetwork struct {
 	client.Object
 	spec   danmv1.NetworkSpec

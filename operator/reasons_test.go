@@ -29,7 +29,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/apiserver"
 )
 
-// fine are the names of the reasons that are no refusals.
+// fine lists the names of the reasons that do not stand for refusals.
 var fine = []string{"ReadyReason", "AttachedReason", "NetworkHealthyReason", "ProfileReason", "HostLinkReadyReason", "RolesServingReason"}
 
 // elsewhere are the reasons that no operator gives within a test, and where
@@ -152,7 +152,7 @@ func declaredIn(t *testing.T, name string) map[string]string {
 	return all
 }
 
-// source is all code below a folder but for tests.
+// source returns all code below a folder but for tests.
 func source(t *testing.T, folder string) string {
 	t.Helper()
 	var all strings.Builder
@@ -234,7 +234,7 @@ type scene struct {
 	make   func(r *rig) client.Object
 }
 
-// heldBy is an Address in a subnet, whose pod is gone from a living node.
+// heldBy returns an Address in a subnet, whose pod is gone from a living node.
 func heldBy(vpc, subnet, ip string) *v1alpha1.Address {
 	return &v1alpha1.Address{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(vpc, netip.MustParseAddr(ip))},
@@ -266,7 +266,7 @@ func aNetwork(name, vpc string) func(r *rig) client.Object {
 	return made(func() *arktosv1.Network { return newNetwork("reasons", name, vpc) })
 }
 
-// scenes happen one after the other; later ones use what earlier ones made.
+// scenes happen one after the other; later ones use objects of earlier ones.
 func scenes() []scene {
 	return slices.Concat(vpcScenes(), subnetScenes(), networkScenes(), sharedServiceScenes(), podScenes())
 }
@@ -410,7 +410,7 @@ func podScenes() []scene {
 	}
 }
 
-// says makes a check of an object's condition: that of pods has no Ready.
+// says makes a check of an object's condition: Ready, or for pods the condition that pods have.
 func says(object client.Object, reason string) error {
 	switch object := object.(type) {
 	case *v1alpha1.VPC:

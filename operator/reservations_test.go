@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// reserving is a world with the node IPAM API. node-1 has its label, and many devices.
+// reserving returns a world with the node IPAM API. node-1 has its label, and many devices.
 // PodNetwork pn is a small subnet of VPC blue, which pods on node-2 have addresses of too.
 func reserving(t testing.TB) *world {
 	t.Helper()
@@ -38,7 +38,7 @@ func reserving(t testing.TB) *world {
 	return w
 }
 
-// withDevices is the NodeInfo of a node with many devices.
+// withDevices returns the NodeInfo of a node with many devices.
 func withDevices(node string) *multitenancyv1alpha1.NodeInfo {
 	info := &multitenancyv1alpha1.NodeInfo{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	for i := range 64 {
@@ -47,7 +47,7 @@ func withDevices(node string) *multitenancyv1alpha1.NodeInfo {
 	return info
 }
 
-// podNetworkOf is a PodNetwork in the smallest subnet of VPC blue, of five addresses.
+// podNetworkOf returns a PodNetwork in the smallest subnet of VPC blue, of five addresses.
 func podNetworkOf(name string, most int32) *multitenancyv1alpha1.PodNetwork {
 	return &multitenancyv1alpha1.PodNetwork{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -64,14 +64,14 @@ func instanceOf(name string, size int32) *multitenancyv1alpha1.PodNetworkInstanc
 	}
 }
 
-// ofInstance is a pod of an instance on node-1.
+// ofInstance returns a pod of an instance on node-1.
 func ofInstance(name, instance string) *corev1.Pod {
 	pod := bound(name, "", "", "node-1")
 	pod.Labels = map[string]string{multitenancyv1alpha1.PodNetworkInstanceLabel: instance}
 	return pod
 }
 
-// foreign is a pod of the same subnet on node-2, which Alioth attaches.
+// foreign returns a pod of the same subnet on node-2, which Alioth attaches.
 func foreign(name string) *corev1.Pod { return bound(name, "blue", `{"subnet": "net2"}`, "node-2") }
 
 // end deletes a pod whose node has released it.

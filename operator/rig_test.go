@@ -69,8 +69,8 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// testConfig is an operator's configuration whose default VPC is of no concern
-// to other tests.
+// testConfig returns an operator's configuration whose default VPC does not
+// concern other tests.
 func testConfig() Config {
 	cfg := DefaultConfig()
 	cfg.LeaderElect, cfg.HealthAddr, cfg.MetricsAddr = false, "", ""
@@ -248,7 +248,7 @@ func newNode(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// newPod is a pod that asks for a network and nic; "" for neither.
+// newPod returns a pod that asks for a network and nic; "" for neither.
 func newPod(namespace, name, network, nic string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -266,7 +266,7 @@ func newPod(namespace, name, network, nic string) *corev1.Pod {
 	return pod
 }
 
-// bind does what the scheduler does.
+// bind does the work of the scheduler.
 func (r *rig) bind(pod *corev1.Pod, node string) {
 	r.t.Helper()
 	binding := &corev1.Binding{

@@ -126,8 +126,8 @@ func TestBouncersJoinServeAndLeaveInTheAPI(t *testing.T) {
 	})
 }
 
-// TestNodesOfAnEarlierReleaseGetNoMembers, and neither do other nodes of VPCs that have
-// addresses there. Such a node holds up no other VPC: a stolen one would stop all.
+// TestNodesOfAnEarlierReleaseGetNoMembers: other nodes of VPCs with addresses on such nodes get
+// none either. Such a node holds up no other VPC: a stolen one would stop all.
 func TestNodesOfAnEarlierReleaseGetNoMembers(t *testing.T) {
 	r := newRig(t)
 	r.roleNode("role-new")
@@ -165,7 +165,7 @@ func TestNodesOfAnEarlierReleaseGetNoMembers(t *testing.T) {
 	r.members("unbounced", map[string]v1alpha1.Stage{"role-new": v1alpha1.StageJoining})
 }
 
-// judging is a configuration with which roles are placed.
+// judging returns a configuration that places roles.
 func judging() Config {
 	cfg := testConfig()
 	cfg.ScaledEndpoints = true

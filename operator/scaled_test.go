@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// scaled waits until the only ScaledEndpoint of a Service meets a condition; nil: there is
-// none.
+// scaled waits until the only ScaledEndpoint of a Service meets a condition. With nil it waits
+// until the Service has no ScaledEndpoint.
 func (r *rig) scaled(name string, is func(*v1alpha1.ScaledEndpoint) bool) *v1alpha1.ScaledEndpoint {
 	r.t.Helper()
 	var found *v1alpha1.ScaledEndpoint
@@ -73,8 +73,8 @@ func TestAScaledEndpointFollowsItsServiceInTheAPI(t *testing.T) {
 	r.scaled("scaled-web", nil)
 }
 
-// TestOldVerdictsAreNotTakenForThoseOfAllServices: the operator stops to judge for a while, in
-// which a Service ends and another changes.
+// TestOldVerdictsAreNotTakenForThoseOfAllServices: the operator stops judging for a while.
+// Meanwhile a Service ends and another changes.
 func TestOldVerdictsAreNotTakenForThoseOfAllServices(t *testing.T) {
 	r := newRig(t)
 	on, off := testConfig(), testConfig()

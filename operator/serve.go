@@ -30,7 +30,7 @@ type state struct {
 	lease atomic.Pointer[lease]
 }
 
-// set has the parts of a term; l is nil where there is no election.
+// set has the parts of a term; l is nil without leader election.
 func (s *state) set(f *feed.Feed, l *lease) {
 	s.lease.Store(l)
 	s.feed.Store(f)

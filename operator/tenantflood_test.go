@@ -34,7 +34,7 @@ import (
 // has the figures of docs/design/123.
 const smallFlood = 20
 
-// floods are what a tenant can make without limit, by their names.
+// floods are the objects that a tenant can make without limit, by their names.
 var floods = []struct {
 	name string
 	make func(namespace, name string) client.Object
@@ -89,14 +89,14 @@ var floods = []struct {
 	}},
 }
 
-// headless is a Service without a ClusterIP: the cluster has few of these addresses.
+// headless returns a Service without a ClusterIP: the cluster has few of these addresses.
 func headless(namespace, name string) *corev1.Service {
 	service := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}}}
 	service.Namespace, service.Name = namespace, name
 	return service
 }
 
-// selecting is a headless Service whose endpoints are the pods with the label app in the VPC
+// selecting returns a headless Service whose endpoints are the pods with the label app in the VPC
 // with the name of the namespace.
 func selecting(namespace, name, app string) *corev1.Service {
 	service := headless(namespace, name)
@@ -104,8 +104,8 @@ func selecting(namespace, name, app string) *corev1.Service {
 	return service
 }
 
-// TestAFloodOfATenantDelaysNoOther has a tenant make many objects of a kind, and change one
-// all the time, while another tenant starts pods. It prints what that costs.
+// TestAFloodOfATenantDelaysNoOther has a tenant make many objects of a kind, and change one all the
+// time, while another tenant starts pods. It prints the costs.
 func TestAFloodOfATenantDelaysNoOther(t *testing.T) {
 	count := smallFlood
 	if text := os.Getenv("ALIOTH_FLOOD"); text != "" {
@@ -156,7 +156,7 @@ func newFlooded(t *testing.T, name string) *flooded {
 	return f
 }
 
-// clear removes what later floods would count.
+// clear removes the objects that later floods would count.
 func (f *flooded) clear() {
 	for _, object := range []client.Object{
 		&corev1.Pod{}, newNetwork("", "", ""), &danmv1.TenantNetwork{}, &danmv1.DanmNet{}, &nadv1.NetworkAttachmentDefinition{}, &discoveryv1.EndpointSlice{},
@@ -241,7 +241,7 @@ func (f *flooded) await(lacking string, check func(context.Context) (bool, error
 	}
 }
 
-// figures are what a round has measured.
+// figures are the measurements of a round.
 type figures struct {
 	pods, services []time.Duration
 	cpu            float64
@@ -330,7 +330,7 @@ func (f *flooded) churn(ctx context.Context) error {
 	}
 }
 
-// cpu is the time that this process, in which the operator runs, has used of the processors.
+// cpu returns the processor time that this process has used. The operator runs in this process.
 func cpu(t *testing.T) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/alioth-net/alioth/operator/operatortest"
 )
 
-// electing is a configuration that takes part in an election.
+// electing returns a configuration that takes part in an election.
 func electing(namespace string) Config {
 	cfg := testConfig()
 	cfg.LeaderElect, cfg.Namespace = true, namespace

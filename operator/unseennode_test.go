@@ -10,9 +10,9 @@ import (
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 )
 
-// TestAPodWaitsUntilItsNodeIsSeen: pods of DaemonSets are bound as soon as their node is
-// there, and the watches of pods and nodes are in no order. Only the node's labels tell
-// which plugin attaches a pod, and nothing is decided twice.
+// TestAPodWaitsUntilItsNodeIsSeen: pods of DaemonSets are bound as soon as their node is there, and
+// the watches of pods and nodes come in any order. Only the node's labels tell which plugin
+// attaches a pod, and no pod is decided twice.
 func TestAPodWaitsUntilItsNodeIsSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		labels map[string]string

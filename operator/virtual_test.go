@@ -71,8 +71,8 @@ func (i *informer) hear() {
 	}
 }
 
-// list takes in the present state at once, and misses what was between, as
-// after a watch that broke.
+// list takes in the present state at once, and misses the changes between, as after a watch that
+// broke.
 func (i *informer) list() {
 	i.next = len(i.api.log)
 	for _, key := range keysOf(i.kind, i.objects) {
@@ -111,7 +111,7 @@ func (i *informer) tell(key apiKey, now client.Object) {
 	}
 }
 
-// keep returns what the operator's informers keep of an object.
+// keep returns the part of an object that the operator's informers keep.
 func keep(object client.Object) any {
 	kept, err := feed.Keep(clone(object))
 	if err != nil {
@@ -134,7 +134,7 @@ func keysOf(kind reflect.Type, objects map[apiKey]client.Object) []apiKey {
 	return keys
 }
 
-// informers are those of one program.
+// informers has the informers of one program.
 type informers struct {
 	cache.Cache
 	all []*informer
@@ -229,7 +229,7 @@ type control struct {
 	pauses map[reconcile.Request]time.Duration
 }
 
-// runnable lists what may run now, in a fixed order.
+// runnable lists the requests that may run now, in a fixed order.
 func (c *control) runnable(now time.Time) []reconcile.Request {
 	if len(c.running) >= c.workers {
 		return nil
@@ -256,7 +256,7 @@ type instance struct {
 	kill     context.CancelFunc
 	// said counts events by the name of their object and their reason.
 	said map[string]int
-	// reconciles counts runs per controller, failures those with an error.
+	// reconciles counts runs per controller, failures the runs with an error.
 	reconciles map[string]int
 	// pausesGrow: the pause after an error doubles, as in the real queues.
 	pausesGrow bool
@@ -320,8 +320,7 @@ func newInstance(name string, api *fakeAPI, cfg Config, now func() time.Time, ho
 
 func (o *instance) dead() bool { return o.ctx.Err() != nil }
 
-// run reconciles one request to its end, with the queue's rules for what
-// follows.
+// run reconciles one request to its end, with the queue's rules for the next ones.
 func (o *instance) run(c *control, request reconcile.Request) {
 	delete(c.queue.due, request)
 	c.running[request] = true
@@ -350,7 +349,7 @@ type work struct {
 	do   func()
 }
 
-// choices lists what the process can do now.
+// choices lists the actions that the process can take now.
 func (o *instance) choices() []work {
 	var all []work
 	if o.dead() {
@@ -384,7 +383,7 @@ func (o *instance) nextDue() (time.Time, bool) {
 	return first, !first.IsZero() && !o.dead()
 }
 
-// recorder remembers the reasons of events by what they are about.
+// recorder remembers the reasons of events by their objects.
 type recorder struct{ of *instance }
 
 // Eventf implements events.EventRecorder.

@@ -124,8 +124,8 @@ func TestSubnetsReportWhatIsWrongAndHealByThemselves(t *testing.T) {
 	}
 	sees(r, outside, subnetReady(v1alpha1.ReadyReason))
 
-	// Objects of one second have one age, so the UID decides which of the
-	// two conflicts. That one heals when the other goes.
+	// Objects of one second have one age, so the UID decides which of the two conflicts. The
+	// conflicting one heals when the other goes.
 	twins := []*v1alpha1.Subnet{newSubnet("heal-3", "heal", "net3", "10.0.2.0/24"), newSubnet("heal-4", "heal", "net4", "10.0.2.0/25")}
 	r.create(twins[0], twins[1])
 	if older(twins[1], twins[0]) {
@@ -150,8 +150,8 @@ func usageOf(kind v1alpha1.UsageKind, name string) *v1alpha1.Usage {
 	return &v1alpha1.Usage{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.UsageName(kind, name)}}
 }
 
-// older is the order in which objects win: by time, which the API keeps in
-// seconds, then by name.
+// older reports whether object a wins over b: by creation time, which the API keeps in seconds,
+// then by name.
 func older(a, b client.Object) bool {
 	if at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !at.Equal(&bt) {
 		return at.Before(&bt)

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// checkAtRest is what must hold when nothing is going on and every node is up.
+// checkAtRest checks the rules that must hold when nothing is going on and every node is up.
 func (w *world) checkAtRest() {
 	w.t.Helper()
 	held := map[string][]string{} // the names of Addresses by holder UID
@@ -97,7 +97,8 @@ func (w *world) checkPlace(pod *corev1.Pod, held []string) {
 	}
 }
 
-// checkService compares what a Service shows with what it holds, which it asks for.
+// checkService compares the addresses that a Service shows with the addresses that it holds, which
+// it asks for.
 func (w *world) checkService(service *corev1.Service, held []string) {
 	w.t.Helper()
 	where := service.Annotations[v1alpha1.LoadBalancerAnnotation]

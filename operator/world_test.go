@@ -35,13 +35,13 @@ type world struct {
 	hosts     []*host
 	// intercept stands between a request and its effect; nil lets it pass.
 	intercept func(who string, o *instance, verb string, object client.Object, effect func() error) error
-	// pausesGrow: an operator repeats what fails after the pauses of the real queues.
+	// pausesGrow: an operator repeats failed requests after the pauses of the real queues.
 	pausesGrow bool
 	// thief reports that an attacker writes with the token of a node. toldBefore has the
-	// allocations of pods so far; those of pods on other nodes must not change.
+	// allocations of pods so far. Allocations of pods on other nodes must not change.
 	thief      bool
 	toldBefore map[types.UID]string
-	// robbed are pods of which the thief took an address that a person had deleted.
+	// robbed has the pods that lost an address to the thief after a person had deleted the address.
 	robbed map[types.UID]bool
 	// forger reports that a tenant writes the status of its pods. forged are those pods:
 	// their own sandboxes have no guarantees.
@@ -67,7 +67,7 @@ func (w *world) note(format string, args ...any) {
 	}
 }
 
-// fail reports what is wrong and how it came about.
+// fail reports a fault and the steps before it.
 func (w *world) fail(format string, args ...any) {
 	w.t.Helper()
 	w.t.Fatalf("%s\nthe last steps:\n%s", fmt.Sprintf(format, args...), strings.Join(w.steps, "\n"))
@@ -151,7 +151,7 @@ func (w *world) host(name string) *host {
 	return nil
 }
 
-// create makes objects, with what is set of their status.
+// create makes objects, with the fields that are set of their status.
 func (w *world) create(objects ...client.Object) {
 	w.t.Helper()
 	for _, object := range objects {
@@ -176,14 +176,14 @@ func edit[O client.Object](w *world, object O, change func(O)) {
 	w.api.keep(next, found)
 }
 
-// bound is a pod of namespace shop on a node.
+// bound returns a pod of namespace shop on a node.
 func bound(name, network, nic, node string) *corev1.Pod {
 	pod := newPod("shop", name, network, nic)
 	pod.Spec.NodeName = node
 	return pod
 }
 
-// choices is all that can happen by itself now.
+// choices returns all that can happen by itself now.
 func (w *world) choices() []work {
 	var all []work
 	for _, o := range w.operators {
@@ -240,7 +240,7 @@ func (w *world) pass(span time.Duration) {
 	}
 }
 
-// turn lets everything happen that can happen now. If there is nothing, time passes.
+// turn lets every possible event happen. Without one, time passes.
 func (w *world) turn() {
 	w.t.Helper()
 	all := w.choices()
@@ -264,7 +264,7 @@ func (w *world) nextDue() time.Time {
 	return next
 }
 
-// check is what must hold at every moment.
+// check checks the rules that must hold at every moment.
 func (w *world) check() {
 	w.t.Helper()
 	seen := map[string]string{}
@@ -308,10 +308,10 @@ func toldTo(pod *corev1.Pod) *annotations.Attachment {
 	return &list[0]
 }
 
-// errLost is what a client sees of a request whose fate it does not know.
+// errLost is the error of a client that does not know the fate of its request.
 var errLost = errors.New("the connection broke")
 
-// outcome is what becomes of a request.
+// outcome is the fate of a request.
 type outcome int
 
 const (
@@ -358,7 +358,7 @@ func (w *world) meets(fate outcome, o *instance, object client.Object, effect fu
 	return effect()
 }
 
-// ranges is a subnet named <VPC>.<spec.name>.
+// ranges returns a subnet named <VPC>.<spec.name>.
 func ranges(name string, cidrs ...string) *v1alpha1.Subnet {
 	vpc, short, _ := strings.Cut(name, ".")
 	return newSubnet(name, vpc, short, cidrs...)
@@ -380,12 +380,12 @@ func (w *world) furnish(hosts int) {
 	}
 }
 
-// balance makes what load balancers get their addresses from.
+// balance makes the objects that give load balancers their addresses.
 func (w *world) balance() {
 	w.create(virtual("blue"), virtual("red"), newPool("edge", []string{"shop"}, "192.0.2.16-192.0.2.17"))
 }
 
-// balancer is a load balancer of namespace shop.
+// balancer returns a load balancer of namespace shop.
 func balancer(name, network string, annotations map[string]string) *corev1.Service {
 	service := newBalancer("shop", name, annotations)
 	service.Labels[arktosv1.NetworkLabel] = network
@@ -393,7 +393,7 @@ func balancer(name, network string, annotations map[string]string) *corev1.Servi
 	return service
 }
 
-// virtual is a small subnet of a VPC for load balancers.
+// virtual returns a small subnet of a VPC for load balancers.
 func virtual(vpc string) *v1alpha1.Subnet {
 	subnet := ranges(vpc+".lb", "10.0.3.0/29")
 	subnet.Spec.Use = v1alpha1.SubnetForServices

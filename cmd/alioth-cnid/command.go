@@ -183,8 +183,7 @@ func texts[T fmt.Stringer](list []T) []string {
 	return out
 }
 
-// prepare parses text values and sets up logging, that of the Kubernetes libraries
-// included.
+// prepare parses text values and sets up logging, also for the Kubernetes libraries.
 func (o *options) prepare() (cnid.Config, *slog.Logger, error) {
 	log, err := newLogger(o.logLevel, o.logFormat)
 	if err != nil {

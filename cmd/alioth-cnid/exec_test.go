@@ -50,7 +50,7 @@ func TestAProgramIsStartedOnTheHostWithItsInputAndEnvironmentAlone(t *testing.T)
 	if out, err := run("/bin/sh"); err != nil || out != id+"\n/\nCNI_COMMAND=ADD\n" {
 		t.Errorf("%v, printed %q, want namespace %s", err, out, id)
 	}
-	// The exit status is that of the program.
+	// The exit status comes from the program.
 	if out, err := run("/bin/false"); err == nil || out != "" {
 		t.Errorf("a program that fails: %v, %q", err, out)
 	}

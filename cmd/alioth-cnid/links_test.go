@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestTheDaemonLinksLittle is about a node's memory, in which the pages of the
-// program's file lie: with these packages it is more than twice as long.
+// TestTheDaemonLinksLittle is about a node's memory, which holds the pages of the program's file:
+// with these packages the file is more than twice as long.
 func TestTheDaemonLinksLittle(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	if err != nil {

@@ -117,8 +117,8 @@ func (w *world) serve(duration time.Duration) {
 	w.eventually(w.told(pod, v1alpha1.AttachedReason))
 }
 
-// takeover kills the leader of two replicas at a random moment, and returns how long the other
-// one, which is the second of them then, takes to lead.
+// takeover kills the leader of two replicas at a random moment, and returns the time until the
+// other replica leads. The other replica is the second of them then.
 func (w *world) takeover(replicas []*replica) time.Duration {
 	w.t.Helper()
 	for _, r := range replicas {

@@ -98,8 +98,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }
 
-// prepare parses text values and sets up logging, that of the Kubernetes libraries
-// included.
+// prepare parses text values and sets up logging, also for the Kubernetes libraries.
 func (o *options) prepare() (operator.Config, *slog.Logger, error) {
 	log, err := newLogger(o.logLevel, o.logFormat)
 	if err != nil {

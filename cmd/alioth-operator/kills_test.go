@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// manyRounds and rounds are how often as many operators are killed, one after the
-	// other, as there are moments: each moment once a round.
+	// manyRounds and rounds are numbers of rounds. A round kills one operator at each moment, one
+	// after the other.
 	manyRounds, rounds = 10, 1
 	// born and ended are how many pods come and go before each kill, which
 	// takes an operator more writes than any of them lives to make.
@@ -111,8 +111,8 @@ func (c *churn) end() {
 	c.living = slices.Delete(c.living, i, i+1)
 }
 
-// killAfter starts an operator and kills it when it has asked the API for so many
-// changes; with 0, when it has asked for anything at all.
+// killAfter starts an operator and kills it when it has asked the API for writes changes; with 0,
+// when it has asked for anything at all.
 func (c *churn) killAfter(writes int) {
 	c.t.Helper()
 	r := startReplica(c.t, c.config, c.name)
@@ -138,9 +138,9 @@ func (c *churn) killAfter(writes int) {
 	}
 }
 
-// asIntended compares what operators have left with what is intended: each pod that lives
-// has an address, the one in its annotations; any other pod has at most one as long as
-// its node is there; the VPC has one VNI; and the status agrees.
+// asIntended compares the state that operators have left with the intended one: each pod that lives
+// has an address, the one in its annotations; any other pod has at most one as long as its node is
+// there; the VPC has one VNI; and the status agrees.
 func (c *churn) asIntended() error {
 	held, err := c.held()
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *churn) oneVNI(vpc *v1alpha1.VPC) error {
 	return nil
 }
 
-// toldOf checks that a pod was told of the address that it holds, and no other.
+// toldOf checks that the status of a pod has the address that it holds, and no other.
 func (c *churn) toldOf(pod *corev1.Pod, ip string) error {
 	if err := c.Get(c.t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 		return err

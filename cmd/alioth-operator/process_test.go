@@ -131,7 +131,7 @@ func (w *world) eventually(check func() error) {
 	waits.Until(w.t, within, "a check passes", check)
 }
 
-// told makes a check of what a pod was told.
+// told makes a check of a pod's condition.
 func (w *world) told(pod *corev1.Pod, reason string) func() error {
 	return func() error {
 		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
@@ -276,7 +276,7 @@ func TestReplicasOutliveTheAPIServer(t *testing.T) {
 	})
 }
 
-// refusals makes one of each kind of object that can't have what it wants.
+// refusals makes one object of each kind that can't have its wish.
 func (w *world) refusals() {
 	w.t.Helper()
 	named := metav1.ObjectMeta{Name: w.name + "-refused"}
@@ -307,8 +307,8 @@ func (w *world) refusals() {
 // renewals is over how many renewals of the lease, two per second, idle operators are watched.
 const renewals = 5
 
-// idle returns an error unless the last requests, over so many renewals of the
-// lease as are wanted, were about the lease alone or began a watch.
+// idle returns an error unless the last requests, over the wanted number of renewals of the lease,
+// were about the lease alone or began a watch.
 func idle(requests []request) error {
 	renewed := 0
 	for i := len(requests) - 1; i >= 0 && renewed < renewals; i-- {
@@ -349,8 +349,8 @@ func TestAReplicaBeginsWithListsOfThePresentState(t *testing.T) {
 	}
 }
 
-// silent waits until a replica that stands by has begun no more than watches, while the leader
-// renews its lease as often as idle has it.
+// silent waits until a replica that stands by has begun only watches, while the leader renews its
+// lease as often as idle has it.
 func (w *world) silent(leader, standby *replica) {
 	w.t.Helper()
 	mine, its := len(standby.gateway.since(0)), len(leader.gateway.since(0))

@@ -145,8 +145,7 @@ func newReplica(t *testing.T, g *gateway, namespace string, flags ...string) *re
 	return r
 }
 
-// launch starts an operator whose lease is in a namespace, with more flags than those
-// that it needs.
+// launch starts an operator whose lease is in a namespace, with more flags than the necessary ones.
 func launch(t *testing.T, kubeconfig, namespace string, flags ...string) *replica {
 	t.Helper()
 	r := &replica{t: t, health: freeport.Loopback(t), metrics: freeport.Loopback(t)}
@@ -220,7 +219,7 @@ func (r *replica) alive() error {
 	}
 }
 
-// get returns what a server of the replica answers, an error unless it is 200.
+// get returns the answer of a server of the replica, and an error unless the status is 200.
 func (r *replica) get(addr, path string) (string, error) {
 	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {

@@ -35,7 +35,7 @@ type roleWorld struct {
 	listed int64
 
 	mu sync.Mutex
-	// written has the member and stage of each revision, stages what members there are.
+	// written has the member and stage of each revision, stages the stages of the present members.
 	written map[int64]string
 	stages  map[string]v1alpha1.Stage
 	// served is true from the first member that served.
@@ -110,7 +110,7 @@ func (w *roleWorld) follow() {
 	w.t.Cleanup(func() { members.Stop(); questions.Stop(); loops.Wait() })
 }
 
-// watch watches what a selector selects, from now on.
+// watch watches the objects that a selector selects, from now on.
 func (w *roleWorld) watch(by client.WithWatch, list client.ObjectList, selected client.ListOption) watch.Interface {
 	w.t.Helper()
 	if err := w.List(w.t.Context(), list, selected); err != nil {
@@ -134,8 +134,8 @@ func (w *roleWorld) answer(call string) {
 	}
 }
 
-// note checks that no revision stands for two states, and that somebody serves. A member that
-// joins has the last revision, which its VPC does not raise for it.
+// note checks that no revision stands for two states, and that some member serves. A member that
+// joins has the last revision. Its VPC does not raise the revision for it.
 func (w *roleWorld) note(m *v1alpha1.RoleMember, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,7 +196,7 @@ func (w *roleWorld) want(n int32) {
 	}
 }
 
-// settled returns an error unless n members serve, and there are no others.
+// settled returns an error unless exactly n members serve.
 func (w *roleWorld) settled(n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,8 +221,8 @@ func roleWrites(r *replica, from int) (n int) {
 	return n
 }
 
-// TestLeadersAreKilledInTheMiddleOfAChangeOfMembers: two replicas run, and the one that leads
-// is killed when it has asked for so many writes, or is done.
+// TestLeadersAreKilledInTheMiddleOfAChangeOfMembers: two replicas run. The leader is killed when it
+// has asked for a number of writes, or is done.
 func TestLeadersAreKilledInTheMiddleOfAChangeOfMembers(t *testing.T) {
 	const mostWrites = 5
 	w := newRoleWorld(t, 4)
@@ -271,8 +271,7 @@ func (w *roleWorld) start() *replica {
 	return r
 }
 
-// freeLease lets the other replica lead at once, as if the time of the one that was killed
-// had run out.
+// freeLease lets the other replica lead at once, as if the time of the killed replica had run out.
 func (w *world) freeLease() {
 	w.t.Helper()
 	leases := kubernetes.NewForConfigOrDie(w.config).CoordinationV1().Leases(w.name)

@@ -23,7 +23,7 @@ func TestAnOperatorEndsWithoutAnAPIServer(t *testing.T) {
 	w.ends(r)
 }
 
-// TestAnOperatorEndsWhileItReadsTheAPI, of which one resource gets no answer.
+// TestAnOperatorEndsWhileItReadsTheAPI has an API that does not answer for one resource.
 func TestAnOperatorEndsWhileItReadsTheAPI(t *testing.T) {
 	w := newWorld(t, "stop-reading")
 	g := newGateway(t, w.config)

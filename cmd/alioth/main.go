@@ -1,10 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command alioth is the CNI plugin. It forwards each command to the node's daemon,
-// alioth-cnid, and prints the daemon's reply. Under the name alioth-ipam it is the IPAM
-// plugin of delegates, which needs no daemon, and of other configurations, for which it asks
-// the daemon's node IPAM API.
+// Command alioth is the CNI plugin. It forwards each command to the node's daemon, alioth-cnid, and
+// prints the daemon's reply. Under the name alioth-ipam it is the IPAM plugin of delegates, which
+// needs no daemon, and of other configurations. For these it asks the daemon's node IPAM API.
 package main
 
 import (

@@ -72,8 +72,8 @@ func (c *cluster) runOn(ctx context.Context, node string, out io.Writer, argumen
 	return c.exec.Run(ctx, pods[node], out, append([]string{"aliothctl"}, arguments...)...)
 }
 
-// onNode adds --node to a command that shows the node on which it runs: for another
-// node, the same command runs in the daemon's pod there.
+// onNode adds --node to a command that shows the node that it runs on: for another node, the same
+// command runs in the daemon's pod there.
 func onNode(cmd *cobra.Command) {
 	var node string
 	reach, here := defaultAccess(), cmd.RunE

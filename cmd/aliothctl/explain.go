@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/docs/reference"
 )
 
-// explained are the entries of all pages of the reference that have some.
+// explained returns the entries of all pages of the reference that have some.
 func explained() []explain.Entry { return explain.All(reference.Folder, reference.Pages()...) }
 
 func explainCommand() *cobra.Command {
@@ -78,7 +78,7 @@ func listExplained(out io.Writer, entries []explain.Entry, format string) error 
 	return nil
 }
 
-// notExplained is the error for a text without entries. It names the words that are near.
+// notExplained returns the error for a text without entries. It names similar words.
 func notExplained(entries []explain.Entry, text string) error {
 	if near := explain.Near(entries, text); len(near) > 0 {
 		return fmt.Errorf("%q is not explained here: did you mean %s?", text, strings.Join(near, ", "))

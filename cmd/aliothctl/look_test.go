@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// daemon serves what a node's daemon would, and returns its socket.
+// daemon answers as a node's daemon would, and returns its socket.
 func daemon(t *testing.T, path string, handler http.Handler) string {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "cnid.sock")
@@ -39,7 +39,7 @@ func daemon(t *testing.T, path string, handler http.Handler) string {
 	return socket
 }
 
-// run runs aliothctl and returns what it printed.
+// run runs aliothctl and returns its output.
 func run(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
 	cmd := newCommand("aliothctl")

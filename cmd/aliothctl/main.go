@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command aliothctl shows state that kubectl can't show: that of a node's daemon and
-// BPF maps, and its differences from the API. It also has the break-glass command to
-// release an address. Installed as kubectl-alioth it is a plugin of kubectl.
+// Command aliothctl shows state that kubectl can't show: the state of a node's daemon and BPF maps,
+// and its differences from the API. It also has the break-glass command to release an address.
+// Installed as kubectl-alioth it is a plugin of kubectl.
 package main
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/cmd/aliothctl/nodenetwork"
 )
 
-// Names of the binary as a plugin of kubectl. kubectl runs the second one to
-// complete what a user types.
+// Names of the binary as a plugin of kubectl. kubectl runs the second one to complete a user's
+// command line.
 const (
 	asPlugin    = "kubectl-alioth"
 	asCompleter = "kubectl_complete-alioth"
@@ -39,16 +39,16 @@ func main() {
 	}
 }
 
-// onTerminal lets a command write what a user sees. Much of it is of nodes and tenants: each
-// output and error of each command passes here.
+// onTerminal filters the output of a command for a terminal. Much of it comes from nodes and
+// tenants: each output and error of each command passes here.
 func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
 	root.SetOut(said.Terminal(stdout))
 	root.SetErr(said.Terminal(stderr))
 	return root
 }
 
-// exitStatus is 1 for a finding of verify, trace, policy handle, version or preflight, and for a
-// failure of the node's network. It is 2 for an error.
+// exitStatus returns 1 for a finding of verify, trace, policy handle, version or preflight, and for
+// a failure of the node's network. It returns 2 for an error.
 func exitStatus(err error) int {
 	if nodenetwork.IsFinding(err) || errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errSkew) ||
 		errors.Is(err, errBlocked) {
@@ -94,9 +94,8 @@ server; without, they show the node on which they run, as root.`,
 	return root
 }
 
-// refuseUnknown lets a command that only has others below it refuse a word that is none of
-// them, as the root does. cobra prints the help with exit status 0 instead, and a script would
-// go on.
+// refuseUnknown lets a command that only has others below it refuse the name of an unknown one, as
+// the root does. cobra prints the help with exit status 0 instead, and a script would go on.
 func refuseUnknown(group *cobra.Command) {
 	if !group.HasSubCommands() || group.Runnable() {
 		return
@@ -128,7 +127,8 @@ func showForm(cmd *cobra.Command) {
 	}
 }
 
-// rename puts the name by which a user calls the binary into the texts of a command.
+// rename replaces the name of the binary in the texts of a command by the name that the user calls
+// it by.
 func rename(cmd *cobra.Command, name string) {
 	for _, text := range []*string{&cmd.Long, &cmd.Example} {
 		*text = strings.ReplaceAll(*text, "aliothctl", name)

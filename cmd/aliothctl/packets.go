@@ -24,7 +24,7 @@ import (
 // packetFilter selects packets; an empty vpc or pod selects every one.
 type packetFilter struct {
 	vpc, pod string
-	// routine: also drops that every host causes by itself.
+	// routine: also drops of packets that every host sends unasked.
 	routine bool
 }
 
@@ -43,7 +43,7 @@ func (f packetFilter) wants(p nodestatus.Packet) bool {
 	return f.pod == "" || slices.Contains(named, f.pod)
 }
 
-// String quotes the names that the filter selects by, so that a misspelt one is seen.
+// String quotes the names that the filter selects by, so that a misspelt name is seen.
 func (f packetFilter) String() string {
 	var text string
 	if f.vpc != "" {
@@ -166,8 +166,8 @@ type packetPrinter struct {
 	printed, left int
 }
 
-// finish prints the number of omitted packets. complete: all nodes have answered, so that
-// no packet means that there is none.
+// finish prints the number of omitted packets. complete: all nodes have answered, so that an empty
+// list is certain.
 func (p *packetPrinter) finish(complete bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -32,7 +32,7 @@ type readiness struct {
 	values  []string
 	release string
 	format  string
-	// here checks the node on which the command runs, whose files are below root.
+	// here checks the node that the command runs on, whose files are below root.
 	here bool
 	root string
 	// facts are values of the chart as JSON: the command prints facts and does not judge.
@@ -132,7 +132,7 @@ func (r *readiness) readValues() (values preflight.Values, err error) {
 	return preflight.ParseValues(files...)
 }
 
-// checkHere checks the machine on which the command runs.
+// checkHere checks the machine that the command runs on.
 func (r *readiness) checkHere(cmd *cobra.Command, values preflight.Values) error {
 	facts := nodefacts.Node(cmd.Context(), nodefacts.Config{Root: r.root, Values: values, StateDir: cnid.DefaultConfig().StateDir})
 	if r.facts != "" {
@@ -167,7 +167,7 @@ func (r *readiness) checkCluster(cmd *cobra.Command, values preflight.Values) er
 	return r.report(cmd, findings)
 }
 
-// completePods takes from the values of the chart what the command line leaves out.
+// completePods takes settings from the values of the chart that the command line leaves out.
 func (r *readiness) completePods(values preflight.Values) error {
 	r.pods.Values = values
 	r.pods.Image = cmp.Or(r.pods.Image, values.Image.Reference())
@@ -183,7 +183,7 @@ func (r *readiness) completePods(values preflight.Values) error {
 	return nil
 }
 
-// report prints the findings. They are the requested output, and no error message.
+// report prints the findings. They are the requested output instead of an error message.
 func (r *readiness) report(cmd *cobra.Command, findings []preflight.Finding) error {
 	findings = preflight.Sorted(findings)
 	if err := printFindings(cmd.OutOrStdout(), findings, r.format); err != nil {

@@ -180,8 +180,8 @@ func placeOf(address *v1alpha1.Address) string {
 	return " on node " + address.Spec.Node
 }
 
-// event is about the holder. As in Kubernetes, a holder without a namespace has its
-// events in the namespace default.
+// event returns an event about the holder. As in Kubernetes, the events of a holder without a
+// namespace are in the namespace default.
 func event(address *v1alpha1.Address) *eventsv1.Event {
 	holder := address.Spec.Holder
 	namespace := holder.Namespace

@@ -115,8 +115,8 @@ func readPackets(pins string) (rows []packetRow, drops []telemetry.DropCounter, 
 	return packetRows(counters, filtered), drops, errors.Join(err, dropErr)
 }
 
-// packetRows are the counters of the programs and of the host's packet filter. A reason
-// has the name by which docs/reference/reasons.md and the metrics know it.
+// packetRows returns the counters of the programs and of the host's packet filter. A reason has the
+// same name as in docs/reference/reasons.md and in the metrics.
 func packetRows(counters []telemetry.Counter, filtered []netfilter.Counter) (rows []packetRow) {
 	for _, c := range counters {
 		rows = append(rows, packetRow{fateOf(c.Reason), spaced(c.Direction.String()), c.Reason.String(), c.Packets})
@@ -129,8 +129,7 @@ func packetRows(counters []telemetry.Counter, filtered []netfilter.Counter) (row
 	return rows
 }
 
-// Outcomes of packets. Every host sends routine packets by itself; they are dropped
-// without harm.
+// Outcomes of packets. Every host sends routine packets unasked; they are dropped without harm.
 const (
 	dropped = "dropped"
 	routine = "dropped, routine"

@@ -163,7 +163,7 @@ func (c *cluster) packetTrace(ctx context.Context, node string, q nodestatus.Que
 	return step, nil
 }
 
-// packetTraceCommand is what trace runs on each node.
+// packetTraceCommand returns the command that trace runs on each node.
 func packetTraceCommand() *cobra.Command {
 	socket := cniapi.DefaultSocket
 	cmd := &cobra.Command{

@@ -69,7 +69,7 @@ read.`,
 	return cmd
 }
 
-// report prints the differences. They are the requested output, and no error message.
+// report prints the differences. They are the requested output instead of an error message.
 func report(cmd *cobra.Command, found []verify.Difference, format string) error {
 	if err := printDifferences(cmd.OutOrStdout(), found, format); err != nil {
 		return err

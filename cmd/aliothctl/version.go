@@ -45,16 +45,16 @@ type versions struct {
 	Nodes     []nodeVersion     `json:"nodes,omitempty"`
 }
 
-// operatorVersion is the version of the operator in a pod. Problem is why it is not known, or
-// why it does not work with aliothctl.
+// operatorVersion is the version of the operator in a pod. Problem says why the version is not
+// known, or why it does not work with aliothctl.
 type operatorVersion struct {
 	Pod     string `json:"pod"`
 	Version string `json:"version,omitempty"`
 	Problem string `json:"problem,omitempty"`
 }
 
-// nodeVersion is the version of the daemon and the plugin of a node. Problem is why one is
-// not known, or why it does not work with an operator.
+// nodeVersion is the version of the daemon and the plugin of a node. Problem says why one of them
+// is not known, or why it does not work with an operator.
 type nodeVersion struct {
 	Node    string `json:"node"`
 	Daemon  string `json:"daemon,omitempty"`
@@ -107,7 +107,7 @@ can't be read.`,
 	return cmd
 }
 
-// writeNodeVersion answers for the node on which the command runs.
+// writeNodeVersion answers for the node that the command runs on.
 func writeNodeVersion(cmd *cobra.Command) error {
 	status, err := nodestatus.Fetch(cmd.Context(), cniapi.DefaultSocket)
 	if err != nil {
@@ -116,7 +116,7 @@ func writeNodeVersion(cmd *cobra.Command) error {
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(nodeVersion{Node: status.Node, Daemon: status.Version, Plugin: status.Plugin})
 }
 
-// ask asks the pods of a cluster. Without a kubeconfig there is nobody to ask.
+// ask asks the pods of a cluster. Without a kubeconfig it asks no pod.
 func (v *versions) ask(ctx context.Context, reach access) error {
 	c, err := reach.open()
 	if errors.Is(err, options.ErrNoKubeconfig) {
@@ -194,14 +194,14 @@ func (c *cluster) nodeVersion(ctx context.Context, node string, pod *corev1.Pod)
 	return found
 }
 
-// release is the version in what a program says with --version.
+// release matches the version in the output of a program with --version.
 var release = regexp.MustCompile(`\bv\d+\.\d+\.\d+[^\s,]*`)
 
-// released returns the version in what a program says; "" if there is none.
+// released returns the version in the output of a program, "" without one.
 func released(text string) string { return release.FindString(text) }
 
-// judge adds to each version whose pair is not supported the reason, and returns whether
-// there is a problem: a version that is not known is one.
+// judge adds the reason to each version whose pair is not supported. It returns whether it found a
+// problem. An unknown version is a problem.
 func (v *versions) judge() (apart bool) {
 	note := func(problem *string, err error) {
 		if err != nil && *problem == "" {

@@ -16,9 +16,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Attachments deletes the AttachmentClaims of pods that are gone, since a deletion of a pod
-// may orphan what it owns, and releases those that are being deleted: their finalizer waits
-// for the node.
+// Attachments deletes the AttachmentClaims of pods that are gone, since the deletion of a pod may
+// orphan its claims. It releases claims that are being deleted: their finalizer waits for the node.
 type Attachments struct {
 	// Live reads from the API server.
 	Live    client.Reader

@@ -65,8 +65,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// expel deletes an address that does not count for the pod that it names, and reports
-// the node for which it was created.
+// expel deletes an address that does not count for the pod that it names, and reports the node that
+// the address was created for.
 func (r *Reconciler) expel(ctx context.Context, address *store.Address) error {
 	pod, counts, err := r.counts(ctx, address)
 	if err != nil || counts {
@@ -125,9 +125,9 @@ func holderGone(ctx context.Context, live client.Reader, holder store.Holder) (b
 	return string(object.GetUID()) != holder.UID, nil
 }
 
-// nodeLetGo reports whether a node is fenced, or without a daemon, by what the API server has of
-// it. A daemon writes its condition and its answer at about the same time: while one of the two
-// is there, the node may hold interfaces of pods.
+// nodeLetGo reads a node from the API server, and reports whether it is fenced, or without a
+// daemon. A daemon writes its condition and its answer at about the same time: while one of the
+// two exists, the node may hold interfaces of pods.
 func nodeLetGo(ctx context.Context, live client.Reader, name string) (bool, error) {
 	node := &corev1.Node{}
 	err := live.Get(ctx, client.ObjectKey{Name: name}, node)
@@ -204,8 +204,8 @@ func onAnswerDeleted(requests func(tx store.ReadTx, node string) []feed.Request)
 	})
 }
 
-// undecided requests the addresses with which something is to be done: with many addresses,
-// requests for all would delay what a restarted operator has to do.
+// undecided requests the addresses that need work. With many addresses, requests for all would
+// delay the work of a restarted operator.
 func (r *Reconciler) undecided(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
 	for _, address := range store.ListAddresses(tx) {

@@ -14,15 +14,15 @@ type verb int
 const (
 	// keep it: its holder lives, or its node's daemon is to release it.
 	keep verb = iota
-	// forget it: it is not in the API, and no claim for it is in progress.
+	// forget it: the API does not have it, and no claim for it is in progress.
 	forget
-	// release it: its holder is gone, and so is its node, or it was on none.
+	// release it: its holder is gone, and so is its node, or it had no node.
 	release
 	// expel it: it names a pod that runs elsewhere, or has another name.
 	expel
 )
 
-// decide plans for one address of a pod or a Service. Package node plans for those of
+// decide plans for one address of a pod or a Service. Package node plans for addresses of
 // nodes. settled is true once all daemons that run have answered the roll call of the term.
 func decide(tx store.ReadTx, address *store.Address, settled bool) verb {
 	switch address.Holder.Kind {

@@ -42,8 +42,8 @@ func Subscribe(f *feed.Feed, recorder events.EventRecorder, leading <-chan struc
 	})
 }
 
-// noticesOf returns the events for a change: those of conditions with a new reason. A
-// new message alone causes no event.
+// noticesOf returns the events for a change: one for each condition with a new reason. A new
+// message alone causes no event.
 func noticesOf(change feed.Change) []notice {
 	kind := kinds.OfRow(cmp.Or(change.New, change.Old))
 	if kind == nil || kind.Verdict == nil || kind.OwnEvents {

@@ -22,14 +22,14 @@ type Board struct {
 	last map[string]map[string]entry
 }
 
-// entry is what was reported of an object with one UID.
+// entry has the refusals that were reported of an object with one UID.
 type entry struct {
 	uid      string
 	refusals []tenancy.Refusal
 }
 
-// News stores the refusals of an object, and returns those that the object of this UID did
-// not have before. Refusals that are nil do not count.
+// News stores the refusals of an object, and returns the ones that the object with this UID did not
+// have before. Refusals that are nil do not count.
 func (b *Board) News(name types.NamespacedName, uid string, refusals ...*tenancy.Refusal) []tenancy.Refusal {
 	now := entry{uid: uid}
 	for _, refusal := range refusals {
@@ -76,7 +76,7 @@ func (b *Board) Namespaces() []string {
 	return slices.Collect(maps.Keys(b.last))
 }
 
-// In returns the names of the objects of a namespace with refusals, in no order.
+// In returns the names of the objects of a namespace with refusals, unordered.
 func (b *Board) In(namespace string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,26 +18,27 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// Bounds of the events about the objects of one namespace: so many at once, and one more in
-// each interval. Each event is a write of its own, and a tenant can make any number of
-// objects that are refused. Above the bounds, each reason has a few events of its own, so that
-// many events of one reason do not hide the others.
+// Bounds of the events about the objects of one namespace: a number of events at once, and one more
+// in each interval. Each event is a write of its own, and a tenant can make any number of objects
+// that are refused. Above the bounds, each reason has a few events of its own, so that many events
+// of one reason do not hide the others.
 const (
 	burst    = 256
 	interval = time.Second / 8
 
 	reasonBurst    = 8
 	reasonInterval = time.Minute
-	// reasonsLimit is how many reasons of a namespace have events of their own at a time.
+	// reasonsLimit is the number of reasons of a namespace that may have events of their own at a
+	// time.
 	reasonsLimit = 64
 )
 
-// namespacesLimit is from how many namespaces on those are forgotten that have all their events
-// left.
+// namespacesLimit is the number of namespaces above which namespaces with all their events left are
+// forgotten.
 const namespacesLimit = 1024
 
-// NewBounded returns a writer of events that withholds those of a namespace above the bounds.
-// withheld is called for each. The first of them is replaced by an event of the namespace.
+// NewBounded returns a writer of events that withholds events of a namespace above the bounds. It
+// calls withheld for each withheld event. An event of the namespace replaces the first of them.
 func NewBounded(to events.EventRecorder, now func() time.Time, withheld func()) events.EventRecorder {
 	return &bounded{to: to, now: now, withheld: withheld, namespaces: map[string]*account{}}
 }
@@ -75,8 +76,8 @@ func (b *bounded) Eventf(regarding, related runtime.Object, level, reason, actio
 	}
 }
 
-// take takes an event of a namespace, and reports whether there was one. tell is true for the
-// first one that there was not.
+// take takes an event of a namespace, and reports whether one was left. tell is true for the first
+// withheld event.
 func (b *bounded) take(namespace, reason string) (passes, tell bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,12 +93,12 @@ func (b *bounded) take(namespace, reason string) (passes, tell bool) {
 	return passes, tell
 }
 
-// account is the events that a namespace may still have. The zero value is full.
+// account has the events that a namespace may still cause. The zero value is full.
 type account struct {
 	all bucket
-	// reasons are what the reasons have for themselves, of those that have used some of it.
+	// reasons has the buckets of the reasons that have used some of their own events.
 	reasons map[string]bucket
-	// told: the namespace has been told of events that are withheld, since it was full.
+	// told: the namespace has an event about withheld events, since it was full.
 	told bool
 }
 
@@ -139,14 +140,14 @@ func (a *account) isFull(now time.Time) bool {
 	return a.all.isFull(now)
 }
 
-// bucket is a number of events, as the moment at which all of them are there again. The zero
-// value is full.
+// bucket is a number of events. It is stored as the moment when all of them are available again.
+// The zero value is full.
 type bucket struct{ full time.Time }
 
 func (b *bucket) isFull(now time.Time) bool { return !b.full.After(now) }
 
-// take takes an event of a bucket of a size, to which one is added in each interval, and
-// reports whether there was one.
+// take takes an event from a bucket and reports whether there was one. The bucket holds size
+// events, and gets one more in each interval.
 func (b *bucket) take(now time.Time, size int, interval time.Duration) bool {
 	if b.isFull(now) {
 		b.full = now

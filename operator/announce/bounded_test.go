@@ -28,8 +28,8 @@ func warn(recorder *bounded, namespace, reason string, i int) {
 	recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Assign", "pod %d of %s", i, namespace)
 }
 
-// TestAFloodOfEventsOfANamespaceIsCut, and those of other namespaces and of objects without
-// one are not.
+// TestAFloodOfEventsOfANamespaceIsCut also checks that events of other namespaces, and of objects
+// without a namespace, are not cut.
 func TestAFloodOfEventsOfANamespaceIsCut(t *testing.T) {
 	const most = burst + reasonBurst
 	to := &told{}
@@ -61,8 +61,8 @@ func TestAFloodOfEventsOfANamespaceIsCut(t *testing.T) {
 	}
 }
 
-// TestAFloodOfEventsHidesNoOtherReason: whoever is to be told of by an event makes any number of
-// events of another reason first, and goes on.
+// TestAFloodOfEventsHidesNoOtherReason: the author of the object first makes any number of events
+// of another reason, and goes on.
 func TestAFloodOfEventsHidesNoOtherReason(t *testing.T) {
 	to := &told{}
 	recorder, now, _ := boundedTo(to)

@@ -25,15 +25,15 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
-// LeftOut announces objects that the store leaves out, by an event on the object. Those that
-// were left out before leading was closed are announced with the first change after that.
+// LeftOut announces objects that the store leaves out, by an event on the object. Objects that were
+// left out before leading was closed are announced with the first change after that.
 func LeftOut(f *feed.Feed, recorder events.EventRecorder, leading <-chan struct{}) {
 	l := &leftOut{recorder: recorder, leading: leading}
 	f.OnLeftOut(l.add)
 	f.Subscribe(func(feed.Change) { l.flush() })
 }
 
-// leftOut keeps what is to be announced until this process leads.
+// leftOut keeps the announcements to make until this process leads.
 type leftOut struct {
 	recorder events.EventRecorder
 	leading  <-chan struct{}
@@ -42,8 +42,8 @@ type leftOut struct {
 	waiting map[string]descriptor.LeftOut
 }
 
-// add takes an object. A conflict may be over with the next event, and the conditions of the
-// kind tell of one that lasts.
+// add takes an object. It leaves out conflicts, because the next event may end one, and the
+// conditions of the kind report a conflict that lasts.
 func (l *leftOut) add(one descriptor.LeftOut) {
 	if one.Reason == descriptor.Conflict {
 		return
@@ -79,9 +79,9 @@ func LeftOutKinds() []*descriptor.Kind {
 	return []*descriptor.Kind{vpcs.VPC.Kind, vpcs.Subnet.Kind, vpcs.Network.Kind, vpcs.ExternalPool.Kind, vpcs.HostAccess.Kind}
 }
 
-// LeftOutReconciler tells in the status of objects that the store leaves them out, because they
-// can't be read or contradict themselves (docs/design/023). Their own controllers tell nothing
-// of such an object. They write the condition again once the object can be read.
+// LeftOutReconciler writes into the status of objects that the store leaves them out, because they
+// can't be read or contradict themselves (docs/design/023). Their own controllers tell nothing of
+// such an object. They write the condition again once the object can be read.
 type LeftOutReconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
@@ -102,8 +102,8 @@ func RegisterLeftOut(controllers feed.Controllers, f *feed.Feed, r *LeftOutRecon
 	).ByTurns())
 }
 
-// leftOutRequests requests an object that is left out. A conflict may be over with the next event, and the
-// object's own controller tells of one that lasts.
+// leftOutRequests requests an object that is left out. It ignores conflicts, because the next event
+// may end one, and the object's own controller reports a conflict that lasts.
 func leftOutRequests(one *descriptor.LeftOut) []feed.Request {
 	if one == nil || one.Reason == descriptor.Conflict || !slices.Contains(LeftOutKinds(), one.Kind) {
 		return nil
@@ -132,7 +132,7 @@ func (r *LeftOutReconciler) tell(ctx context.Context, one descriptor.LeftOut) er
 		return client.IgnoreNotFound(err)
 	}
 	if string(object.GetUID()) != one.UID {
-		return nil // a successor, of which there is an event
+		return nil // a successor, which has an event of its own
 	}
 	before := object.DeepCopyObject().(client.Object)
 	write.SetCondition(conditionsOf(object), object.GetGeneration(), v1alpha1.ReadyCondition, false, v1alpha1.ObjectLeftOutReason,
@@ -140,7 +140,7 @@ func (r *LeftOutReconciler) tell(ctx context.Context, one descriptor.LeftOut) er
 	return write.Status(ctx, r.Client, before, object)
 }
 
-// conditionsOf are those in the status of an object of LeftOutKinds.
+// conditionsOf returns the conditions in the status of an object of LeftOutKinds.
 func conditionsOf(object client.Object) *[]metav1.Condition {
 	return reflect.ValueOf(object).Elem().FieldByName("Status").FieldByName("Conditions").Addr().Interface().(*[]metav1.Condition)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// NewRecorder returns the operator's writer of events: it shortens every note to
-// what the API accepts.
+// NewRecorder returns the operator's writer of events. It shortens every note to the length that
+// the API accepts.
 func NewRecorder(to events.EventRecorder) events.EventRecorder { return recorder{to} }
 
 type recorder struct{ to events.EventRecorder }

@@ -43,11 +43,10 @@ var attachmentClaims = objects[*v1alpha1.AttachmentClaim, multinet.Claim]{
 	confirm: func(store.Tx, *multinet.Claim, *multinet.Claim) error { return nil },
 }
 
-// ClaimAttachments makes the AttachmentClaims of a pod those of the rows: it creates
-// missing ones, replaces those that differ, and deletes those of other interfaces. A
-// claim that exists already costs no request. Each step can be repeated after an error;
-// ErrHolderGone needs no repetition. Until all steps are done, a node attaches the pod to
-// the networks of correct claims only.
+// ClaimAttachments makes the AttachmentClaims of a pod match the rows: it creates missing claims,
+// replaces claims that differ, and deletes claims for other interfaces. A claim that exists already
+// costs no request. Each step can be repeated after an error; ErrHolderGone needs no repetition.
+// Until all steps are done, a node attaches the pod to the networks of correct claims only.
 func (c *Claimer) ClaimAttachments(ctx context.Context, pod *store.Pod, rows []AttachmentRow) error {
 	var lacking, surplus []*multinet.Claim
 	gone := false
@@ -77,7 +76,7 @@ func (c *Claimer) ClaimAttachments(ctx context.Context, pod *store.Pod, rows []A
 	return errOutpaced
 }
 
-// createClaims creates claims at the same time, and returns those that exist already and
+// createClaims creates claims at the same time. It returns the existing claims of these names that
 // differ.
 func (c *Claimer) createClaims(ctx context.Context, rows []*multinet.Claim) (others []*multinet.Claim, err error) {
 	found := make([]*multinet.Claim, len(rows))
@@ -92,7 +91,7 @@ func (c *Claimer) createClaims(ctx context.Context, rows []*multinet.Claim) (oth
 	return slices.DeleteFunc(found, func(other *multinet.Claim) bool { return other == nil }), err
 }
 
-// AttachmentsClaimed reports whether the AttachmentClaims of a pod are those of the rows.
+// AttachmentsClaimed reports whether the AttachmentClaims of a pod match the rows.
 func AttachmentsClaimed(tx store.ReadTx, pod *store.Pod, rows []AttachmentRow) bool {
 	lacking, surplus := compareClaims(multinet.ClaimsNaming(tx, pod.UID), claimsOf(pod, rows))
 	return len(lacking) == 0 && len(surplus) == 0
@@ -157,8 +156,8 @@ func (c *Claimer) DeleteAttachment(ctx context.Context, row *multinet.Claim) err
 	return nil
 }
 
-// ReleaseAttachment removes the finalizer of an AttachmentClaim. A claim that is gone is no
-// error, and a successor with its name keeps its own.
+// ReleaseAttachment removes the finalizer of an AttachmentClaim. It returns nil for a claim that is
+// gone, and a successor with the same name keeps its finalizer.
 func (c *Claimer) ReleaseAttachment(ctx context.Context, row *multinet.Claim) error {
 	object := &v1alpha1.AttachmentClaim{}
 	key := client.ObjectKey{Namespace: row.Namespace, Name: row.Name}

@@ -20,7 +20,7 @@ import (
 
 var attached = &store.Pod{Meta: store.Meta{UID: "p"}, Namespace: "a", Name: "p", Node: "node-1"}
 
-// attachmentTo is an interface of the pod, whose configuration has a hash of one digit.
+// attachmentTo returns an interface of the pod, whose configuration has a hash of one digit.
 func attachmentTo(iface, hash string) AttachmentRow {
 	return AttachmentRow{
 		Interface: iface, Driver: "macvlan", ConfigHash: strings.Repeat(hash, 64), Addresses: []string{"10.0.0.1/24"},
@@ -43,7 +43,7 @@ func (a *api) claimed(t *testing.T) []string {
 	return all
 }
 
-// readsClaims makes the claims of a store those of the API.
+// readsClaims puts the claims of the API into a store.
 func (a *api) readsClaims(t *testing.T, c *Claimer) {
 	t.Helper()
 	var list v1alpha1.AttachmentClaimList

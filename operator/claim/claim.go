@@ -96,7 +96,7 @@ func (c *Claimer) ClaimAll(ctx context.Context, wanted []Wanted) ([][]*store.Add
 			}
 		}
 		if blocked(plans) {
-			continue // the dropped addresses are no obstacle any more
+			continue // the dropped addresses do not stand in the way any longer
 		}
 		if all, err := c.create(ctx, wanted, plans); err != nil || all != nil {
 			return all, err
@@ -105,9 +105,9 @@ func (c *Claimer) ClaimAll(ctx context.Context, wanted []Wanted) ([][]*store.Add
 	return nil, errOutpaced
 }
 
-// create creates the objects of the planned rows, those of all attachments at the same
-// time. It returns no rows if one exists but differs from the plan, and excludes the IP if
-// it has another holder.
+// create creates the objects of the planned rows, for all attachments at the same time. It returns
+// nil instead of rows if an object exists but differs from the plan. It excludes the IP if the IP
+// has another holder.
 func (c *Claimer) create(ctx context.Context, wanted []Wanted, plans []plan) ([][]*store.Address, error) {
 	all := make([][]*store.Address, len(plans))
 	others := make([]*store.Address, len(plans))
@@ -221,8 +221,8 @@ func assumeLacking(tx store.Tx, rows []*store.Address) error {
 	return nil
 }
 
-// ofChoice reports whether an Address is of the same choice as the planned row: the
-// same holder may have another one of that name, of an earlier choice.
+// ofChoice reports whether an Address belongs to the same choice as the planned row: the same
+// holder may have another Address of that name, from an earlier choice.
 func ofChoice(real, row *store.Address) bool {
 	return real.CountsFor(row.Holder, row.Node) && real.Attachment == row.Attachment && real.External == row.External && slices.Equal(real.Set, row.Set)
 }

@@ -141,7 +141,7 @@ func TestClaimsAtOnceNeverChooseTheSame(t *testing.T) {
 	}
 }
 
-// strangers is an address that the store does not know yet.
+// strangers returns an address that the store does not know yet.
 func strangers(ip string) *v1alpha1.Address {
 	row := operatortest.Address("v", "s", ip, operatortest.Pod("red", "b", "stranger", "", ""))
 	object := objectOf(row)
@@ -259,8 +259,8 @@ func once(err error) func(string) error {
 	}
 }
 
-// Somebody deletes an object before its creation is answered, and its pod, which was
-// told the address, keeps the row: that object does not stand behind it.
+// A user deletes an object before its creation is answered. Its pod, which has the address in its
+// status, keeps the row: the deleted object does not stand behind it.
 func TestAnObjectThatIsGoneBeforeItsAnswerStandsBehindNoRow(t *testing.T) {
 	a := newAPI(t)
 	c := newClaimer(t, a)

@@ -16,10 +16,10 @@ import (
 	"github.com/alioth-net/alioth/store/rows/external"
 )
 
-// ClaimExternal claims the addresses of a Service outside of every VPC and returns their
-// rows, one per family. Addresses that the Service holds are kept, even if they differ
-// from the request. The errors are those of Claim without ErrUnsettled, because no node
-// holds such an address by itself.
+// ClaimExternal claims the addresses of a Service outside of every VPC and returns their rows, one
+// per family. Addresses that the Service holds are kept, even if they differ from the request. It
+// returns the errors that Claim returns, except ErrUnsettled, because no node holds such an address
+// by itself.
 func (c *Claimer) ClaimExternal(ctx context.Context, request ipam.ExternalRequest) ([]*external.Address, error) {
 	request.Resting, request.Exclude = c.Resting, map[netip.Addr]struct{}{}
 	for range rounds {

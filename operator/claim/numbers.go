@@ -61,8 +61,8 @@ func (n Numbers) Remember(ctx context.Context, claim client.Object) error {
 	return n.Store.Update(func(tx store.Tx) error { return n.Kind.Delete(tx, descriptor.IDOf(claim)) })
 }
 
-// Release deletes the claim of that name and UID. One that is gone is no error. Its row is
-// removed at once, so that the next pass does not release it again.
+// Release deletes the claim with a name and UID, and returns nil for a claim that is gone. It
+// removes the row of the claim at once, so that the next pass does not release the claim again.
 func (n Numbers) Release(ctx context.Context, name, uid string) error {
 	object := n.Kind.NewObject().(client.Object)
 	object.SetName(name)

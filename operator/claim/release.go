@@ -36,9 +36,9 @@ func (c *Claimer) ReleaseAll(ctx context.Context, holder store.Holder, node stri
 	return nil
 }
 
-// Release deletes an address, or removes its row if it was never created. An address
-// that is gone already is no error. A successor with its name is a conflict: its event
-// is still to come.
+// Release deletes an address, or removes its row if it was never created. It returns nil for an
+// address that is gone already. A successor with the same name causes a conflict error: the event
+// of the successor is still to come.
 func (c *Claimer) Release(ctx context.Context, row *store.Address) error {
 	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
 	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
@@ -94,7 +94,7 @@ func (c *Claimer) expel(ctx context.Context, row *store.Address, then func(store
 	})
 }
 
-// remove deletes an object of that UID from the API; without one it was never there.
+// remove deletes the object with a UID from the API. An object without a UID was never there.
 func (c *Claimer) remove(ctx context.Context, object client.Object, uid string, holder store.Holder) error {
 	if uid == "" {
 		return nil

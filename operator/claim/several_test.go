@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
-// twoVPCs are what a pod wants that has an interface in VPC v, and one in VPC w of which
-// it names an IP, if any.
+// twoVPCs returns the wishes of a pod with an interface in VPC v, and one in VPC w. The pod names
+// ips for the second interface, if any.
 func twoVPCs(ips ...string) []Wanted {
 	first, second := requestFor("p"), requestFor("p", ips...)
 	second.VPC, second.Attachment = "w", "net1"
@@ -111,7 +111,7 @@ func TestAnotherAddressIsChosenForTheAttachmentWhoseAddressIsTaken(t *testing.T)
 	}
 }
 
-// reads puts what the API has into a store, as an operator does that has just started.
+// reads puts the objects of the API into a store, as an operator does that has just started.
 func (a *api) reads(t *testing.T, c *Claimer) {
 	t.Helper()
 	var list v1alpha1.AddressList
@@ -182,7 +182,7 @@ func TestASecondOperatorFindsTheClaimsOfEachInterface(t *testing.T) {
 	}
 }
 
-// The addresses of one interface are of no use to another one of the same pod.
+// The addresses of one interface do not help another interface of the same pod.
 func TestClaimsOfAnotherInterfaceAreNotTakenOver(t *testing.T) {
 	held := operatortest.Address("w", "s2", "10.1.0.5", &store.Pod{Meta: store.Meta{UID: "p"}, Namespace: "a", Name: "p"})
 	a := newAPI(t, objectOf(held))

@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Claims releases the HostVNIClaims of networks that are gone. A network releases its own
-// before it goes, so that a claim without a network is the rest of a crash.
+// Claims releases the HostVNIClaims of networks that are gone. A network releases its own claims
+// before it goes, so a claim without a network remains from a crash.
 type Claims struct {
 	// Client writes.
 	Client client.Client

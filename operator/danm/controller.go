@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package danm makes networks outside of every VPC usable: it checks DanmNets,
-// TenantNetworks and ClusterNetworks of both API groups against each other, writes what a
-// TenantConfig gives into the status of TenantNetworks, claims their VNIs, counts addresses, and delays
-// the deletion of a network while pods use it.
+// Package danm makes networks outside of every VPC usable: it checks DanmNets, TenantNetworks and
+// ClusterNetworks of both API groups against each other, writes the values from a TenantConfig into
+// the status of TenantNetworks, claims their VNIs, counts addresses, and delays the deletion of a
+// network while pods use it.
 package danm
 
 import (
@@ -31,9 +31,9 @@ const countsEvery = 2 * time.Second
 // Reconciler applies the decisions of decide to the networks of one kind in one group.
 type Reconciler struct {
 	Kind outside.Network
-	// Limits are those of each tenant.
+	// Limits apply to each tenant.
 	Limits Limits
-	// Serving is what the nodes serve.
+	// Serving has the kinds of networks that the nodes serve.
 	Serving Serving
 	// Client writes; its reads come from the informers.
 	Client client.Client
@@ -133,7 +133,7 @@ func (r *Reconciler) claimOne(ctx context.Context, row *multinet.Network, n numb
 	return r.adopt(ctx, object)
 }
 
-// adopt puts the claim into the store if the API server has it as it is given.
+// adopt puts the claim into the store if the API server has it with the same content.
 func (r *Reconciler) adopt(ctx context.Context, object *v1alpha1.HostVNIClaim) (mine bool, err error) {
 	held := outside.HostVNIClaim.New()
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), held); err != nil {

@@ -28,10 +28,10 @@ func (r *Reconciler) isHandwritten(network client.Object) bool {
 	return of.Profile == nil && meta.IsStatusConditionTrue(of.Conditions, v1alpha1.ProfileCondition) || spec.Options.VLAN != 0 || spec.Options.VXLAN != 0
 }
 
-// handBack takes out of the spec what its writer can't have written, once the status has it: the
-// numbers, and a NetworkID that the TenantConfig gives. A device in the spec is harmless. The UID
-// keeps the write from another life of the network, and the resource version from a spec that
-// has changed.
+// handBack removes the values from the spec that its writer can't have written, once the status has
+// them: the numbers, and a NetworkID that the TenantConfig gives. A device in the spec is harmless.
+// The UID keeps the write from another life of the network, and the resource version from a spec
+// that has changed.
 func (r *Reconciler) handBack(ctx context.Context, network client.Object) error {
 	_, of := r.Kind.Fields(network)
 	left := map[string]any{"Options": map[string]any{"vlan": nil, "vxlan": nil}}

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// notEnforced has a sentence for each protection of docs/tenants/isolation.md that the interfaces of
-// a network lack because of what the network itself says; "" if it gives up none.
+// notEnforced returns a sentence for each protection of docs/tenants/isolation.md that the
+// interfaces of a network lack because of the network's own specification; "" if they lack none.
 func notEnforced(tx store.ReadTx, net *multinet.Network) string {
 	var all []string
 	if others := stillOnNumber(tx, net); len(others) > 0 {

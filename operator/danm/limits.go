@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Limits bound what a tenant may have of networks outside of VPCs. They are for
-// TenantNetworks, and for DanmNets in namespaces with a tenant label. 0 stands for no limit.
+// Limits bound a tenant's networks outside of VPCs. They are for TenantNetworks, and for DanmNets
+// in namespaces with a tenant label. 0 stands for no limit.
 type Limits struct {
 	// Networks and Numbers are how many networks a tenant may have, and how many of them on
 	// a VLAN or VXLAN.
@@ -24,7 +24,7 @@ type Limits struct {
 	Prefix4, Prefix6 int
 }
 
-// DefaultLimits are those of an operator without flags.
+// DefaultLimits apply to an operator without flags.
 var DefaultLimits = Limits{Networks: 16, Numbers: 64, Prefix4: 16, Prefix6: 64}
 
 // limited reports whether limits are for a network.
@@ -63,7 +63,7 @@ func (l Limits) exceeded(tx store.ReadTx, net *multinet.Network) *refusal {
 	return nil
 }
 
-// numbersExceeded is the refusal of a number for a network, or nil.
+// numbersExceeded returns the refusal of a number for a network, or nil.
 func (l Limits) numbersExceeded(tx store.ReadTx, net *multinet.Network) *refusal {
 	if !limited(tx, net) || !l.full(tx, net, l.Numbers, func(other *multinet.Network) bool { return hasNumber(tx, other) }) {
 		return nil
@@ -82,10 +82,10 @@ func hasNumber(tx store.ReadTx, net *multinet.Network) bool {
 	return vni != 0 && net.Placed()
 }
 
-// full reports whether as many networks as the limit precede a network of one tenant: those
-// that are established, then the older ones. The order does not depend on conditions, so
-// that two operators refuse the same networks. It looks at no more networks than needed to
-// refuse.
+// full reports whether a network is above the limit of its tenant: as many networks as the limit
+// precede it. Established networks precede others, then older ones do. The order does not depend on
+// conditions, so that two operators refuse the same networks. The search ends as soon as the limit
+// is reached.
 func (l Limits) full(tx store.ReadTx, net *multinet.Network, limit int, counts func(*multinet.Network) bool) bool {
 	if limit == 0 {
 		return false
@@ -125,8 +125,8 @@ func ofTenant(tx store.ReadTx, namespace string) iter.Seq[*multinet.Network] {
 	}
 }
 
-// namespacesOf returns the namespaces of a tenant. member is one of them, of which the event
-// may be still to come.
+// namespacesOf returns the namespaces of a tenant, member included. The event about member may be
+// still to come.
 func namespacesOf(tx store.ReadTx, tenant, member string) []string {
 	rows := store.NamespacesByTenant(tx, tenant)
 	if len(rows) == 0 {

@@ -36,8 +36,8 @@ func accepted(tx store.ReadTx, limits Limits) string {
 	return strings.Join(names, " ")
 }
 
-// TestATenantHasSoManyNetworks counts all namespaces and kinds of a tenant together, and
-// nothing of another one.
+// TestATenantHasSoManyNetworks counts all namespaces and kinds of a tenant together, and none of
+// another tenant.
 func TestATenantHasSoManyNetworks(t *testing.T) {
 	shop := []any{namespace("a", "shop"), namespace("b", "shop"), namespace("c", "bank"), devices()}
 	theirs := net(multinet.KindTenantNetwork, "c", "theirs", 9, nil)
@@ -151,7 +151,7 @@ func TestRangesOfTenantsHaveALimit(t *testing.T) {
 	}
 }
 
-// shares is a TenantConfig that divides a device.
+// shares returns a TenantConfig that divides a device.
 func shares() *multinet.TenantConfig {
 	vnis := func(first, last uint32) []multinet.VNIRange { return []multinet.VNIRange{{First: first, Last: last}} }
 	return &multinet.TenantConfig{

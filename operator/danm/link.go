@@ -19,7 +19,7 @@ import (
 // nodesInMessage is how many nodes without a link are named.
 const nodesInMessage = 3
 
-// linkState is what the nodes report about what a network needs on them.
+// linkState is the nodes' report about the link that a network needs on them.
 type linkState struct {
 	// complete: no node lacks it; everywhere: all nodes do.
 	complete, everywhere bool
@@ -57,8 +57,8 @@ func linkOf(tx store.ReadTx, net *multinet.Network) *linkState {
 	}
 }
 
-// makersOf tells of the policies that would make a device on nodes, and what became of them;
-// "" without any.
+// makersOf names the policies that would make a device on nodes, with their results; "" without
+// any.
 func makersOf(tx store.ReadTx, device string) string {
 	var told strings.Builder
 	for row := range nmstate.Policies(tx) {
@@ -69,7 +69,7 @@ func makersOf(tx store.ReadTx, device string) string {
 	return told.String()
 }
 
-// becameOf is what the status of a policy says.
+// becameOf summarises the status of a policy for a condition message.
 func becameOf(row *nmstate.Policy) string {
 	if row.Reason == "" {
 		return "it has no status yet"
@@ -77,8 +77,8 @@ func becameOf(row *nmstate.Policy) string {
 	return row.Reason + ", " + row.Message
 }
 
-// makes reports whether a policy has an interface of that name which a node can make. No
-// node makes hardware.
+// makes reports whether a policy has an interface with the name of a device that a node can make.
+// No node makes hardware.
 func makes(row *nmstate.Policy, device string) bool {
 	interfaces, _ := row.Spec.Desired["interfaces"].([]any)
 	return slices.ContainsFunc(interfaces, func(one any) bool {
@@ -88,8 +88,8 @@ func makes(row *nmstate.Policy, device string) bool {
 	})
 }
 
-// ofPolicy requests the networks on devices that a policy would make, as it was and as it is:
-// their condition has its state.
+// ofPolicy requests the networks on devices that a policy would make, before or after its change:
+// their condition shows the state of the policy.
 func (w watch) ofPolicy(tx store.ReadTx, old, now *nmstate.Policy) []feed.Request {
 	var all []feed.Request
 	for net := range multinet.Networks(tx) {

@@ -11,10 +11,10 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// overlapsNone compares the pools of a network with those of the networks on its segment that
-// precede it. Pools without a common address are parts of one subnet. Equal ranges with equal
-// pools are shared on purpose, because the claim of an address counts in all networks of the
-// segment. In each other case the network that precedes keeps the addresses.
+// overlapsNone compares the pools of a network with the pools of preceding networks on the same
+// segment. Pools without a common address are parts of one subnet. Equal ranges with equal pools
+// are shared on purpose, because the claim of an address counts in all networks of the segment. In
+// each other case the network that precedes keeps the addresses.
 func overlapsNone(tx store.ReadTx, net *multinet.Network) *refusal {
 	if net.Segment() == "" {
 		return nil // its plugin decides about the wire
@@ -35,8 +35,8 @@ func overlapsNone(tx store.ReadTx, net *multinet.Network) *refusal {
 	return nil
 }
 
-// serves reports whether a network on a segment counts: not one that an older namesake keeps
-// from ever having addresses, or that has another fault of its own.
+// serves reports whether a network on a segment counts. A network does not count if an older
+// namesake keeps it from ever having addresses, or if it has another fault of its own.
 func serves(tx store.ReadTx, net *multinet.Network) bool {
 	if net.Invalid != "" {
 		return false

@@ -26,14 +26,15 @@ type decision struct {
 	claim *number
 	// release are claims that the network must not keep.
 	release []*multinet.HostVNIClaim
-	// profile is what the status of a TenantNetwork has to have, nil where it is unknown.
+	// profile is the profile that the status of a TenantNetwork has to have, nil where it is
+	// unknown.
 	profile     *profile
 	networkType string
 	// empty is true once a network being deleted may lose its finalizer.
 	empty bool
 	figures
 	pods []string
-	// living are those of the pods that are there.
+	// living lists the pods that still exist.
 	living          []string
 	ready           bool
 	reason, message string
@@ -43,8 +44,7 @@ type decision struct {
 	notEnforced string
 	// conflict names the older network of the same kind and name in the other group.
 	conflict string
-	// above is the limit of the tenant that the network is above and works all the same, ""
-	// for none.
+	// above is the limit of the tenant that the network exceeds although it works, "" for none.
 	above string
 	// inSpec reports that the spec of a TenantNetwork has a profile, as earlier releases wrote it.
 	inSpec bool
@@ -92,7 +92,7 @@ func (d decision) refused(r *refusal) decision {
 	return d
 }
 
-// deleting lists what delays the deletion of the network.
+// deleting lists the reasons that delay the deletion of the network.
 func (d decision) deleting(tx store.ReadTx, net *multinet.Network) decision {
 	d.reason = v1alpha1.DeletingReason
 	away := unreleased(tx, net)
@@ -141,8 +141,8 @@ func (d *decision) isOldest(tx store.ReadTx, net *multinet.Network) *refusal {
 	return &refusal{v1alpha1.NameConflictReason, d.conflict}
 }
 
-// checkLimits refuses a network above a limit of its tenant. It tells one that has been
-// served before, whose pods would be cut off from their successors, and lets it work.
+// checkLimits refuses a network above a limit of its tenant. A network that has been served before
+// gets only a message, and works on: otherwise its pods would be cut off from their successors.
 func (d *decision) checkLimits(tx store.ReadTx, net *multinet.Network, limits Limits) *refusal {
 	r := limits.exceeded(tx, net)
 	if _, vni := net.VNI(); r == nil && vni != 0 && net.Kind == multinet.KindDanmNet {
@@ -155,8 +155,8 @@ func (d *decision) checkLimits(tx store.ReadTx, net *multinet.Network, limits Li
 	return nil
 }
 
-// isOffTenantsNumbers keeps DanmNets off the numbers of tenants: those in a range of the
-// TenantConfig, and those that are claimed. A ClusterNetwork precedes both.
+// isOffTenantsNumbers keeps DanmNets off the numbers of tenants: numbers in a range of the
+// TenantConfig, and claimed numbers. A ClusterNetwork precedes both.
 func isOffTenantsNumbers(tx store.ReadTx, net *multinet.Network) *refusal {
 	vniType, vni := net.VNI()
 	if net.Kind != multinet.KindDanmNet || vni == 0 {

@@ -20,7 +20,7 @@ import (
 
 const pool4 = "nokia.k8s.io/sriov_ens1f0"
 
-// net is a network of a kind with the UID "uid-<kind>-<namespace>-<name>".
+// net returns a network of a kind with the UID "uid-<kind>-<namespace>-<name>".
 func net(kind, namespace, name string, age int, change func(*multinet.Network)) *multinet.Network {
 	n := &multinet.Network{
 		Meta:      operatortest.Meta(fmt.Sprintf("uid-%s-%s-%s", kind, namespace, name), age),
@@ -33,7 +33,7 @@ func net(kind, namespace, name string, age int, change func(*multinet.Network)) 
 	return n
 }
 
-// tenants is a TenantNetwork a/net.
+// tenants returns a TenantNetwork a/net.
 func tenants(change func(*multinet.Network)) *multinet.Network {
 	return net(multinet.KindTenantNetwork, "a", "net", 0, change)
 }
@@ -48,7 +48,7 @@ func ranged(n *multinet.Network, cidr, first, last string) *multinet.Network {
 	return n
 }
 
-// devices is the TenantConfig of section 7.4 of the DANM reference.
+// devices returns the TenantConfig of section 7.4 of the DANM reference.
 func devices() *multinet.TenantConfig {
 	vnis := func(vniType string, ends ...uint32) (string, []multinet.VNIRange) {
 		var all []multinet.VNIRange
@@ -74,7 +74,7 @@ func devices() *multinet.TenantConfig {
 	}
 }
 
-// claimed is the claim of a number for a network.
+// claimed returns the claim of a number for a network.
 func claimed(of *multinet.Network, vniType string, vni uint32, device string) *multinet.HostVNIClaim {
 	name := v1alpha1.HostVNIClaimName(vniType, vni, device)
 	return &multinet.HostVNIClaim{
@@ -82,7 +82,7 @@ func claimed(of *multinet.Network, vniType string, vni uint32, device string) *m
 	}
 }
 
-// claims are those of numbers on ens4, for another network.
+// claims returns claims of numbers on ens4 for another network.
 func claims(first, last uint32) []any {
 	var all []any
 	other := net(multinet.KindTenantNetwork, "b", "other", 0, nil)
@@ -189,7 +189,7 @@ func TestOverlapsOfOneSegment(t *testing.T) {
 	}
 }
 
-// address is an address of a network that a pod holds.
+// address returns an address of a network that a pod holds.
 func address(n *multinet.Network, ip, pod string) *store.Address {
 	row := operatortest.Address(n.Domain(), "", ip, operatortest.Pod("a", "a", pod, "", ""))
 	row.VPC, row.Network = "", n.Reference()
@@ -232,8 +232,8 @@ func TestARangeThatIsInUseStays(t *testing.T) {
 	})
 }
 
-// TestPodsThatAreGoneKeepNobodyFromDeletingTheirNetwork: the status names pods that
-// somebody can delete, and counts the others until their nodes have released them.
+// TestPodsThatAreGoneKeepNobodyFromDeletingTheirNetwork: the status names the pods that a user can
+// delete, and counts the others until their nodes have released them.
 func TestPodsThatAreGoneKeepNobodyFromDeletingTheirNetwork(t *testing.T) {
 	n := ranged(net(multinet.KindDanmNet, "a", "net", 0, on("ens4")), "10.0.0.0/24", "10.0.0.10", "10.0.0.19")
 	gone := &multinet.Claim{Namespace: "a", Name: "c", Network: n.Reference(), PodName: "gone", PodUID: "gone", Node: "node1"}
@@ -325,8 +325,8 @@ func TestANetworkWaitsForPodsWithoutClaims(t *testing.T) {
 	})
 }
 
-// TestAClaimForAnotherNetworkKeepsNobodyFromDeletingANetwork: the UID of an object can be read
-// by others, and is no proof.
+// TestAClaimForAnotherNetworkKeepsNobodyFromDeletingANetwork: others can read the UID of an object,
+// so the UID proves nothing.
 func TestAClaimForAnotherNetworkKeepsNobodyFromDeletingANetwork(t *testing.T) {
 	n := tenants(func(n *multinet.Network) { n.Deleting, n.HostDevice, n.VLAN, n.Profiled = true, "ens4", 500, true })
 	n.Kind, n.Namespace = multinet.KindClusterNetwork, ""

@@ -24,8 +24,8 @@ func rank(kind string) int {
 	return 2
 }
 
-// precedes reports whether a network keeps what another one wants, too: that of the author
-// with more rights does, whatever the age, and the older of two equals.
+// precedes reports whether network a keeps a resource that both networks want. The network whose
+// author has more rights keeps it, whatever the age. Between equal authors, the older network does.
 func precedes(a, b *multinet.Network) bool {
 	if rank(a.Kind) != rank(b.Kind) {
 		return rank(a.Kind) < rank(b.Kind)

@@ -18,7 +18,7 @@ func namespace(name, tenant string) *store.Namespace {
 	return &store.Namespace{Meta: operatortest.Meta("uid-ns-"+name, 0), Name: name, Tenant: tenant}
 }
 
-// onSegment is a network of a kind with a pool on ens7, which has no numbers.
+// onSegment returns a network of a kind with a pool on ens7, which has no numbers.
 func onSegment(kind, namespace, name string, age int, change func(*multinet.Network)) *multinet.Network {
 	return ranged(net(kind, namespace, name, age, func(n *multinet.Network) {
 		n.HostDevice, n.Profiled = "ens7", kind == multinet.KindTenantNetwork
@@ -29,7 +29,7 @@ func onSegment(kind, namespace, name string, age int, change func(*multinet.Netw
 }
 
 // TestTheAuthorWithMoreRightsKeepsTheRange has every pair of kinds, the loser first, and the
-// text by which the loser is told.
+// message to the loser.
 func TestTheAuthorWithMoreRightsKeepsTheRange(t *testing.T) {
 	const danmNet, cluster, tenant = multinet.KindDanmNet, multinet.KindClusterNetwork, multinet.KindTenantNetwork
 	secret := func(n *multinet.Network) { n.AllowedNamespaces = []string{"b"} }
@@ -64,7 +64,7 @@ func TestTheAuthorWithMoreRightsKeepsTheRange(t *testing.T) {
 }
 
 // TestAnAdministratorTakesANumber: from the range of tenants, and from a TenantNetwork that has
-// claimed it. The tenant is told, and the administrator of pods that are still there.
+// claimed it. The tenant gets a message, and the administrator a message about remaining pods.
 func TestAnAdministratorTakesANumber(t *testing.T) {
 	admin := net(multinet.KindClusterNetwork, "", "wan", 9, func(n *multinet.Network) { n.HostDevice, n.VLAN = "ens4", 505 })
 	holder := net(multinet.KindTenantNetwork, "b", "n", 0, func(n *multinet.Network) { n.HostDevice, n.VLAN, n.Profiled = "ens4", 505, true })
@@ -93,7 +93,7 @@ func TestAnAdministratorTakesANumber(t *testing.T) {
 	})
 }
 
-// numbersBelow are the numbers of ens4 below one.
+// numbersBelow returns the numbers of ens4 below limit.
 func numbersBelow(limit uint32) []number {
 	all := []number{{multinet.VLAN, 200, "ens4"}}
 	for vni := uint32(500); vni < limit; vni++ {

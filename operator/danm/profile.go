@@ -118,7 +118,7 @@ func (d *decision) planProfile(tx store.ReadTx, net *multinet.Network, taken []n
 	return nil
 }
 
-// numbered is the network as it will be with a number of a type; "" for none.
+// numbered returns the network as it will be with a number of a type; "" for none.
 func numbered(net *multinet.Network, vniType string) *multinet.Network {
 	next := *net
 	next.VLAN, next.VXLAN = 0, 0
@@ -160,8 +160,8 @@ func (d *decision) planStatic(tx store.ReadTx, net *multinet.Network, config *mu
 	return nil
 }
 
-// ownClaims returns the claims of a network, the one to keep first: the one of the spec,
-// else the lowest.
+// ownClaims returns the claims of a network, the one to keep first: the claim of the number in the
+// spec, else the lowest.
 func ownClaims(tx store.ReadTx, net *multinet.Network) []*multinet.HostVNIClaim {
 	own := multinet.HostVNIClaimsByNetwork(tx, net.UID)
 	vniType, vni := net.VNI()
@@ -190,8 +190,8 @@ func claimedElsewhere(tx store.ReadTx, net *multinet.Network, own []*multinet.Ho
 	return n, !claimed
 }
 
-// networkIDOf returns the NetworkID that a network has to have, and whether the TenantConfig
-// gives it. A network keeps what it has been given.
+// networkIDOf returns the NetworkID that a network has to have, and whether the TenantConfig gives
+// it. A network keeps the NetworkID that it has been given.
 func networkIDOf(net *multinet.Network, config *multinet.TenantConfig) (id string, given bool) {
 	if net.Profiled || config == nil || config.NetworkIDs[net.Type] == "" {
 		return net.NetworkID, net.NetworkIDGiven
@@ -254,8 +254,8 @@ func preferred(all []multinet.HostDevice, good func(multinet.HostDevice) bool) [
 	return some
 }
 
-// outOfRange finds a range that the TenantConfig does not give the tenant on the device that
-// the network is to have. Without an entry for it, the number of the network is its proof.
+// outOfRange finds a range that the TenantConfig does not give the tenant on the network's future
+// device. Without an entry for it, the number of the network is its proof.
 func outOfRange(tx store.ReadTx, net *multinet.Network, want profile, config *multinet.TenantConfig) *refusal {
 	if config == nil {
 		return nil
@@ -279,8 +279,8 @@ func outOfRange(tx store.ReadTx, net *multinet.Network, want profile, config *mu
 		config.Name, want.device, some(ranges, 10))}
 }
 
-// mayStay keeps a network with a profile from another kind of entry: one with a VNI stays
-// without it, and the reverse.
+// mayStay keeps a network with a profile away from another kind of entry: a network with a VNI does
+// not move to an entry without one, and the reverse.
 func mayStay(net *multinet.Network, device multinet.HostDevice) bool {
 	_, vni := net.VNI()
 	return !net.Profiled || !multinet.Dynamic(net.Type) || (vni != 0) == (device.VNIType != "")

@@ -17,9 +17,9 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// TestTheProfileOfATenantNetwork has the cases of section 7.4, 7.6 and 7.7 of the DANM
-// reference by number. Those of bitmaps and conflicts of updates (61 to 64) have no place
-// here: a claim is an object.
+// TestTheProfileOfATenantNetwork has the cases of section 7.4, 7.6 and 7.7 of the DANM reference by
+// number. The cases of bitmaps and update conflicts (61 to 64) have no place here: a claim is an
+// object.
 func TestTheProfileOfATenantNetwork(t *testing.T) {
 	held := tenants(func(n *multinet.Network) { n.HostDevice, n.VLAN, n.Profiled = "ens4", 200, true })
 	younger := devices()
@@ -189,7 +189,7 @@ func TestAProfileIsReadAsItIsWritten(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec danmv1.NetworkSpec
 		p    profile
-		// want is what the profile gives; the rest of a row is the spec's.
+		// want has the fields that the profile gives; the rest of a row comes from the spec.
 		want multinet.Network
 	}{
 		"a device and a VLAN": {
@@ -228,8 +228,8 @@ func TestAProfileIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// TestAProfileForAnotherTypeIsNone: a number is for any type that the kernel makes, and nothing
-// else is for another type.
+// TestAProfileForAnotherTypeIsNone: a number is for any type that the kernel makes. The other
+// values are for their own type only.
 func TestAProfileForAnotherTypeIsNone(t *testing.T) {
 	static, dynamic := profile{networkID: "cbr0", idGiven: true}, profile{"ens4", multinet.VLAN, 200, "given", true}
 	for name, tc := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Serving is what the nodes of the cluster serve.
+// Serving has the kinds of networks that the nodes of the cluster serve.
 type Serving struct {
 	// Kinds are the dynamic types that nodes have drivers for.
 	Kinds []string
@@ -24,7 +24,7 @@ type Serving struct {
 	Delegation bool
 }
 
-// judge makes a network not Ready that is right, and that no pod can use as the cluster is.
+// judge sets a correct network to not Ready if no pod can use it in the present cluster.
 func (s Serving) judge(tx store.ReadTx, net *multinet.Network, d decision) decision {
 	if !d.ready {
 		return d
@@ -39,7 +39,8 @@ func (s Serving) judge(tx store.ReadTx, net *multinet.Network, d decision) decis
 	return d
 }
 
-// lacks finds what the cluster lacks for a network, nil if some pod may use it.
+// lacks returns the refusal for something that the cluster lacks for a network, nil if some pod may
+// use the network.
 func (s Serving) lacks(tx store.ReadTx, net *multinet.Network, link *linkState) *refusal {
 	switch {
 	case slices.Contains(s.VPCTypes, net.Type):
@@ -59,8 +60,8 @@ func (s Serving) lacks(tx store.ReadTx, net *multinet.Network, link *linkState) 
 	return nil
 }
 
-// static finds what a network of a static type lacks: plugins on the nodes, a grant of its own,
-// or a file.
+// static returns the refusal for something that a network of a static type lacks: plugins on the
+// nodes, a grant of its own, or a file.
 func (s Serving) static(tx store.ReadTx, net *multinet.Network) *refusal {
 	if !s.Delegation {
 		return &refusal{v1alpha1.NetworkTypeReason, fmt.Sprintf(
@@ -76,8 +77,8 @@ func (s Serving) static(tx store.ReadTx, net *multinet.Network) *refusal {
 		"no DelegationGrant names it or its namespace with the plugin %q: ask the cluster administrator for one, or use one of the types %v", net.Type, s.Kinds)}
 }
 
-// configured finds that no node has a configuration for a network: all of them have told theirs.
-// It looks at all nodes only where none of the reports has one.
+// configured returns a refusal if no node has a configuration for a network, after all nodes have
+// reported theirs. It looks at all nodes only if no report has the configuration.
 func configured(tx store.ReadTx, net *multinet.Network) *refusal {
 	for range multinet.ReportsWith(tx, net.NetworkID) {
 		return nil
@@ -106,7 +107,7 @@ func pooled(tx store.ReadTx, net *multinet.Network) *refusal {
 		"no node offers devices of %s: look at the device plugin and at status.allocatable of the Nodes, or correct spec.Options.device_pool", net.DevicePool)}
 }
 
-// areAll reports whether a number of nodes are all that there are. It looks at one node more
+// areAll reports whether the cluster has exactly this number of nodes. It looks at one node more
 // than that.
 func areAll(tx store.ReadTx, count int) bool {
 	if count == 0 {
@@ -123,7 +124,7 @@ func areAll(tx store.ReadTx, count int) bool {
 	return true
 }
 
-// ofGrant requests the networks of static types that a grant is for, as it was and as it is.
+// ofGrant requests the networks of static types that a grant covers, before or after its change.
 func (w watch) ofGrant(tx store.ReadTx, old, now *multinet.Grant) []feed.Request {
 	var all []feed.Request
 	for net := range multinet.Networks(tx) {
@@ -135,8 +136,8 @@ func (w watch) ofGrant(tx store.ReadTx, old, now *multinet.Grant) []feed.Request
 	return all
 }
 
-// ofNode requests the networks that a node may be the only one to serve, when it comes or
-// goes, or when the pools change that it offers devices of.
+// ofNode requests the networks that only one node may serve when that node comes or goes. It also
+// requests the networks of a pool when the node begins or stops offering devices of it.
 func (w watch) ofNode(tx store.ReadTx, old, now *store.Node) []feed.Request {
 	var all []feed.Request
 	for _, pool := range changedPools(old, now) {
@@ -179,7 +180,7 @@ func (w watch) ofReport(tx store.ReadTx, old, now *multinet.LinkReport) []feed.R
 			ids[id] = true
 		}
 		all = append(all, w.of(multinet.Refused(tx, v1alpha1.PluginFileMissingReason)...)...)
-		if after.Configured && !before.Configured { // the last one to tell that it has no file
+		if after.Configured && !before.Configured { // the last node to report that it has no file
 			ids[""] = true
 		}
 	}
@@ -202,8 +203,8 @@ func (w watch) lacking(tx store.ReadTx, failures []multinet.LinkFailure) []feed.
 	return all
 }
 
-// configuredBy requests the networks of static types with one of these NetworkIDs; "" stands
-// for all.
+// configuredBy requests the networks of static types with one of these NetworkIDs. The NetworkID ""
+// means all networks.
 func (w watch) configuredBy(tx store.ReadTx, ids map[string]bool) []feed.Request {
 	if len(ids) == 0 {
 		return nil

@@ -26,7 +26,7 @@ func lacks(node string, id multinet.LinkID) *multinet.LinkReport {
 	return reportOf(node, multinet.LinkFailure{LinkID: id, Reason: v1alpha1.ParentMissingReason, Message: "the node has no device " + id.Device})
 }
 
-// files is the report of a node with configurations.
+// files returns the report of a node with configurations.
 func files(node string, ids ...string) *multinet.LinkReport {
 	report := reportOf(node)
 	report.Configured, report.Configurations = true, ids

@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/operator/write"
 )
 
-// setStatus sets every field of the status from a decision. The condition Profile stays
-// True once the profile is written.
+// setStatus sets every field of the status from a decision. Once the profile is written, the
+// condition Profile stays True.
 func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 	to.Used, to.Free, to.Total = d.used, d.free, d.total
 	to.FreeText, to.TotalText = write.Readable(d.free), write.Readable(d.total)
@@ -39,8 +39,8 @@ func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 	write.SetCondition(&to.Conditions, generation, v1alpha1.NameConflictCondition, true, v1alpha1.NameConflictReason, d.conflict)
 }
 
-// setWithinLimits sets the condition about the limits of tenants, which a network has only if
-// it is above one of them and works all the same.
+// setWithinLimits sets the condition about the limits of tenants. A network has it only if it
+// exceeds one of them and works all the same.
 func setWithinLimits(to *danmv1.NetworkStatus, generation int64, above string) {
 	if above == "" {
 		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.WithinLimitsCondition)

@@ -24,8 +24,8 @@ type user struct {
 	node string
 }
 
-// usersOf returns the pods that hold addresses of a network, and those with
-// AttachmentClaims. A pod may be among them more than once.
+// usersOf returns the pods that hold addresses of a network, and the pods with AttachmentClaims. A
+// pod may be among them more than once.
 func usersOf(tx store.ReadTx, net *multinet.Network) []user {
 	var all []user
 	for _, address := range held(tx, net) {
@@ -41,15 +41,14 @@ func usersOf(tx store.ReadTx, net *multinet.Network) []user {
 	return all
 }
 
-// isFor reports whether a claim is for a network. A claim with its UID alone is none that the
-// operator has made.
+// isFor reports whether a claim is for a network. A claim that matches by UID alone was not made by
+// the operator.
 func isFor(claim *multinet.Claim, net *multinet.Network) bool {
 	return claim.Network.Kind == net.Kind && claim.Network.Namespace == net.Namespace && claim.Network.Name == net.Name
 }
 
-// podsOf returns the pods with an interface in a network as namespace/name, in order, and
-// those of them that are there. Nobody can delete the others: their nodes have not released
-// them.
+// podsOf returns the pods with an interface in a network as namespace/name, in order. living has
+// the pods that still exist. Users can't delete the others: their nodes have not released them.
 func podsOf(tx store.ReadTx, net *multinet.Network) (all, living []string) {
 	for _, u := range usersOf(tx, net) {
 		name := u.Namespace + "/" + u.Name
@@ -63,8 +62,8 @@ func podsOf(tx store.ReadTx, net *multinet.Network) (all, living []string) {
 	return slices.Compact(all), slices.Compact(living)
 }
 
-// unreleased returns the pods that are gone and that their nodes have not released, with
-// the nodes, in order; none while a pod of the network is there.
+// unreleased returns the pods that are gone and that their nodes have not released, with the nodes,
+// in order. It returns nothing while a pod of the network exists.
 func unreleased(tx store.ReadTx, net *multinet.Network) []string {
 	var all []string
 	for _, u := range usersOf(tx, net) {
@@ -80,8 +79,8 @@ func unreleased(tx store.ReadTx, net *multinet.Network) []string {
 // figures are the numbers of addresses in a network's status.
 type figures struct{ used, free, total int64 }
 
-// count counts the addresses of a network. Total and free are those of the family that has
-// the fewest, 0 without a range. Those of a shared pool that pods hold in the other networks
+// count counts the addresses of a network. Total and free count the family with the fewest
+// addresses, and are 0 without a range. Addresses of a shared pool that pods hold in other networks
 // of the segment are not free.
 func count(tx store.ReadTx, net *multinet.Network) figures {
 	v4, v6 := store.CountAddressesByNetwork(tx, net.Domain())
@@ -110,10 +109,10 @@ func told(tx store.ReadTx, net *multinet.Network) []string {
 	return all
 }
 
-// leadsTo reports whether the allocation status of a pod has an interface in a network that
-// admits the pod. Nothing confirms it any more, so it delays a deletion and decides nothing
-// else. A pod that is on no node has no interface, and the status of one that lives there is
-// replaced where it is not the operator's.
+// leadsTo reports whether the allocation status of a pod has an interface in a network that admits
+// the pod. Nothing confirms it any more, so it delays a deletion and decides nothing else. A pod
+// without a node has no interface. The status of a living pod on a node is replaced if it does not
+// come from the operator.
 func leadsTo(pod *store.Pod, net *multinet.Network) bool {
 	if pod.Node == "" || !net.Admits(pod.Namespace) {
 		return false

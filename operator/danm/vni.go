@@ -27,7 +27,7 @@ func (n number) String() string {
 	return fmt.Sprintf("%s %d on %s", strings.ToUpper(n.vniType), n.vni, n.device)
 }
 
-// claimObject is the claim of a number for a network.
+// claimObject returns the claim of a number for a network.
 func claimObject(n number, net *multinet.Network) *v1alpha1.HostVNIClaim {
 	return &v1alpha1.HostVNIClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HostVNIClaimName(n.vniType, n.vni, n.device)},
@@ -38,14 +38,14 @@ func claimObject(n number, net *multinet.Network) *v1alpha1.HostVNIClaim {
 	}
 }
 
-// numberOf is the number in the spec of a network.
+// numberOf returns the number in the spec of a network.
 func numberOf(net *multinet.Network) number {
 	vniType, vni := net.VNI()
 	return number{vniType, vni, net.Parent()}
 }
 
-// offers reports whether a TenantConfig has the number for TenantNetworks of a tenant: a
-// number in an entry for other tenants is theirs, also where an entry for all has it, too.
+// offers reports whether a TenantConfig has the number for TenantNetworks of a tenant: a number in
+// an entry for other tenants belongs to them, even if an entry for all tenants has it too.
 func offers(config *multinet.TenantConfig, n number, tenant string) bool {
 	return slices.ContainsFunc(config.Devices, func(device multinet.HostDevice) bool {
 		return device.Name == n.device && device.Has(n.vniType, n.vni) && device.Serves(tenant) && mayGive(config, device, n)
@@ -75,7 +75,7 @@ func used(tx store.ReadTx, net *multinet.Network, n number, taken []number) bool
 	return ofNetworks(tx, net, n.vniType, n.device)[n.vni]
 }
 
-// ofNetworks returns the numbers that other placed networks have in their spec on a device.
+// ofNetworks returns the numbers that the specs of other placed networks have on a device.
 func ofNetworks(tx store.ReadTx, net *multinet.Network, vniType, device string) map[uint32]bool {
 	all := map[uint32]bool{}
 	for _, other := range multinet.OnParent(tx, device) {

@@ -18,8 +18,9 @@ import (
 // watch makes the requests of the controller of one kind.
 type watch struct{ kind outside.Network }
 
-// source requests a network when it or its addresses change, when a network of its name or
-// segment changes, which may have caused a conflict, and when its numbers do.
+// source requests a network when it or its addresses change, and when its numbers do. It also
+// requests a network when a network of its name or segment changes, because that may have caused a
+// conflict.
 func source(f *feed.Feed, kind outside.Network) *feed.Source {
 	w := watch{kind}
 	return feed.NewSource(f, w.everything,
@@ -82,8 +83,8 @@ func (w watch) ofAddress(tx store.ReadTx, old, now *store.Address) []feed.Reques
 	return later(append(w.of(net), w.onSegment(tx, net)...))
 }
 
-// onSegment requests the networks of the segment of a network. The controllers of all kinds
-// ask for them, so that many on one segment would cost much if they were sorted.
+// onSegment requests the networks of the segment of a network. The controllers of all kinds ask for
+// them, so a sorted list would be expensive with many networks on one segment.
 func (w watch) onSegment(tx store.ReadTx, net *multinet.Network) []feed.Request {
 	var all []feed.Request
 	for peer := range multinet.Peers(tx, net.Segment()) {
@@ -149,8 +150,8 @@ func (w watch) lackingVNI(tx store.ReadTx, device string) []feed.Request {
 	return all
 }
 
-// nextOfTenant requests the oldest network above the limits of the tenant of a namespace: a
-// network that is gone makes room for one.
+// nextOfTenant requests the oldest network above the limits of the tenant of a namespace: the end
+// of a network makes room for another.
 func (w watch) nextOfTenant(tx store.ReadTx, namespace string) []feed.Request {
 	var oldest *multinet.Network
 	for _, name := range namespacesOf(tx, tenancy.OfNamespace(tx, namespace), namespace) {

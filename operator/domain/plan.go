@@ -26,9 +26,9 @@ type decision struct {
 // decide plans for the network of that UID. taken are numbers that are claimed although
 // the store does not have the claim yet.
 //
-// A network gets a number with its first attachment. It keeps the number while it exists
-// or has attachments: a network without pods for a moment has the same number again. Two
-// operators at once may have claimed two; the lowest stays, which nodes use too.
+// A network gets a number with its first attachment. It keeps the number while it exists or has
+// attachments: a network without pods for a moment has the same number again. Two operators at once
+// may have claimed two numbers. The lowest stays, and nodes use it too.
 func decide(tx store.ReadTx, uid string, taken []uint32) (decision, error) {
 	own := multinet.DomainClaimsByNetwork(tx, uid)
 	attached := attachmentTo(tx, uid)

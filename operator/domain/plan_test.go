@@ -15,7 +15,8 @@ import (
 
 const first = v1alpha1.MinDomainNumber
 
-// lan is the reference of a network with a UID; kind is one of DANM, or that of definitions.
+// lan returns the reference of a network with a UID. kind is a kind of DANM, or the kind of
+// definitions.
 func lan(kind, uid string) store.NetworkRef {
 	return store.NetworkRef{Group: "danm.k8s.io", Kind: kind, Namespace: "shop", Name: "lan", UID: uid}
 }

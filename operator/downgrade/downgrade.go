@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package downgrade finds what the installation of this release would lose: fields and values
-// that users have set and that this release does not know. Once the CRD lacks a field, the API
-// server drops it with the next write of the object. An object with an unknown value is left
+// Package downgrade finds the data that the installation of this release would lose: fields and
+// values that users have set and that this release does not know. Once the CRD lacks a field, the
+// API server drops it with the next write of the object. An object with an unknown value is left
 // out of all decisions.
 //
 // It runs as a hook before an upgrade or a rollback changes anything.
@@ -52,13 +52,13 @@ const (
 // checked is a kind that users write.
 type checked struct {
 	schema.GroupVersionKind
-	// crd is the name of the CRD of a kind of another project, which may belong to that project.
+	// crd is the name of the CRD for a kind of another project. The CRD may belong to that project.
 	// Then the release does not change its fields, and may not know all of them.
 	crd string
 }
 
-// written are the kinds that users write, of Alioth and of other projects: Alioth adds fields of
-// its own to those. The chart gives the hook the rights for them (templates/upgrade.yaml).
+// written returns the kinds that users write, of Alioth and of other projects: Alioth adds fields
+// of its own to those. The chart gives the hook the rights for them (templates/upgrade.yaml).
 func written() []checked {
 	all := []checked{{GroupVersionKind: arktosv1.GroupVersion.WithKind("Network")}}
 	for _, kind := range []string{"VPC", "Subnet", "SharedService", "ExternalPool", "HostAccess", "DelegationGrant"} {
@@ -162,9 +162,9 @@ func unknownOf(ctx context.Context, c client.Reader, decoder runtime.Decoder, ki
 	}
 }
 
-// unknownIn returns the unknown fields and values of an object, and what has another type there: in its
-// spec, or beside it for kinds without a spec. The status of an object is written anew by its owner,
-// and the metadata belong to Kubernetes.
+// unknownIn returns the unknown fields and values of an object, and fields of another type than
+// here. It looks at the spec, or at the whole object for kinds without a spec. The status of an
+// object is written anew by its owner, and the metadata belong to Kubernetes.
 func unknownIn(decoder runtime.Decoder, object *unstructured.Unstructured) ([]string, error) {
 	content := maps.Clone(object.Object)
 	delete(content, "metadata")
@@ -184,8 +184,8 @@ func unknownIn(decoder runtime.Decoder, object *unstructured.Unstructured) ([]st
 	return found, nil
 }
 
-// unknownValue converts an object to its row, and returns the error about a value that this
-// release does not know. Other faults of an object are no matter of releases.
+// unknownValue converts an object to its row, and returns the error about a value that this release
+// does not know. Other faults of an object do not depend on the release.
 func unknownValue(decoder runtime.Decoder, object *unstructured.Unstructured) (*values.UnknownError, bool) {
 	var decoded runtime.Object
 	if raw, err := object.MarshalJSON(); err == nil {
@@ -210,7 +210,7 @@ func descriptorOf(object runtime.Object) *descriptor.Kind {
 	return all[i]
 }
 
-// problems are the single errors of a strict decoder.
+// problems returns the single errors of a strict decoder.
 func problems(err error) []error {
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
 		return strict.Errors()
@@ -221,7 +221,7 @@ func problems(err error) []error {
 	return nil
 }
 
-// summarize names some of what was found, and the number of the others.
+// summarize names some of the objects found, and gives the number of the others.
 func summarize(found []string) string {
 	slices.Sort(found)
 	if len(found) <= listed {

@@ -223,7 +223,7 @@ func TestValuesOfANewerReleaseAreNamed(t *testing.T) {
 	}
 }
 
-// TestEachKindIsConverted requires the conversion by which unknown values are found.
+// TestEachKindIsConverted requires that each kind has the conversion that finds unknown values.
 func TestEachKindIsConverted(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {

@@ -61,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	case d.release:
 		return ctrl.Result{}, r.release(ctx, row)
-	case row.UID == "": // it is asked for again once it is in the API
+	case row.UID == "": // it is requested again once it is in the API
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, r.appoint(ctx, row, d.node)

@@ -127,7 +127,7 @@ func TestAKubeletTakesNoAnnouncementFromAnotherNode(t *testing.T) {
 	}
 }
 
-// A node that goes moves its own addresses, and one that comes none.
+// A node that goes moves its own addresses, and a new node moves none.
 func TestAddressesAreSpreadAndFewMove(t *testing.T) {
 	elected := func(now map[string]string, nodes ...string) map[string]string {
 		rows := []any{web(nil)}

@@ -21,7 +21,7 @@ type batch struct {
 	feed *Feed
 	kind *descriptor.Kind
 
-	// mu is held while objects are written too: what comes after them must find them.
+	// mu is held while objects are written too: later calls must find these objects.
 	mu      sync.Mutex
 	waiting []*kept
 }
@@ -37,7 +37,7 @@ func (b *batch) add(object *kept) {
 }
 
 // flush writes all that wait, by name: neighbours share most of the store's indexes, and an
-// informer lists objects at random. That halves the time (docs/design/140).
+// informer lists objects at random. The order halves the time (docs/design/140).
 func (b *batch) flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +51,7 @@ func (b *batch) flush() {
 	}
 }
 
-// write writes objects, with mu held. Where one of them can't be taken, the others are.
+// write writes objects, with mu held. If one object can't be taken, the others are written.
 func (b *batch) write(objects []*kept) {
 	if err := b.put(objects...); err == nil {
 		return
@@ -63,7 +63,7 @@ func (b *batch) write(objects []*kept) {
 	}
 }
 
-// put puts the rows of objects in one transaction: of all or, with an error, of none.
+// put puts the rows of objects in one transaction: of all objects or, with an error, of none.
 func (b *batch) put(objects ...*kept) error {
 	return b.feed.store.Update(func(tx store.Tx) error {
 		for _, object := range objects {
@@ -71,7 +71,7 @@ func (b *batch) put(objects ...*kept) error {
 				return object.err
 			}
 			if object.row == nil {
-				continue // there was none before
+				continue // the object had no row before
 			}
 			if err := b.kind.Put(tx, object.row); err != nil {
 				return err

@@ -28,8 +28,8 @@ type listed struct {
 // HasSynced implements toolscache.ResourceEventHandlerRegistration.
 func (l *listed) HasSynced() bool { return l.Load() }
 
-// TestWhatExistsAtFirstIsInTheStoreOnceSynced: whole batches and the rest of one, but for an
-// object that the store refuses. No subscriber is told: it finds them in the store.
+// TestWhatExistsAtFirstIsInTheStoreOnceSynced: whole batches and the rest of one, but for an object
+// that the store refuses. No subscriber gets a call: it finds the objects in the store.
 func TestWhatExistsAtFirstIsInTheStoreOnceSynced(t *testing.T) {
 	f := New(operatortest.New(t), logr.Discard())
 	kind := *core.Pod.Kind

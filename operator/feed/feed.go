@@ -29,7 +29,7 @@ type Feed struct {
 
 	inputs  []input
 	leftOut leftOut
-	// filled is closed once the store has what existed at first.
+	// filled is closed once the store has the objects that existed at first.
 	filled chan struct{}
 
 	mu          sync.RWMutex
@@ -39,7 +39,7 @@ type Feed struct {
 // input is the informer of a kind.
 type input struct {
 	registration toolscache.ResourceEventHandlerRegistration
-	// first has what the informer lists at first.
+	// first has the objects that the informer lists at first.
 	first *batch
 }
 
@@ -51,8 +51,8 @@ func New(s *store.Store, log logr.Logger) *Feed {
 // Store returns the store that the feed fills.
 func (f *Feed) Store() *store.Store { return f.store }
 
-// Subscribe has fn called for every change from now on, one after the other for
-// each kind of row, but not for what existed at first. It must not block.
+// Subscribe has fn called for every change from now on, one after the other for each kind of row.
+// The objects that existed at first cause no call. fn must not block.
 func (f *Feed) Subscribe(fn func(Change)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +76,7 @@ func (f *Feed) Connect(ctx context.Context, informers cache.Cache, watched []*de
 	return nil
 }
 
-// Fill brings what exists at first into the store, in the order of the kinds that are
+// Fill brings the objects that exist at first into the store, in the order of the kinds that are
 // watched. It returns once that is done, or when ctx ends.
 func (f *Feed) Fill(ctx context.Context) {
 	for _, in := range f.inputs {
@@ -124,8 +124,8 @@ func (f *Feed) handler(kind *descriptor.Kind, first *batch) toolscache.ResourceE
 	}
 }
 
-// replace handles an update. Where the object was deleted and created again
-// between two looks at the API, the informer reports just an update.
+// replace handles an update. If the object was deleted and created again between two looks at the
+// API, the informer reports just an update.
 func (f *Feed) replace(kind *descriptor.Kind, before, after *kept) {
 	if before != nil && after != nil && before.id.UID != after.id.UID {
 		f.remove(kind, before)
@@ -150,7 +150,7 @@ func (f *Feed) put(kind *descriptor.Kind, object *kept) {
 	f.Publish(change)
 }
 
-// refuse leaves the row of an object as it is. Either the API allows no such object, or the
+// refuse leaves the row of an object as it is. Either the API does not allow such an object, or the
 // event for the deletion of the conflicting object is still to come.
 func (f *Feed) refuse(kind *descriptor.Kind, object *kept, err error) {
 	f.log.Error(err, "object not taken into the store", "kind", kind.Name, "name", object.id.Name, "namespace", object.id.Namespace)

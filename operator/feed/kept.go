@@ -16,25 +16,25 @@ import (
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
-// kept is what the store takes of an object. Of the kinds in keptAsRows the informers keep it
-// in the place of the object, which would be in memory a second time (docs/design/140). A
-// read of such an object from the informers is an error.
+// kept is the part of an object that the store takes. For the kinds in keptAsRows the informers
+// keep it in place of the object, which would be in memory a second time (docs/design/140). A read
+// of such an object from the informers is an error.
 type kept struct {
 	id      descriptor.ID
 	version string
-	// row is nil for an object that has none; err tells why it can't be read.
+	// row is nil for an object without a row; err tells why it can't be read.
 	row any
 	err error
 	// deleting is true for an object that is being deleted.
 	deleting bool
 }
 
-// GetObjectMeta implements metav1.ObjectMetaAccessor, by which informers identify objects.
+// GetObjectMeta implements metav1.ObjectMetaAccessor. Informers identify objects by its result.
 func (k *kept) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: k.id.Namespace, Name: k.id.Name, UID: types.UID(k.id.UID), ResourceVersion: k.version}
 }
 
-// Keep makes of an object what the informers keep of it. It is their transform.
+// Keep returns the part of an object that the informers keep. It is their transform.
 func Keep(object any) (any, error) {
 	typed, ok := object.(client.Object)
 	if !ok {
@@ -63,7 +63,7 @@ func keep(kind *descriptor.Kind, object client.Object) *kept {
 	return k
 }
 
-// take returns what the store takes of what an informer has, nil of what it does not know.
+// take returns the part of an informer's object that the store takes, nil for an unknown object.
 func take(kind *descriptor.Kind, object any) *kept {
 	if unknown, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj

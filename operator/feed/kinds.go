@@ -15,16 +15,15 @@ import (
 	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
-// The operator uses these kinds instead of those of the same name in package kinds: it
-// keeps the row of an address whose object was deleted while its pod lives, and writes
-// endpoints of pods.
+// The operator uses these kinds instead of the kinds of the same name in package kinds: it keeps
+// the row of an address whose object was deleted while its pod lives, and writes endpoints of pods.
 var (
 	Pod     = podWithEndpoint()
 	Address = keptAddress()
 )
 
-// keptAsRows are the kinds of which the informers keep rows instead of objects: those with
-// many objects, none of which a controller reads from the informers.
+// keptAsRows lists the kinds that informers keep as rows instead of objects. These kinds have many
+// objects, and no controller reads the objects from the informers.
 var keptAsRows = []*descriptor.Kind{
 	Pod, Address, outside.AttachmentClaim.Kind, vpcs.VNIClaim.Kind, core.Namespace.Kind,
 }

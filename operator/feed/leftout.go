@@ -15,8 +15,8 @@ import (
 type leftOut struct {
 	mu   sync.Mutex
 	list map[objectKey]descriptor.LeftOut
-	// notify are called for each object that is newly left out, or for another cause, or that
-	// is being deleted now.
+	// notify has the functions to call for each object that is newly left out, that is left out for
+	// another cause, or that is being deleted now.
 	notify []func(descriptor.LeftOut)
 }
 
@@ -44,16 +44,17 @@ func (l *leftOut) add(one descriptor.LeftOut) {
 	}
 }
 
-// forget notes that an object is in the store as the API has it, or gone from the API.
+// forget notes that the store has an object as the API has it, or that the API no longer has the
+// object.
 func (l *leftOut) forget(kind *descriptor.Kind, id descriptor.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.list, objectKey{kind.Name, id})
 }
 
-// OnLeftOut has fn called for each object that the store does not have as the API has it:
-// for those that are left out already, and for later ones. fn must not block, and may be
-// called twice for one object.
+// OnLeftOut has fn called for each object that the store does not have as the API has it: for
+// objects that are left out already, and for later ones. fn must not block, and may be called twice
+// for one object.
 func (f *Feed) OnLeftOut(fn func(descriptor.LeftOut)) {
 	f.leftOut.mu.Lock()
 	f.leftOut.notify = append(f.leftOut.notify, fn)
@@ -74,8 +75,8 @@ func (f *Feed) LeftOut() []descriptor.LeftOut {
 	return list
 }
 
-// Row returns the row of an object, nil if the object is left out. An object that is being
-// deleted is let go also if it contradicts itself.
+// Row returns the row of an object, nil if the object is left out. An object that is being deleted
+// may go even if it contradicts itself.
 func Row[O kube.Object, R any](kind descriptor.Of[O, R], object O) *R {
 	row, err := kind.Convert(object)
 	if err != nil || row == nil || kind.Check(row) != nil && object.GetDeletionTimestamp() == nil {

@@ -15,7 +15,7 @@ const share = 32
 // concurrent use. The zero value is ready to use.
 type Rounds struct {
 	now int
-	// seats are the last rounds in which tenants have an object, from now on.
+	// seats has, for each tenant, the last round with an object of it, from now on.
 	seats map[string]seat
 }
 
@@ -47,5 +47,5 @@ func (r *Rounds) Begin(round int) {
 	}
 }
 
-// Priority is that of requests of a round: the earlier, the higher.
+// Priority returns the priority of requests in a round: the earlier the round, the higher.
 func Priority(round int) int { return -round }

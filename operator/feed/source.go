@@ -22,8 +22,8 @@ import (
 type Request struct {
 	reconcile.Request
 	After time.Duration
-	// Priority orders requests that are due: higher ones first, then in the order in which
-	// they came. Of several requests for one object the highest counts.
+	// Priority orders requests that are due: higher ones first, equal ones by time of arrival. Of
+	// several requests for one object the highest counts.
 	Priority int
 }
 
@@ -41,8 +41,8 @@ func Later(after time.Duration, namespace, name string) Request {
 // Mapper returns the objects that a change concerns.
 type Mapper func(tx store.ReadTx, change Change) []Request
 
-// On makes a Mapper for changes of one type of row. old is nil for a new row,
-// now for one that is gone.
+// On makes a Mapper for changes of one type of row. old is nil for a new row, now is nil for a
+// deleted one.
 func On[R any](mapRow func(tx store.ReadTx, old, now *R) []Request) Mapper {
 	return func(tx store.ReadTx, change Change) []Request {
 		old, isOld := change.Old.(*R)
@@ -54,7 +54,7 @@ func On[R any](mapRow func(tx store.ReadTx, old, now *R) []Request) Mapper {
 	}
 }
 
-// Either returns the row after the change, or the last one where it is gone.
+// Either returns the row after the change, or the last row of a deleted object.
 func Either[R any](old, now *R) *R {
 	if now != nil {
 		return now
@@ -74,8 +74,8 @@ type Source struct {
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// NewSource returns a source. Once the store is filled, it requests all objects that
-// initial lists, and from then on those that the mappers return.
+// NewSource returns a source. Once the store is filled, it requests all objects that initial lists,
+// and from then on the objects that the mappers return.
 func NewSource(f *Feed, initial func(tx store.ReadTx) []Request, mappers ...Mapper) *Source {
 	return &Source{feed: f, initial: initial, mappers: mappers}
 }
@@ -87,7 +87,7 @@ func (s *Source) ByTurns() *Source {
 	return s
 }
 
-// Serve returns the reconciler with which a queue of this source has to process requests.
+// Serve returns the reconciler that has to process the requests of this source's queue.
 func (s *Source) Serve(r reconcile.Reconciler) reconcile.Reconciler {
 	if s.turns == nil {
 		return r

@@ -17,15 +17,14 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Turn returns the delay of an object that the objects of its tenant precede, so many of
-// them: of each tenant one share is due in each step. Objects that another tenant's change
-// requests then cost the same, however many there are.
+// Turn returns the delay of an object. before is the number of the tenant's objects that precede
+// it: in each step one share of each tenant is due. Objects that another tenant's change requests
+// then cost the same, however many there are.
 func Turn(step time.Duration, before int) time.Duration {
 	return step * time.Duration(1+before/share)
 }
 
-// Spread delays requests for objects of one tenant by their turns, and more than they are
-// delayed already.
+// Spread delays requests for objects of one tenant by their turns, in addition to their own delays.
 func Spread(step time.Duration, requests []Request) []Request {
 	for i := range requests {
 		requests[i].After += Turn(step, i)
@@ -47,15 +46,14 @@ type turn struct {
 	after  time.Duration
 }
 
-// unknownAfter is the delay of an object that is tried again after a pause that its source does
-// not know: each change requests it sooner.
+// unknownAfter is the delay of a repeated object whose pause the source does not know: each change
+// requests it sooner.
 const unknownAfter = math.MaxInt64
 
 func newTurns() *turns { return &turns{open: map[types.NamespacedName]turn{}} }
 
-// expect notes a request and gives it its priority. It reports false for an object that is
-// requested already and as soon: many changes then make no more requests than there are
-// objects.
+// expect notes a request and gives it its priority. It reports false for an object that already has
+// a request at least as soon. So many changes never make more requests than there are objects.
 func (t *turns) expect(tx store.ReadTx, request *Request) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +84,7 @@ func (t *turns) begin(name types.NamespacedName) (tenant string) {
 	return one.tenant
 }
 
-// again notes that an object is tried again, and returns its priority. A change may have
+// again notes that an object is processed again later, and returns its priority. A change may have
 // requested it by now.
 func (t *turns) again(name types.NamespacedName, tenant string) (priority int) {
 	t.mu.Lock()

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// crowded is a source of Services with a queue of controller-runtime. The namespaces x and y
+// crowded returns a source of Services with a queue of controller-runtime. The namespaces x and y
 // are of one tenant, and z is of another one.
 func crowded(t *testing.T, turns bool) (*Source, priorityqueue.PriorityQueue[reconcile.Request], *Feed) {
 	f := New(operatortest.New(t,
@@ -42,8 +42,8 @@ func crowded(t *testing.T, turns bool) (*Source, priorityqueue.PriorityQueue[rec
 	return source, queue, f
 }
 
-// before counts the objects that a source processes before the one of the calm tenant, which
-// comes after so many of the other tenant.
+// before counts the objects that a source processes before the object of the calm tenant. This
+// object comes after crowd objects of the other tenant.
 func before(t *testing.T, turns bool, crowd int) (count int) {
 	source, queue, f := crowded(t, turns)
 	for i := range crowd {

@@ -66,9 +66,9 @@ func (r *Reconciler) confirm(ctx context.Context, name string, tooMany bool) err
 	return write.Status(ctx, r.Client, before, object)
 }
 
-// source requests the grants at the start, because published ones may be those of
-// deleted objects, and all objects when one of them changes what it grants: others may grant
-// too much beside it.
+// source requests the grants at the start, because published grants may come from deleted objects.
+// It requests all objects when the grant of one of them changes: others may grant too much beside
+// it.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f,
 		everything,

@@ -19,8 +19,9 @@ type decision struct {
 	reason, message string
 }
 
-// mostGrants bounds how many ports and ranges of ports all tenants have together, and how many
-// tenants. They are one object for admission, which the API server stores up to 1.5 MB.
+// mostGrants bounds the number of ports and ranges of ports of all tenants together, and the number
+// of tenants. All of them are in one object for admission, and the API server stores objects up to
+// 1.5 MB.
 const mostGrants = 16384
 
 // decide plans the status of an object, whose grants are published or are too many.
@@ -38,8 +39,8 @@ func decide(row *external.HostAccess, tooMany bool) decision {
 	return decision{ready: true, reason: v1alpha1.ReadyReason, message: "new pods of the tenants have what it grants"}
 }
 
-// grants returns the ports and networks of nodes that tenants may use, and the names of the
-// objects that would grant too much beside older ones. Those grant nothing.
+// grants returns the ports and networks of nodes that tenants may use, and the names of the objects
+// that would grant too much beside older ones. The named objects grant nothing.
 func grants(tx store.ReadTx) (all map[string]v1alpha1.HostGrant, tooMany map[string]bool) {
 	all, tooMany = map[string]v1alpha1.HostGrant{}, map[string]bool{}
 	left := mostGrants

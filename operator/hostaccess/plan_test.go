@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/external"
 )
 
-// mostBytes is what the API server stores of an object.
+// mostBytes is the largest object that the API server stores.
 const mostBytes = 1 << 20
 
 // TestGrantsOfOneObjectKeepNoOtherFromAdmission: an object at the limits of its definition,

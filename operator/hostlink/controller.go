@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Reconciler keeps the HostLink of each number equal to what networks want.
+// Reconciler keeps the HostLink of each number equal to the wishes of the networks.
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
@@ -64,8 +64,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// told logs what was done. An object that exists although the informer does not have it yet
-// is requested again by its event.
+// told logs a completed change. If an object exists although the informer does not have it yet, the
+// event of the object requests it again.
 func (r *Reconciler) told(ctx context.Context, done, name string, err error) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil
@@ -108,7 +108,7 @@ func source(f *feed.Feed, limit int) *feed.Source {
 	)
 }
 
-// everything requests the links that exist, and those that networks name.
+// everything requests the links that exist, and the links that networks name.
 func everything(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
 	for link := range multinet.HostLinks(tx) {
@@ -149,8 +149,8 @@ func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
 	return all
 }
 
-// ofNextDefinitions requests the links that a namespace may have without a definition that is
-// gone, which makes room for another one. One above the limit makes none.
+// ofNextDefinitions requests the links that a namespace may have after a definition is gone: it
+// makes room for another one. A definition above the limit makes no room.
 func ofNextDefinitions(tx store.ReadTx, gone *multinet.Definition, limit int) []feed.Request {
 	if limit == 0 || gone.Link == (multinet.LinkID{}) || multinet.ExceedsLinks(tx, gone, limit) {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// TestANamespaceHasSoManyLinks: the oldest ones, whatever the order of the names, and nothing
-// of another namespace. One that is gone makes room for the next.
+// TestANamespaceHasSoManyLinks: the oldest ones, whatever the order of the names, and nothing of
+// another namespace. A link that is gone makes room for the next.
 func TestANamespaceHasSoManyLinks(t *testing.T) {
 	var rows []any
 	link := func(i int) multinet.LinkID {

@@ -11,8 +11,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// wanted returns what the nodes have to make of a link, nil if no network wants it. The
-// result depends on the store alone, so that two operators write the same.
+// wanted returns the specification of a link on the nodes, nil if no network wants it. The result
+// depends on the store alone, so that two operators write the same.
 func (r *Reconciler) wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostLinkSpec {
 	var spec *v1alpha1.HostLinkSpec
 	for _, net := range multinet.OnSegment(tx, id.Segment()) { // the oldest first
@@ -40,9 +40,9 @@ func (r *Reconciler) wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostL
 	return spec
 }
 
-// defines reports whether a definition has its link: as long as a grant permits its plugins,
-// or a pod may have an interface of it. Definitions of tenants never run plugins, the numbers
-// of tenants are not for definitions, and a namespace has a limit of links.
+// defines reports whether a definition has its link: as long as a grant permits its plugins, or a
+// pod may have an interface of it. Definitions of tenants never run plugins, and can't use the
+// numbers of tenants. A namespace has a limit of links.
 func (r *Reconciler) defines(tx store.ReadTx, def *multinet.Definition) bool {
 	if len(multinet.ClaimsByNetwork(tx, def.UID)) > 0 {
 		return true
@@ -70,15 +70,15 @@ func ofTenant(tx store.ReadTx, namespace string) bool {
 	return row == nil || tenancy.Labelled(row.Tenant)
 }
 
-// wants reports whether a network wants its link: from when it is Ready, and as long as a
-// pod may have an interface in it. A network that no node serves wants it too: by it the nodes
-// report when one of them does.
+// wants reports whether a network wants its link: from when it is Ready, and as long as a pod may
+// have an interface in it. A network without a serving node wants it too: through the link the
+// nodes report when one of them serves the network.
 func wants(tx store.ReadTx, net *multinet.Network) bool {
 	return net.Ready || net.Reason == v1alpha1.NoServingNodeReason || len(multinet.ClaimsByNetwork(tx, net.UID)) > 0
 }
 
-// larger returns the larger of two MTUs; 0, which stands for that of the parent, is the
-// largest.
+// larger returns the larger of two MTUs. The MTU 0 stands for the MTU of the parent, and counts as
+// the largest.
 func larger(a, b int32) int32 {
 	if a == 0 || b == 0 {
 		return 0

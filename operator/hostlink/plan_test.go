@@ -85,12 +85,12 @@ func TestADeviceIsWantedItself(t *testing.T) {
 	})
 }
 
-// granted is a grant of plugins to the namespace of the definitions of these tests.
+// granted returns a grant of plugins to the namespace of the definitions of these tests.
 func granted(plugins ...string) *multinet.Grant {
 	return &multinet.Grant{Meta: operatortest.Meta("grant", 0), Name: "grant", Namespaces: []string{"a"}, Plugins: plugins}
 }
 
-// plain is a namespace without a tenant label.
+// plain returns a namespace without a tenant label.
 func plain(name string) *store.Namespace {
 	return &store.Namespace{Meta: operatortest.Meta("uid-"+name, 0), Name: name, Tenant: v1alpha1.NamespaceTenantPrefix + name}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// moveDefaultRoute takes the default routes from all interfaces but the one with
-// "default-route", if the pod has such a one (NPWG 1.3, section 4.1).
+// moveDefaultRoute takes the default routes from all interfaces but the one with "default-route",
+// if the pod has such an interface (NPWG 1.3, section 4.1).
 func moveDefaultRoute(tx store.ReadTx, requests []request) *tenancy.Refusal {
 	chosen := slices.IndexFunc(requests, func(r request) bool { return r.defaultRoute })
 	if chosen < 0 {
@@ -32,8 +32,8 @@ func moveDefaultRoute(tx store.ReadTx, requests []request) *tenancy.Refusal {
 	return requests[chosen].checkDefaultRoute(tx)
 }
 
-// checkDefaultRoute refuses default routes that the interface can't have. Those of an
-// interface of CNI plugins are known on the node alone.
+// checkDefaultRoute refuses default routes that the interface can't have. Only the node knows the
+// default routes of an interface that CNI plugins make.
 func (r request) checkDefaultRoute(tx store.ReadTx) *tenancy.Refusal {
 	if !r.inVPC() && (r.net == nil || r.chosenByPlugins()) {
 		return nil
@@ -67,7 +67,7 @@ func (r request) isGateway(tx store.ReadTx, gateway netip.Addr) bool {
 	})
 }
 
-// defaultRoutes are those that the pod requests for an interface outside of VPCs.
+// defaultRoutes returns the default routes that the pod requests for an interface outside of VPCs.
 func (r request) defaultRoutes() []multinet.Route {
 	var routes []multinet.Route
 	for _, gateway := range r.gateways {
@@ -80,8 +80,8 @@ func (r request) defaultRoutes() []multinet.Route {
 	return routes
 }
 
-// replacesDefault reports whether a default route of the interface's network gives way to
-// one that the pod requests.
+// replacesDefault reports whether the pod requests a default route that replaces a default route of
+// the interface's network.
 func (r request) replacesDefault(route multinet.Route) bool {
 	if r.noDefaultRoute {
 		return true
@@ -89,9 +89,9 @@ func (r request) replacesDefault(route multinet.Route) bool {
 	return len(r.gateways) > 0 && !slices.Contains(r.gateways, route.Gateway)
 }
 
-// givesWay reports whether a default route of the interface is left out where an earlier
-// interface of the pod has one: definitions add networks to a pod, and do not choose its way
-// out. Of a list of DANM both routes are an error.
+// givesWay reports whether a default route of the interface is left out because an earlier
+// interface of the pod has one: definitions add networks to a pod, and do not choose its default
+// routes. In a list of DANM, two default routes are an error.
 func (r request) givesWay(route multinet.Route) bool { return isDefault(route) && r.definition != "" }
 
 // keepDefault adds an event about a default route that is left out.

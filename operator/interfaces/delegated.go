@@ -18,9 +18,9 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// delegated decides an interface that CNI plugins make, by the configuration of a
-// definition. Each use is judged: the plugins run as root on the node, and the author of
-// the definition is not trusted.
+// delegated decides an interface that CNI plugins make, by the configuration of a definition. It
+// judges each use: the plugins run as root on the node, and the author of the definition is not
+// trusted.
 func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection) (request, *tenancy.Refusal) {
 	r := request{
 		name: s.Interface, definition: s.Namespace + "/" + s.Name, delegate: &delegate{network: def.Reference()},
@@ -50,8 +50,8 @@ func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 }
 
 // static decides an interface in a network of DANM with a static type. Nodes have the
-// configuration, and build it with what is granted here. The type of a row is in lower
-// case, as DANM compares types; nodes compare the file's own type with the grant exactly.
+// configuration, and build it with the parameters granted here. The type of a row is in lower case,
+// as DANM compares types. Nodes compare the type in the file with the grant exactly.
 func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (request, *tenancy.Refusal) {
 	if !unlabelled(p) {
 		return r, notGranted("%s is of type %q, which a CNI plugin serves, and pods of tenants can't use plugins: use a network of one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
@@ -67,9 +67,9 @@ func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (request, *te
 	return r, notGranted("%s is of type %q, and no DelegationGrant names it or its namespace with that plugin: ask the cluster administrator for one, or use one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
 }
 
-// replacesIPAM reports whether an interface of a static type has the addresses of Alioth, or
-// none, and the IPAM of the nodes' file is not called. As in DANM that is so if the pod
-// requests none of a family, or one of a family that the network has a range of.
+// replacesIPAM reports whether an interface of a static type has addresses of Alioth, or no
+// addresses, so that the IPAM of the nodes' file is not called. As in DANM, this holds if the pod
+// requests the address "none", or an address of a family that the network has a range of.
 func (r request) replacesIPAM() bool {
 	for _, family := range []struct {
 		asked annotations.AddressRequest
@@ -130,7 +130,7 @@ func unlabelled(p *store.Pod) bool {
 	return strings.HasPrefix(p.Tenant, v1alpha1.NamespaceTenantPrefix)
 }
 
-// delegable refuses what no grant permits.
+// delegable refuses definitions that no grant permits.
 func (cfg Config) delegable(tx store.ReadTx, p *store.Pod, def *multinet.Definition) *tenancy.Refusal {
 	switch {
 	case !cfg.Delegation:
@@ -154,9 +154,9 @@ func configured(def *multinet.Definition) string {
 	return def.String() + " has a configuration for CNI plugins"
 }
 
-// plain returns what a selection may choose past the capabilities of plugins. The author of a
-// definition, or of the file that the definition stands for, decides by capabilities what a
-// pod may request. So a pod chooses addresses past them in its own namespace alone.
+// plain returns the keys that a selection may choose past the capabilities of plugins. The author
+// of a definition, or of the file behind the definition, decides by capabilities which keys a pod
+// may request. So a pod chooses addresses past them in its own namespace alone.
 func plain(p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) pluginconf.Keys {
 	return pluginconf.Keys{
 		IPs: len(s.IPs) > 0 && def.Namespace == p.Namespace,
@@ -195,8 +195,8 @@ func (r *request) build(p *store.Pod, def *multinet.Definition, s annotations.Ne
 	return nil
 }
 
-// permitted refuses requests that a grant lacks. Those whose capability no plugin has reach
-// none.
+// permitted refuses requests that a grant lacks. A request whose capability no plugin has reaches
+// no plugin.
 func permitted(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant, unserved []string) *tenancy.Refusal {
 	for _, one := range keysOf(s) {
 		if slices.Contains(grantedKeys, one.name) && !slices.Contains(unserved, one.capability) && !slices.Contains(grant.Requests, one.name) {
@@ -209,9 +209,9 @@ func permitted(def *multinet.Definition, s annotations.NetworkSelection, grant *
 // grantedKeys are the keys of a selection that need a grant.
 var grantedKeys = []string{v1alpha1.DelegationRequestArgs, v1alpha1.DelegationRequestMAC, v1alpha1.DelegationRequestGUID}
 
-// name has the nodes look for a configuration with the name of the definition, as NPWG 1.3
-// demands where spec.config is missing. The author of a definition chooses its name, and so
-// one of all the nodes' files. So a grant has to name the definition itself.
+// name has the nodes look for a configuration with the name of the definition, as NPWG 1.3 demands
+// where spec.config is missing. The author of a definition chooses its name, and thereby any file
+// of the nodes. So a grant has to name the definition itself.
 func (d *delegate) name(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant, may pluginconf.Keys) *tenancy.Refusal {
 	if !grant.Names(def.Reference()) {
 		return notGranted("%s: DelegationGrant %s does not name it in spec.networks, which a file of the nodes needs", configured(def), grant.Name)
@@ -233,7 +233,7 @@ func argsOf(s annotations.NetworkSelection) (args map[string]json.RawMessage, er
 	return args, err
 }
 
-// runtimeOf returns what the pod requests of plugins with the capability.
+// runtimeOf returns the values that the pod requests of plugins with the capability.
 func runtimeOf(s annotations.NetworkSelection) pluginconf.Runtime {
 	values := pluginconf.Runtime{MAC: s.MAC, GUID: s.GUID}
 	for _, ip := range s.IPs {

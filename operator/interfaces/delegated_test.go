@@ -173,7 +173,7 @@ func TestATenantsPodNeverGetsPlugins(t *testing.T) {
 	}
 }
 
-// Manifests of Multus request what a definition does not take: the pod starts, and an event
+// Manifests of Multus request values that a definition does not take: the pod starts, and an event
 // names the value and the capability.
 func TestPluginsGetNothingWithoutTheCapability(t *testing.T) {
 	plain := configured("plain", `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"static","addresses":[{"address":"10.64.0.5/24"}]}}`)
@@ -232,7 +232,7 @@ func TestAPluginLearnsWhereItsDeviceIsDescribed(t *testing.T) {
 	}
 }
 
-// A definition of another namespace is for pods of those to which administrators lend it.
+// A definition serves pods of other namespaces only if administrators lend it to these namespaces.
 func TestDefinitionsOfAnotherNamespaceNeedAGrantOrAGlobalNamespace(t *testing.T) {
 	shared := &store.Namespace{Meta: operatortest.Meta("uid-ns-shared", 0), Name: "shared", Tenant: "ns:shared"}
 	rented := &store.Namespace{Meta: operatortest.Meta("uid-ns-rented", 0), Name: "rented", Tenant: "red"}
@@ -341,7 +341,7 @@ func TestThePluginsGetTheConfigurationWithThePodsRequests(t *testing.T) {
 	}
 }
 
-// NPWG 7.5: what Kubernetes itself says about a pod MUST reach the default network only.
+// NPWG 7.5: the settings of a pod in Kubernetes itself MUST reach the default network only.
 func TestHostPortsOfThePodReachNoPlugin(t *testing.T) {
 	rows := world(configured("net", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"portMappings":true,"bandwidth":true,"dns":true}}`), grant("g", ofNamespace("a")))
 	wishes, refusal := decide(t, "", rows, ofNobody("net"), func(p *store.Pod) {
@@ -397,7 +397,7 @@ func TestAStaticTypeNeedsAGrantToo(t *testing.T) {
 	}
 }
 
-// fileOf is the file of the nodes with the configuration of an interface, in JSON.
+// fileOf returns the file of the nodes with the configuration of an interface, in JSON.
 func fileOf(t *testing.T, w pod.Wish) string {
 	t.Helper()
 	text, err := json.Marshal(w.Delegate.File)

@@ -20,9 +20,9 @@ func (r request) onDevice() bool {
 	return !r.inVPC() && r.net != nil && r.net.Type == multinet.TypeSRIOV
 }
 
-// define adds the settings of a definition to those of the network that it names. Users of
-// the namespace write definitions. So settings with power over others need a grant, and pods
-// of tenants have none.
+// define adds the settings of a definition to the settings of the network that it names. Users of
+// the namespace write definitions. So settings with power over others need a grant, and pods of
+// tenants have no grant.
 func (cfg Config) define(tx store.ReadTx, p *store.Pod, r *request, def *multinet.Definition) *tenancy.Refusal {
 	own := annotations.VF(def.VF)
 	if !r.onDevice() {
@@ -66,8 +66,8 @@ func (cfg Config) granted(tx store.ReadTx, p *store.Pod, def *multinet.Definitio
 	return notGranted("%s sets %s, and no DelegationGrant permits it (spec.settings): ask the cluster administrator for one, or remove it from the annotation %s", def, text, annotations.VFKey)
 }
 
-// checkDevices refuses a pod that does not request a device for each of its interfaces
-// that need one: the kubelet allocates those that containers request, and no others.
+// checkDevices refuses a pod that does not request a device for each of its interfaces that need
+// one. The kubelet allocates only the devices that containers request.
 func checkDevices(p *store.Pod, requests []request) *tenancy.Refusal {
 	needed := map[string][]string{}
 	for _, r := range requests {

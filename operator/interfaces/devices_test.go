@@ -18,7 +18,7 @@ import (
 
 const fastPool = "vendor.example/fast"
 
-// fast is a network on virtual functions, on VLAN 300.
+// fast returns a network on virtual functions, on VLAN 300.
 func fast(change ...func(*multinet.Network)) *multinet.Network {
 	return network(multinet.KindClusterNetwork, "", "fast", append([]func(*multinet.Network){func(n *multinet.Network) {
 		n.Type, n.HostDevice, n.DevicePool, n.VLAN = multinet.TypeSRIOV, "", fastPool, 300

@@ -14,12 +14,12 @@ import (
 	"github.com/alioth-net/alioth/store/rules/pluginconf"
 )
 
-// key is a key of a selection, with the capability by which plugins get its value.
+// key is a key of a selection. capability is the CNI capability that passes its value to plugins.
 type key struct{ name, capability string }
 
-// keysOf lists the keys that a selection has for plugins alone. Networks of Alioth take none
-// of them, and plugins those for which they have the capability. As with Multus, the pod
-// starts without the others; an event names them.
+// keysOf lists the keys of a selection that only plugins use. Networks of Alioth take none of them,
+// and a plugin takes the keys that it has the capability for. As with Multus, the pod starts
+// without the others; an event names them.
 func keysOf(s annotations.NetworkSelection) []key {
 	var keys []key
 	for _, one := range []struct {
@@ -39,7 +39,7 @@ func keysOf(s annotations.NetworkSelection) []key {
 	return keys
 }
 
-// ignore adds an event about a key that nothing carries out. The text follows the key.
+// ignore adds an event about a key that no component carries out. The text follows the key.
 func (r *request) ignore(name, format string, args ...any) {
 	r.notices = append(r.notices, pod.Notice{
 		Reason: v1alpha1.RequestIgnoredReason, Action: fmt.Sprintf("Ignore %s of %s", name, r.name),
@@ -64,8 +64,7 @@ func (r *request) ignoreForPlugins(def *multinet.Definition, s annotations.Netwo
 	}
 }
 
-// ignoreUnserved adds events about keys for which no plugin of a definition has the
-// capability.
+// ignoreUnserved adds an event for each key whose capability no plugin of the definition has.
 func (r *request) ignoreUnserved(def *multinet.Definition, s annotations.NetworkSelection, built pluginconf.Config) {
 	for _, one := range append(keysOf(s), key{"ips", "ips"}) {
 		if !slices.Contains(built.Unserved, one.capability) {

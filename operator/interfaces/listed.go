@@ -17,8 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// request is one requested interface with what it leads to: a VPC, or a network outside
-// of every VPC.
+// request is one requested interface with its network: a VPC, or a network outside of every VPC.
 type request struct {
 	annotations.Interface
 	name string
@@ -34,12 +33,12 @@ type request struct {
 	decided *pod.Wish
 	// vf has the settings of an interface on a device.
 	vf annotations.VF
-	// delegate is what CNI plugins carry out, nil for others.
+	// delegate is the work for CNI plugins, nil for other interfaces.
 	delegate *delegate
 	// definition is namespace/name of the selected NetworkAttachmentDefinition, or "".
 	definition string
-	// defaultRoute: the pod's default routes lead through this interface, by gateways if
-	// there are any. noDefaultRoute: they lead through another one.
+	// defaultRoute: the pod's default routes lead through this interface, by gateways if any are
+	// given. noDefaultRoute: they lead through another interface.
 	defaultRoute, noDefaultRoute bool
 	gateways                     []netip.Addr
 	// notices are events about requests that are not carried out.
@@ -64,8 +63,9 @@ func (cfg Config) listed(tx store.ReadTx, p *store.Pod, list []annotations.Inter
 	return requests, cfg.name(requests)
 }
 
-// firstAddressed refuses a first interface without an address: container runtimes start no pod
-// without one, and would try for ever. CNI plugins may have an address that Alioth does not know.
+// firstAddressed refuses a first interface without an address: container runtimes do not start a
+// pod without an address, and would try for ever. CNI plugins may have an address that Alioth does
+// not know.
 func firstAddressed(requests []request) *tenancy.Refusal {
 	if len(requests) == 0 {
 		return nil
@@ -136,7 +136,7 @@ func (cfg Config) name(requests []request) *tenancy.Refusal {
 	return nil
 }
 
-// resolve finds the network of a request, and refuses one that the pod may not use now.
+// resolve finds the network of a request, and refuses a network that the pod may not use now.
 func (cfg Config) resolve(tx store.ReadTx, p *store.Pod, one annotations.Interface) (request, *tenancy.Refusal) {
 	if one.Kind == annotations.TargetVPC {
 		target, refusal := namedVPC(tx, p, one)
@@ -187,8 +187,8 @@ func usable(tx store.ReadTx, p *store.Pod, target annotations.Target) (*multinet
 	return net, nil
 }
 
-// namespaceOf returns the namespace in which a pod finds networks of a kind, "" for those
-// of the whole cluster.
+// namespaceOf returns the namespace where a pod finds networks of a kind, "" for networks of the
+// whole cluster.
 func namespaceOf(kind string, p *store.Pod) string {
 	if kind == multinet.KindClusterNetwork {
 		return ""
@@ -209,8 +209,8 @@ func namedVPC(tx store.ReadTx, p *store.Pod, one annotations.Interface) (tenancy
 	return tenancy.Target{VPC: store.GetVPC(tx, one.Name)}, nil
 }
 
-// standsForVPC returns the VPC that the pod would have without a request, for a network
-// whose type stands for it.
+// standsForVPC returns the VPC that the pod would have without a request, for a network whose type
+// means this VPC.
 func (cfg Config) standsForVPC(tx store.ReadTx, p *store.Pod, r request) (tenancy.Target, *tenancy.Refusal) {
 	if refusal := alwaysAddressed(fmt.Sprintf("%s (type %s)", r.net.Ref, r.net.Type), r.Interface); refusal != nil {
 		return tenancy.Target{}, refusal

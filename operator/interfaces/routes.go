@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// checkRoutes refuses routes that the pod requests and the interface can't have. DANM
-// ignored them. Nodes judge those by addresses that plugins choose.
+// checkRoutes refuses requested routes that the interface can't have. DANM ignored them. Nodes
+// judge routes that depend on addresses from plugins.
 func checkRoutes(r request) *tenancy.Refusal {
 	if len(r.Routes) == 0 {
 		return nil
@@ -40,9 +40,9 @@ func checkRoutes(r request) *tenancy.Refusal {
 	return nil
 }
 
-// setTables chooses the routing tables of the requested routes: that of the network, and
-// the next number if another interface of the pod has it. Two interfaces with one table
-// could not have routes to one destination.
+// setTables chooses the routing tables of the requested routes: the table of the network, and the
+// next number if another interface of the pod has that table. Two interfaces with one table could
+// not have routes to one destination.
 func setTables(requests []request) {
 	taken := map[int]bool{}
 	for i, r := range requests {
@@ -62,10 +62,10 @@ func setTables(requests []request) {
 // for packets of every source (rt_tables).
 var reservedTables = map[int]bool{253: true, 254: true, 255: true}
 
-// routes returns the routes of the interface: those of the network in the main table, and
-// those that the pod requests in the table of the interface. That table has the network's
-// own range too, because packets of the interface's address are routed by it alone. A
-// family without an address has none. If plugins choose the addresses, nodes add the range.
+// routes returns the routes of the interface: the network's routes in the main table, and the
+// routes that the pod requests in the interface's table. The interface's table has the network's
+// own range too, because packets of the interface's address are routed by it alone. A family
+// without an address has none. If plugins choose the addresses, nodes add the range.
 func (r request) routes() []annotations.Route {
 	all := slices.Clone(r.main)
 	for _, rule := range r.rules() {
@@ -99,12 +99,12 @@ func (r request) rules() []annotations.Rule {
 	return all
 }
 
-// setMainRoutes sets the routes of the interfaces in the main table: those of their
-// networks, of families that they have an address of, or may have one of plugins. Of two
-// interfaces in one network the first one has them. It refuses a pod with two different
-// routes to one destination: which one counts would depend on the order of their creation.
-// The first interface in a VPC has a default route for each family of the VPC, unless the
-// pod has one of them elsewhere.
+// setMainRoutes sets the routes of the interfaces in the main table. These are the routes of their
+// networks, for each family with an address, or with a possible address from plugins. Of two
+// interfaces in one network the first one has the routes. It refuses a pod with two different
+// routes to one destination, because the order of their creation would decide which one counts. The
+// first interface in a VPC has a default route for each family of the VPC, unless the pod has one
+// of them elsewhere.
 func setMainRoutes(requests []request) *tenancy.Refusal {
 	owners := map[netip.Prefix]request{}
 	inVPC := false
@@ -124,9 +124,9 @@ func setMainRoutes(requests []request) *tenancy.Refusal {
 	return nil
 }
 
-// ownVPCDefaults notes the default routes of an interface in a VPC. An interface that a
-// definition adds has no default route if an earlier interface has one of them: an attachment
-// in a VPC has the default routes of all families, or none.
+// ownVPCDefaults notes the default routes of an interface in a VPC. An interface that a definition
+// adds has no default routes if an earlier interface has a default route: an attachment in a VPC
+// has the default routes of all families, or none.
 func (r *request) ownVPCDefaults(owners map[netip.Prefix]request) *tenancy.Refusal {
 	var own []netip.Prefix
 	for _, dst := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
@@ -195,8 +195,8 @@ func vpcHas(vpc *store.VPC, is4 bool) bool {
 	return false
 }
 
-// reachability refuses what leads to the pod's first interface through the node, if that
-// is outside of every VPC: the node has no way to it, and may reach another host with the
+// reachability refuses requests that lead to the pod's first interface through the node, if that
+// interface is outside of every VPC: the node has no way to it, and may reach another host with the
 // same address instead.
 func reachability(p *store.Pod, requests []request) *tenancy.Refusal {
 	first := requests[0]

@@ -60,8 +60,8 @@ func (cfg Config) selection(tx store.ReadTx, p *store.Pod, s annotations.Network
 	return r, refusal
 }
 
-// selectable returns the definition that a pod selects, if the pod may use it: it is in the
-// pod's namespace, in another one of the pod's tenant, or in one that administrators share.
+// selectable returns the definition that a pod selects, if the pod may use it: it is in the pod's
+// namespace, in another namespace of the pod's tenant, or in a namespace that administrators share.
 func (cfg Config) selectable(tx store.ReadTx, p *store.Pod, s annotations.NetworkSelection) (*multinet.Definition, *tenancy.Refusal) {
 	if !cfg.Sharing.Shares(tx, p.Namespace, p.Tenant, s.Namespace) {
 		return nil, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(
@@ -108,7 +108,7 @@ func interfaceOf(tx store.ReadTx, p *store.Pod, def *multinet.Definition, s anno
 	return one, nil
 }
 
-// chooseRest requests an address of a range that the pod has not requested one of.
+// chooseRest requests an address from each range that the pod has not requested one from.
 func chooseRest(to *annotations.AddressRequest, prefix netip.Prefix) {
 	if to.Mode == annotations.AddressAbsent && prefix.IsValid() {
 		to.Mode = annotations.AddressDynamic

@@ -119,8 +119,8 @@ func TestAPodThatSelectsWhatItMayNotHaveGetsNothing(t *testing.T) {
 	}
 }
 
-// defaults lists which interfaces have default routes, and by which gateways where the
-// operator says so.
+// defaults lists which interfaces have default routes, and their gateways where the operator sets
+// these.
 func defaults(wishes []pod.Wish) (texts []string) {
 	for _, w := range wishes {
 		if w.InVPC() {
@@ -158,7 +158,7 @@ func TestThePodsDefaultRouteLeadsThroughTheChosenInterface(t *testing.T) {
 	}
 }
 
-// noticesOf are the events of the interfaces, each as "<reason>: <message>".
+// noticesOf returns the events of the interfaces, each as "<reason>: <message>".
 func noticesOf(wishes []pod.Wish) (texts []string) {
 	for _, w := range wishes {
 		for _, n := range w.Notices {
@@ -220,7 +220,7 @@ func TestADefaultRouteThatGivesWayHasAnEvent(t *testing.T) {
 	if refusal != "" || noticesOf(wishes) != nil {
 		t.Errorf("refused with %q, events %q", refusal, noticesOf(wishes))
 	}
-	// Halves of all addresses are no default route, and stay.
+	// Halves of all addresses do not count as default routes, and stay.
 	halves := danmNet("halves", withRoute("0.0.0.0/1", "10.20.0.1"), withRoute("128.0.0.0/1", "10.20.0.1"))
 	wishes, refusal = decide(t, "", append(selectionWorld(), halves, definition("a", "halves", toDanmNet("halves"))), selecting("halves"))
 	if refusal != "" || noticesOf(wishes) != nil || len(wishes[1].Link.Routes) != 2 {

@@ -19,11 +19,11 @@ import (
 // DefaultLimit is the default of Config.Limit.
 const DefaultLimit = 16
 
-// Annotations in which pods request interfaces (Config.Annotations).
+// Annotations that may request interfaces of pods (Config.Annotations).
 const (
-	// AnnotationDANM stands for danm.k8s.io/interfaces and danm.io/interfaces.
+	// AnnotationDANM means danm.k8s.io/interfaces and danm.io/interfaces.
 	AnnotationDANM = "danm"
-	// AnnotationNPWG stands for k8s.v1.cni.cncf.io/networks.
+	// AnnotationNPWG means k8s.v1.cni.cncf.io/networks.
 	AnnotationNPWG = "npwg"
 )
 
@@ -35,7 +35,7 @@ type Config struct {
 	VPCTypes []string
 	// Kinds are the drivers that nodes have for networks outside of VPCs.
 	Kinds []string
-	// Annotations are those that count: AnnotationDANM, AnnotationNPWG.
+	// Annotations lists the annotations that count: AnnotationDANM, AnnotationNPWG.
 	Annotations []string
 	// Delegation: nodes run other CNI plugins, where a DelegationGrant permits it.
 	Delegation bool
@@ -49,8 +49,8 @@ type Config struct {
 	Sharing multinet.Sharing
 }
 
-// Source returns the source of the interfaces that a pod requests: those of the interfaces
-// annotation, by default one in its default network, and those of selected definitions.
+// Source returns the source of the interfaces that a pod requests: the interfaces of the interfaces
+// annotation, by default one in its default network, and the interfaces of selected definitions.
 func Source(cfg Config) pod.Source {
 	primary := pod.Primary(cfg.DefaultVPC)
 	return func(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
@@ -66,9 +66,9 @@ func Source(cfg Config) pod.Source {
 	}
 }
 
-// first returns the interfaces that a pod has without selections: those of its list, the one
-// in the definition that it names as its default network, or the one in the default network
-// that it has by itself.
+// first returns the interfaces that a pod has without selections: the interfaces of its list, the
+// one in the definition that it names as its default network, or the one in the default network
+// that it gets without a request.
 func (cfg Config) first(tx store.ReadTx, p *store.Pod, primary pod.Source) ([]request, *tenancy.Refusal) {
 	list, refusal := cfg.listedBy(p)
 	if refusal != nil {
@@ -88,7 +88,7 @@ func (cfg Config) first(tx store.ReadTx, p *store.Pod, primary pod.Source) ([]re
 }
 
 // chosenDefault returns the first interface of a pod that names a definition for it, nil for
-// others. The pod has the rights of a selection, and no more of them.
+// others. The pod has only the rights of a selection.
 func (cfg Config) chosenDefault(tx store.ReadTx, p *store.Pod, listed bool) ([]request, *tenancy.Refusal) {
 	if !slices.Contains(cfg.Annotations, AnnotationNPWG) {
 		return nil, nil
@@ -148,10 +148,10 @@ func invalid(format string, args ...any) *tenancy.Refusal {
 	return &tenancy.Refusal{Reason: v1alpha1.InterfacesInvalidReason, Message: fmt.Sprintf(format, args...)}
 }
 
-// defaultNetwork returns the network outside of VPCs that a pod without a request gets,
-// nil where it gets a VPC: that of its label or of its tenant's Network precedes a
-// ClusterNetwork (DANM user guide, "Defining default networks"). The annotation nic requests
-// a subnet or an address of a VPC.
+// defaultNetwork returns the network outside of VPCs that a pod without a request gets, nil where
+// it gets a VPC. The VPC of its label, or of its tenant's Network, precedes a ClusterNetwork (DANM
+// user guide, "Defining default networks"). The annotation nic requests a subnet or an address of a
+// VPC.
 func defaultNetwork(tx store.ReadTx, p *store.Pod) *multinet.Network {
 	if p.Network != "" || p.NIC != "" {
 		return nil

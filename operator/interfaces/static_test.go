@@ -17,10 +17,10 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// noRanges makes a network one that leaves all addresses to the IPAM of the nodes' file.
+// noRanges lets a network leave all addresses to the IPAM of the nodes' file.
 func noRanges(n *multinet.Network) { n.V4, n.V6 = multinet.Range{}, multinet.Range{} }
 
-// routing is the routing of a wish in words: routes as destination, gateway and table, and
+// routing returns the routing of a wish in words: routes as destination, gateway and table, and
 // rules as source and table.
 func routing(w pod.Wish) (words []string) {
 	for _, r := range w.Link.Routes {
@@ -36,8 +36,8 @@ func routing(w pod.Wish) (words []string) {
 	return words
 }
 
-// TestWhoGivesAStaticTypeItsAddresses follows DANM: its IPAM takes the place of the file's if
-// the pod requests none of a family, or one of a family that the network has a range of.
+// TestWhoGivesAStaticTypeItsAddresses follows DANM: its IPAM takes the place of the file's if the
+// pod requests the address "none", or an address of a family that the network has a range of.
 func TestWhoGivesAStaticTypeItsAddresses(t *testing.T) {
 	onlyV6 := func(n *multinet.Network) { n.V4 = multinet.Range{} }
 	for _, tc := range []struct {

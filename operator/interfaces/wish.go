@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// wish returns the attachment for a request, with what all sorts of networks have.
+// wish returns the attachment for a request, with the fields that all sorts of networks have.
 func (cfg Config) wish(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) {
 	w, refusal := cfg.inNetwork(tx, r)
 	if r.decided == nil {

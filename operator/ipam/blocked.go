@@ -43,7 +43,7 @@ func blocked(prefix netip.Prefix, res reserves) []store.AddrRange {
 	return join(ranges)
 }
 
-// join sorts ranges of one family and merges those that overlap or touch.
+// join sorts ranges of one family and merges ranges that overlap or touch.
 func join(ranges []store.AddrRange) []store.AddrRange {
 	slices.SortFunc(ranges, func(a, b store.AddrRange) int { return a.First.Compare(b.First) })
 	joined := ranges[:0]

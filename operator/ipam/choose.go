@@ -24,24 +24,24 @@ type Request struct {
 	Subnet string
 	// requested IPs, at most one per family. Families that are not named are chosen.
 	IPs []netip.Addr
-	// Families are those of the requested addresses; the zero value means those of
-	// the subnet. In a Network it means those of IPs alone: an interface need not have
+	// Families are the families of the requested addresses. The zero value means all families of
+	// the subnet. In a Network it means the families of IPs alone: an interface need not have
 	// addresses.
 	Families Families
-	// Node, Holder and Attachment describe the holder; a Service is on no node and has
-	// no attachment. A requested IP that the same attachment of the same holder has
-	// already is no conflict.
+	// Node, Holder and Attachment describe the holder; a Service is on no node and has no
+	// attachment. A requested IP does not conflict if the same attachment of the same holder has it
+	// already.
 	Node       string
 	Holder     store.Holder
 	Attachment string
 	// External: another CNI plugin makes the interface.
 	External bool
-	// Devices are the Ethernet addresses of devices of the node, of which one that no
-	// other attachment has becomes the interface; nil for an interface without a device.
+	// Devices are the Ethernet addresses of devices of the node; nil for an interface without a
+	// device. A device that no other attachment has becomes the interface.
 	Devices []string
-	// Instance is namespace/name of the PodNetworkInstance whose reserved addresses the
-	// holder may have, "" for none. If that has reserved some for PodNetwork, the holder gets one of
-	// these.
+	// Instance is namespace/name of the PodNetworkInstance whose reserved addresses the holder may
+	// have, "" for none. If the instance has reserved addresses for PodNetwork, the holder gets one
+	// of these.
 	Instance, PodNetwork string
 	// OwnerUID is the UID of the controller that made the holder, or "".
 	OwnerUID string
@@ -119,9 +119,9 @@ type Result struct {
 	Network store.NetworkRef
 	// IPs, one per family of the request or else of the subnet, IPv4 first.
 	IPs []netip.Addr
-	// MAC of the attachment; "" where there is none.
+	// MAC is the MAC of the attachment, "" without one.
 	MAC string
-	// Cursors are those of the IPs that were not requested.
+	// Cursors are the cursors of the IPs that were not requested.
 	Cursors []netip.Addr
 	// Rows of the Address objects to create, in the order of IPs.
 	Rows []*store.Address
@@ -171,10 +171,9 @@ func Choose(tx store.ReadTx, req Request) (Result, error) {
 	return Result{}, exhausted(candidates, &req)
 }
 
-// Assume puts the rows and cursors of a Result into the store, so that later
-// choices see them before the API does. It belongs into the transaction of the
-// Choose. Rows that the holder has already stay as they are, and take the place of those
-// that are held back for it.
+// Assume puts the rows and cursors of a Result into the store, so that later choices see them
+// before the API does. It belongs into the transaction of the Choose. Rows that the holder has
+// already stay as they are, and replace rows that are held back for it.
 func Assume(tx store.Tx, result Result) error {
 	for _, row := range result.Rows {
 		if held := store.GetAddress(tx, row.Name); held != nil {
@@ -208,9 +207,8 @@ func sameAttachment(a, b *store.Address) bool {
 	return a.CountsFor(b.Holder, b.Node) && a.Attachment == b.Attachment
 }
 
-// candidateSubnets returns the subnets that may serve a request, in the order in which
-// they are tried. Those that contain the requested IPs have been checked to have them
-// to give.
+// candidateSubnets returns the subnets that may serve a request, in the order of the attempts.
+// Subnets that contain the requested IPs have been checked to be able to give them.
 func candidateSubnets(tx store.ReadTx, req *Request) ([]*store.Subnet, error) {
 	all, others := subnetsFor(tx, req)
 	if req.Subnet != "" {
@@ -239,9 +237,9 @@ func candidateSubnets(tx store.ReadTx, req *Request) ([]*store.Subnet, error) {
 	return nil, noneReady(all, req)
 }
 
-// decided returns the subnets before the first one without a verdict. That one may
-// be Ready in a moment: of two subnets applied together, the first one serves
-// whichever is examined first, before or after their VPC is Ready.
+// decided returns the subnets before the first one without a verdict. The subnet without a verdict
+// may be Ready in a moment. So of two subnets applied together the first one serves, whatever the
+// order of their examination, before or after their VPC is Ready.
 func decided(subnets []*store.Subnet) []*store.Subnet {
 	undecided := slices.IndexFunc(subnets, func(s *store.Subnet) bool { return !s.Ready && !s.Deleting && awaitsVerdict(s.Reason) })
 	if undecided < 0 {
@@ -260,8 +258,8 @@ func awaitsVerdict(reason string) bool {
 	return false
 }
 
-// subnetsFor returns the subnets of the VPC for holders of this kind, and those for
-// other kinds.
+// subnetsFor returns the subnets of the VPC for holders of this kind, and the subnets for other
+// kinds.
 func subnetsFor(tx store.ReadTx, req *Request) (mine, others []*store.Subnet) {
 	for _, subnet := range store.SubnetsByVPC(tx, req.VPC) {
 		if subnet.ForServices == (req.Holder.Kind == store.HolderService) {
@@ -275,8 +273,8 @@ func subnetsFor(tx store.ReadTx, req *Request) (mine, others []*store.Subnet) {
 
 func usable(subnet *store.Subnet) bool { return subnet.Ready && !subnet.Deleting }
 
-// namedSubnet finds the subnet that a request names: spec.name counts before
-// the object's name, and the older of two with one name serves.
+// namedSubnet finds the subnet that a request names. spec.name counts before the object's name. Of
+// two subnets with one name the older serves.
 func namedSubnet(all, others []*store.Subnet, req *Request) (*store.Subnet, error) {
 	if found := byName(all, req.Subnet); found != nil {
 		return found, nil
@@ -344,8 +342,7 @@ func prefixOf(subnet *store.Subnet, ip netip.Addr) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// chooseIn takes one address of every family of the subnet: the requested one, else
-// a free one.
+// chooseIn takes one address of every family of the subnet: the requested address, else a free one.
 func chooseIn(tx store.ReadTx, subnet *store.Subnet, req *Request) (Result, bool) {
 	result := Result{Subnet: subnet}
 	for _, prefix := range subnet.Prefixes {

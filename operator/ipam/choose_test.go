@@ -341,7 +341,7 @@ func TestARestingAddressIsTakenOnlyWhenNoOtherIsFree(t *testing.T) {
 		got = append(got, result.IPs...)
 		update(t, s, func(tx store.Tx) error { return ipam.Assume(tx, result) })
 	}
-	// Behind .6, the ring goes on at its start with what rests.
+	// Behind .6, the ring goes on at its start with the resting addresses.
 	if diff := cmp.Diff(ips("10.0.1.5", "10.0.1.6", "10.0.1.2", "10.0.1.3", "10.0.1.4"), got, equalIPs); diff != "" {
 		t.Errorf("addresses in the order of choice (-want +got):\n%s", diff)
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// maxCount bounds the figures of a status: what JSON carries without loss.
+// maxCount bounds the figures of a status to the numbers that JSON carries without loss.
 const maxCount = 1 << 53
 
-// Free returns how many addresses of a subnet can still be held, in the family
-// that has the fewest, from 0 to 2^53. Resting addresses count as free.
+// Free returns how many addresses of a subnet can still be held, in the family with the fewest,
+// from 0 to 2^53. Resting addresses count as free.
 func Free(tx store.ReadTx, subnet *store.Subnet) int64 {
 	least := big.NewInt(maxCount)
 	for _, prefix := range subnet.Prefixes {
@@ -28,8 +28,8 @@ func Free(tx store.ReadTx, subnet *store.Subnet) int64 {
 	return least.Int64()
 }
 
-// freeOf counts the addresses of one prefix that are neither blocked nor held,
-// without visiting any but the held ones in blocked ranges.
+// freeOf counts the addresses of one prefix that are neither blocked nor held. Of the addresses in
+// blocked ranges it visits only the held ones.
 func freeOf(tx store.ReadTx, subnet *store.Subnet, prefix netip.Prefix) *big.Int {
 	n := size(rangeOf(prefix))
 	v4, v6 := store.CountAddressesBySubnet(tx, subnet.Name)

@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Retry is the change after which a refused request may succeed.
+// Retry is the change that may let a refused request succeed.
 type Retry int
 
 const (

@@ -24,7 +24,7 @@ type ExternalRequest struct {
 	Pool string
 	// requested IPs, at most one per family. Families that are not named are chosen.
 	IPs []netip.Addr
-	// Families are those of the requested addresses.
+	// Families are the families of the requested addresses.
 	Families Families
 	// Holder is the Service.
 	Holder store.Holder
@@ -37,8 +37,8 @@ type ExternalRequest struct {
 	Now     time.Time
 }
 
-// ChooseExternal finds an address of every family of a request, each in the oldest
-// pool that has one. Addresses of the holder are kept. A refusal is an *Error.
+// ChooseExternal finds an address of every family of a request, each in the oldest pool with a free
+// one. Addresses of the holder are kept. A refusal is an *Error.
 func ChooseExternal(tx store.ReadTx, req ExternalRequest) ([]*external.Address, error) {
 	rows := external.AddressesByService(tx, req.Holder.UID)
 	pools, err := externalPools(tx, &req)

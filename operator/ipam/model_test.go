@@ -21,14 +21,14 @@ import (
 type model struct {
 	prefixes []netip.Prefix
 	blocked  map[netip.Addr]bool
-	// held is the node by IP; other is what VPC red uses, by node and IP.
+	// held is the node by IP; other has the addresses that VPC red uses, by node and IP.
 	held     map[netip.Addr]string
 	other    map[string]map[netip.Addr]bool
 	released map[netip.Addr]time.Time
 	cursor   map[bool]netip.Addr
 }
 
-// next is the address that must be chosen, not valid for none.
+// next returns the address that must be chosen, not valid for none.
 func (m *model) next(prefix netip.Prefix, node string, now time.Time) netip.Addr {
 	var ring, before []netip.Addr
 	cursor := m.cursor[prefix.Addr().Is4()]

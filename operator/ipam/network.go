@@ -24,17 +24,17 @@ type NetworkRange struct {
 	// Peers are the domains of the other networks of the segment. An IP that is held in
 	// one of them is refused here, because both are on one wire.
 	Peers []string
-	// SharedMAC: interfaces have the MAC of the device on their node, so that an
-	// attachment has none of its own. Interface identifiers follow from NetworkMAC all the
-	// same, because those of the device's MAC would be equal.
+	// SharedMAC: interfaces have the MAC of the device on their node, so that an attachment has
+	// none of its own. Interface identifiers follow from NetworkMAC all the same, because
+	// identifiers from the device's MAC would be equal.
 	SharedMAC bool
 	// of is the row that RangeOf read. It is nil for the range of an allocation status,
 	// whose network may be gone.
 	of *multinet.Network
 }
 
-// RangeOf returns a network as a source of addresses. Choose reads the network again: by
-// then it may be deleted, or have other peers.
+// RangeOf returns a network as a source of addresses. Choose reads the network again, because it
+// may be deleted or have other peers by then.
 func RangeOf(tx store.ReadTx, net *multinet.Network) *NetworkRange {
 	n := &NetworkRange{
 		NetworkRef: net.Reference(),
@@ -56,9 +56,9 @@ func RangeOf(tx store.ReadTx, net *multinet.Network) *NetworkRange {
 	return n
 }
 
-// Renewed returns the network as it is now, with its present peers. It returns an *Error
-// if pods may not use it any more, or if its specification or profile is another one
-// than RangeOf read: an attachment that was decided by it may lead elsewhere by now.
+// Renewed returns the network as it is now, with its present peers. It returns an *Error if pods
+// may not use it any more, or if its specification or profile differs from the one that RangeOf
+// read. An attachment that was decided by it may lead elsewhere by now.
 func (n *NetworkRange) Renewed(tx store.ReadTx) (*NetworkRange, error) {
 	if n.of == nil {
 		return n, nil
@@ -71,11 +71,11 @@ func (n *NetworkRange) Renewed(tx store.ReadTx) (*NetworkRange, error) {
 	return RangeOf(tx, now), nil
 }
 
-// Range has the addresses of one family of a network. The zero value has none.
+// Range has the addresses of one family of a network. The zero value is empty.
 type Range struct {
 	Prefix netip.Prefix
-	// Pool has the addresses that are chosen, both ends included. The zero value means
-	// all of the prefix.
+	// Pool has the addresses to choose from, both ends included. The zero value means the whole
+	// prefix.
 	Pool store.AddrRange
 	// EUI64: the interface identifier follows from the MAC, and Pool is the zero value.
 	// An IPv6 prefix of more than 64 bits has no room for it, and is a pool as a whole.
@@ -220,9 +220,9 @@ func withoutRange(req *Request, is4 bool) *Error {
 		"%s has no %s addresses, because it has no %s: request none of that family, or use another network", req.Network, Families{V4: is4, V6: !is4}, field)
 }
 
-// CountNetwork returns how many addresses of a family a network can choose, and how many of
-// those no network of the segment holds, each from 0 to 2^53. Where addresses follow from
-// the MAC, both are 2^53. A family without a range has 0.
+// CountNetwork returns the number of addresses of a family that a network can choose, and how many
+// of them no network of the segment holds, each from 0 to 2^53. If addresses follow from the MAC,
+// both are 2^53. A family without a range has 0.
 func CountNetwork(tx store.ReadTx, n *NetworkRange, is4 bool) (free, total int64) {
 	r := n.family(is4)
 	if !r.Prefix.IsValid() {

@@ -81,7 +81,7 @@ func (w *wire) mayGive(n *ipam.NetworkRange, ip netip.Addr) bool {
 	return true
 }
 
-// expect is the address that must be assigned, not valid for a refusal.
+// expect returns the address that must be assigned, not valid for a refusal.
 func (w *wire) expect(n *ipam.NetworkRange, asked netip.Addr) netip.Addr {
 	if asked.IsValid() {
 		if n.V4.Prefix.Contains(asked) && w.mayGive(n, asked) && (n.Kind != "ClusterNetwork" || inPool(n, asked)) {

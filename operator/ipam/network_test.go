@@ -252,8 +252,8 @@ func TestRowsOfANetworkNameIt(t *testing.T) {
 	}
 }
 
-// An attachment that shares the MAC of a device has none of its own, and an interface
-// identifier of its own all the same: that of the device's MAC would be the same for all
+// An attachment that shares the MAC of a device has no MAC of its own. It has an interface
+// identifier of its own all the same: an identifier from the device's MAC would be the same for all
 // pods of the device.
 func TestAnAttachmentThatSharesAMACHasAnInterfaceIdentifierOfItsOwn(t *testing.T) {
 	n := danmNet("lan", "10.0.0.0/24", "fd00::/64")
@@ -273,8 +273,8 @@ func TestAnAttachmentThatSharesAMACHasAnInterfaceIdentifierOfItsOwn(t *testing.T
 	}
 }
 
-// An address that follows from the MAC and is held gives the attachment another MAC, in
-// which the address is still contained.
+// If the address that follows from the MAC is held, the attachment gets another MAC, and an address
+// that follows from this MAC.
 func TestATakenInterfaceIdentifierGivesAnotherMAC(t *testing.T) {
 	n := danmNet("n6", "", "2a00:8a00:a000:1193::/64")
 	peer := danmNet("peer", "", "2a00:8a00:a000:1193::/64")

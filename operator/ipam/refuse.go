@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// noneReady explains why none of the subnets may be used.
+// noneReady explains why all of the subnets are unusable.
 func noneReady(subnets []*store.Subnet, req *Request) *Error {
 	switch {
 	case len(subnets) == 0 && req.Holder.Kind == store.HolderService:
@@ -83,8 +83,8 @@ func inAny(all []*store.Subnet, ip netip.Addr) bool {
 	return false
 }
 
-// available refuses a requested IP that can't be assigned to the holder. A cause is why
-// nobody may have it, and of names the subnet or network.
+// available refuses a requested IP that can't be assigned to the holder. A cause is the reason that
+// excludes every holder. of names the subnet or network.
 func available(tx store.ReadTx, ip netip.Addr, cause, of string, req *Request) error {
 	held := store.AddressByIP(tx, req.Domain(), ip)
 	if held != nil && held.CountsFor(req.Holder, req.Node) && (held.Attachment == req.Attachment || held.IsHeldBack()) {

@@ -31,7 +31,7 @@ func reservedForOthers(tx store.ReadTx, req *Request, ip netip.Addr) *nodeipam.I
 
 func nameOf(instance *nodeipam.Instance) string { return instance.Namespace + "/" + instance.Name }
 
-// instanceServes refuses a pod whose instance is no longer Ready: the source of its
+// instanceServes refuses a pod whose instance is not Ready any longer: the source of its
 // attachments has looked at it in an earlier transaction.
 func instanceServes(tx store.ReadTx, req *Request) error {
 	namespace, name, ok := strings.Cut(req.Instance, "/")
@@ -95,8 +95,8 @@ func freeDevice(tx store.ReadTx, req *Request) (string, error) {
 		"the interface needs a device of node %s, and the node %s: schedule the pod to another node, or name more devices in nodeIPAM.devices", req.Node, offers)
 }
 
-// Reserve chooses addresses of one family of a subnet for an instance: as many as wanted, or
-// those that are free. wanted is at least 0.
+// Reserve chooses addresses of one family of a subnet for an instance: as many as wanted, or all
+// free ones if they are fewer. wanted is at least 0.
 func Reserve(tx store.ReadTx, subnet *store.Subnet, is4 bool, wanted int) []netip.Addr {
 	req := Request{VPC: subnet.VPC, Holder: store.Holder{Kind: store.HolderPod}, Exclude: map[netip.Addr]struct{}{}}
 	var list []netip.Addr
@@ -126,8 +126,8 @@ func Reservable(tx store.ReadTx, subnet *store.Subnet, instance string, ip netip
 	return available(tx, ip, blockedBy(prefixOf(subnet, ip), reservesOf(subnet), ip), "subnet "+subnet.Name, &req)
 }
 
-// SubnetNamed finds the subnet that a VPC has under a name, as Choose does for pods. It
-// returns one for load balancers if there is no other, and nil for none.
+// SubnetNamed finds the subnet that a VPC has under a name, as Choose does for pods. It falls back
+// to a subnet for load balancers, and returns nil if the VPC has neither.
 func SubnetNamed(tx store.ReadTx, vpc, name string) *store.Subnet {
 	pods, others := subnetsFor(tx, &Request{VPC: vpc, Holder: store.Holder{Kind: store.HolderPod}})
 	if found := byName(pods, name); found != nil {

@@ -25,7 +25,7 @@ func instance(name string, reserved ...string) *nodeipam.Instance {
 	}
 }
 
-// newReserved is a store with a subnet whose first free address, .2, is reserved with .4.
+// newReserved returns a store with a subnet whose first free address, .2, is reserved with .4.
 func newReserved(t *testing.T, rows ...any) *store.Store {
 	t.Helper()
 	s := newStore(t, append([]any{subnet(1, "net1", "10.0.1.0/24")}, rows...)...)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// RestingTime is how long a released address is not chosen again while another one
-// is free: peers may still have state of its last holder.
+// RestingTime is how long a released address is avoided while another one is free: peers may still
+// have state of its last holder.
 const RestingTime = 60 * time.Second
 
 // Resting has the addresses that were released shortly before. The zero value and nil
@@ -18,8 +18,7 @@ const RestingTime = 60 * time.Second
 type Resting struct {
 	mu       sync.Mutex
 	released map[domainIP]time.Time
-	// order holds every entry by the time it was added, to be forgotten in
-	// that order.
+	// order holds every entry in the order of addition. Entries are forgotten in this order.
 	order []rest
 }
 
@@ -35,8 +34,8 @@ type rest struct {
 	at time.Time
 }
 
-// Add notes that an address was released at a time, which must not be before
-// that of the last call.
+// Add notes the time of an address's release. The time must not be before the time of the last
+// call.
 func (r *Resting) Add(domain string, ip netip.Addr, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

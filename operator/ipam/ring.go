@@ -13,7 +13,7 @@ import (
 
 // ring is a range of addresses in a domain, which are assigned in turn.
 type ring struct {
-	// domain is the name of a VPC, or that of a network outside of every VPC.
+	// domain is the name of a VPC, or the domain of a network outside of every VPC.
 	domain string
 	whole  store.AddrRange
 	// blocked are the addresses that may not be assigned, ascending.
@@ -96,15 +96,15 @@ const (
 	rankNone rank = iota
 	// rankResting: released a short while ago.
 	rankResting
-	// rankShared: another VPC uses the IP on the same node, so one of the two pods
-	// can't have network probes.
+	// rankShared: another VPC uses the IP on the same node, so only one of the two pods can have
+	// network probes.
 	rankShared
 	rankBest
 )
 
-// pick chooses a free address of the ring, or none. The number of addresses that it
-// examines is limited by those that are resting, excluded, in use on the node, reserved, or
-// held by other networks of the segment.
+// pick chooses a free address of the ring, or none. The number of addresses that it examines is
+// limited: by the addresses that are resting, excluded, in use on the node, reserved, or held by
+// other networks of the segment.
 func (r ring) pick(tx store.ReadTx, req *Request) (netip.Addr, bool) {
 	return req.best(tx, r.domain, r.free(tx))
 }
@@ -142,8 +142,8 @@ func (req *Request) rank(tx store.ReadTx, domain string, ip netip.Addr) rank {
 	return rankBest
 }
 
-// rests reports whether an address of a domain rests. Networks of one segment are one wire,
-// so that peers have state of an address whichever of them it is from.
+// rests reports whether an address of a domain rests. Networks of one segment share one wire, so
+// peers have state of an address from any of them.
 func (req *Request) rests(domain string, ip netip.Addr) bool {
 	if req.Resting.Contains(domain, ip, req.Now) {
 		return true

@@ -24,11 +24,10 @@ type VNIRequest struct {
 	Held []uint32
 }
 
-// ChooseVNI returns the VNI to claim for a VPC: Want, or for 0 the one above all that
-// are in use, and the lowest free one if there is none above. A VNI is in use if it is
-// claimed or in Taken. A VNI in Held, or one that a VPC has or requests without a
-// claim, is assigned by number only. The error is an *Error with reason VNITaken or
-// VNIExhausted.
+// ChooseVNI returns the VNI to claim for a VPC: Want, or for 0 the number above all VNIs in use. If
+// no number is left above, it returns the lowest free one. A VNI is in use if it is claimed or in
+// Taken. A VNI in Held, or one that a VPC has or requests without a claim, is assigned by number
+// only. The error is an *Error with reason VNITaken or VNIExhausted.
 func ChooseVNI(tx store.ReadTx, r VNIRequest) (uint32, error) {
 	used := map[uint32]bool{}
 	for _, claim := range store.ListVNIClaims(tx) {
@@ -76,8 +75,8 @@ func ChooseDomainNumber(tx store.ReadTx, taken []uint32) (number uint32, ok bool
 	return unusedNumber(used, v1alpha1.MinDomainNumber, v1alpha1.MaxDomainNumber)
 }
 
-// unusedNumber chooses from first to limit the number above all that are in use, and the
-// lowest free one if there is none above. So a released number rests as long as possible.
+// unusedNumber chooses from first to limit the number above all numbers in use. If no number is
+// left above, it chooses the lowest free one. So a released number rests as long as possible.
 func unusedNumber(used map[uint32]bool, first, limit uint32) (number uint32, ok bool) {
 	highest := first - 1
 	for number := range used {

@@ -1,12 +1,12 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netservice writes the EndpointSlices and Endpoints of Services without a selector
-// whose annotations select pods and networks: the endpoints are the addresses that the
-// pods hold in these networks. It is what the Svcwatcher of DANM does, for every network.
+// Package netservice writes the EndpointSlices and Endpoints of Services without a selector whose
+// annotations select pods and networks: the endpoints are the addresses that the pods hold in these
+// networks. The Svcwatcher of DANM does the same; this package does it for every network.
 //
 // The endpoints depend on the labels of a pod, and on nothing else that a tenant writes there. An
-// address is that of an Address object, which the operator has made for the pod's UID.
+// address comes from an Address object, which the operator has made for the pod's UID.
 package netservice
 
 import (
@@ -35,7 +35,7 @@ const tolerateUnready = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
 // operator does not watch Endpoints.
 const foreignAgain = time.Minute
 
-// Options are what a Reconciler works with.
+// Options are the dependencies and settings of a Reconciler.
 type Options struct {
 	// Client writes; its reads come from the informers. Live reads from the API server.
 	Client client.Client
@@ -115,8 +115,8 @@ func (r *Reconciler) slices(ctx context.Context, namespace string, names []strin
 	return list, nil
 }
 
-// remove removes what was made for a Service that has no endpoints, or is gone. The slices
-// go last: as long as there is one, a restarted operator looks for Endpoints.
+// remove removes the objects that were made for a Service without endpoints, or for a Service that
+// is gone. The slices go last: as long as there is one, a restarted operator looks for Endpoints.
 func (r *Reconciler) remove(ctx context.Context, name types.NamespacedName, service *store.Service, present []*discoveryv1.EndpointSlice) error {
 	uid, selects := "", false
 	if service != nil {
@@ -144,7 +144,7 @@ func (r *Reconciler) write(ctx context.Context, row *store.Service, members map[
 		return nil, client.IgnoreNotFound(err)
 	}
 	if string(service.UID) != row.UID {
-		return nil, nil // another life of it, of which there will be an event
+		return nil, nil // a new object of the same name, whose event is still to come
 	}
 	if service.Annotations[tolerateUnready] == "true" {
 		service.Spec.PublishNotReadyAddresses = true

@@ -139,7 +139,7 @@ func (r *rig) put(service *store.Service) {
 	}
 }
 
-// state is the number of endpoints in each slice, ascending, and of addresses in the
+// state returns the number of endpoints in each slice, ascending, and of addresses in the
 // Endpoints object, -1 without one.
 func (r *rig) state() (inSlices []int, inEndpoints int) {
 	r.t.Helper()
@@ -171,7 +171,7 @@ func (r *rig) state() (inSlices []int, inEndpoints int) {
 	return inSlices, inEndpoints
 }
 
-// onLAN returns a Service with so many pods in one network as rows, and as an object.
+// onLAN returns a Service with a number of pods in one network as rows, and as an object.
 func onLAN(pods int) (rows []any, objects []client.Object, service *store.Service) {
 	lan := outside("DanmNet", "blue", "lan")
 	service = selectingIn(named("DanmNet", "lan"))
@@ -191,8 +191,8 @@ func onLAN(pods int) (rows []any, objects []client.Object, service *store.Servic
 	return rows, objects, service
 }
 
-// A process that ends at any write, before or after its effect, is followed by one that
-// completes the work; and by one that removes it, if the annotations go meanwhile.
+// After a process that ends at any write, before or after its effect, another process completes the
+// work. If the annotations go meanwhile, it removes the work.
 func TestAProcessMayEndAtEveryWrite(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		for _, late := range []bool{false, true} {
@@ -201,7 +201,7 @@ func TestAProcessMayEndAtEveryWrite(t *testing.T) {
 				r := newRig(t, rows, objects...)
 				r.failAt, r.late = failAt, late
 				if !gone {
-					if err := r.look(); err == nil { // there was no such write
+					if err := r.look(); err == nil { // the pass makes fewer writes than this number
 						break
 					}
 					r.restart()

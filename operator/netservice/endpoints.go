@@ -27,8 +27,8 @@ import (
 // maxAddresses is how many addresses an Endpoints object has at most, as in Kubernetes.
 const maxAddresses = 1000
 
-// The types of Endpoints are deprecated in favour of EndpointSlices. Programs that know no
-// slices read them still, and so do users of DANM.
+// The types of Endpoints are deprecated in favour of EndpointSlices. Programs without support for
+// slices still read them, and so do users of DANM.
 type (
 	endpoints       = corev1.Endpoints       //nolint:staticcheck // as above
 	endpointSubset  = corev1.EndpointSubset  //nolint:staticcheck // as above
@@ -36,8 +36,8 @@ type (
 	endpointPort    = corev1.EndpointPort
 )
 
-// endpointsFor returns the Endpoints of a Service. pods are one per endpoint, with its
-// address as their only one. The label makes Kubernetes make no slices of it.
+// endpointsFor returns the Endpoints of a Service. pods has one pod per endpoint, with its address
+// as the only one. The label keeps Kubernetes from making slices of them.
 func endpointsFor(service *corev1.Service, pods []*corev1.Pod) *endpoints {
 	object := &endpoints{ObjectMeta: metav1.ObjectMeta{
 		Namespace: service.Namespace, Name: service.Name,
@@ -107,8 +107,8 @@ func readiness(service *corev1.Service, pod *corev1.Pod) (ready, listed bool) {
 	return endpointsliceutil.IsPodReady(pod), endpointsliceutil.ShouldPodBeInEndpoints(pod, false)
 }
 
-// portsOf returns the ports of a pod for a Service, and a text that is the same for the same
-// ports. A named port that the pod lacks is left out.
+// portsOf returns the ports of a pod for a Service, and a text that is equal for equal ports. A
+// named port that the pod lacks is left out.
 func portsOf(service *corev1.Service, pod *corev1.Pod) (ports []endpointPort, key string) {
 	for i := range service.Spec.Ports {
 		port := &service.Spec.Ports[i]
@@ -133,9 +133,9 @@ func addressOf(service *corev1.Service, pod *corev1.Pod) endpointAddress {
 	return address
 }
 
-// writeEndpoints makes the Endpoints object of a Service as wanted, nil for none. It leaves
-// one of another program alone, and returns the refusal then. An object that was written
-// in this term is not read again until something else is wanted.
+// writeEndpoints writes the wanted Endpoints object of a Service, nil for none. It does not touch
+// an object of another program, and returns the refusal then. An object that was written in this
+// term is not read again until the wanted content changes.
 func (r *Reconciler) writeEndpoints(ctx context.Context, service types.NamespacedName, uid string, wanted *endpoints) (*tenancy.Refusal, error) {
 	if r.wrote.has(service, uid, wanted) {
 		return nil, nil
@@ -176,8 +176,8 @@ func (r *Reconciler) updateEndpoints(ctx context.Context, present, wanted *endpo
 	return r.Client.Update(ctx, next)
 }
 
-// isOurs reports whether the operator has made Endpoints, for the Service of a UID. If that
-// is "", the Service is gone.
+// isOurs reports whether the operator has made Endpoints, for the Service with a UID. The UID ""
+// means that the Service is gone.
 func isOurs(object *endpoints, uid string) bool {
 	owner := metav1.GetControllerOfNoCopy(object)
 	return object.Labels[v1alpha1.EndpointsManagerLabel] == v1alpha1.EndpointsManager &&

@@ -12,14 +12,14 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// limited is the Services of a tenant up to a limit, the oldest first, and the one after them.
+// limited has the Services of a tenant up to a limit, the oldest first, and the next one.
 type limited struct {
 	services []*store.Service
 	limit    int
 }
 
-// ofTenant returns the Services of a tenant that select endpoints. It reads no more of a
-// namespace than the limit, however many there are. Without a limit there are none.
+// ofTenant returns the Services of a tenant that select endpoints. It reads at most the limit of
+// each namespace, however many Services there are. Without a limit it returns no Services.
 func (r Rules) ofTenant(tx store.ReadTx, tenant string) limited {
 	l := limited{limit: r.Services}
 	if l.limit == 0 {
@@ -44,7 +44,7 @@ func (l limited) has(service *store.Service) bool {
 	return len(l.services) <= l.limit || store.ServicesByAge(service, l.services[l.limit]) < 0
 }
 
-// last returns the Services on both sides of the limit: where the tenant has one more or one
+// last returns the Services on both sides of the limit. When the tenant has one Service more or
 // less, they may have changed sides.
 func (l limited) last() []*store.Service {
 	return l.services[min(len(l.services), max(l.limit-1, 0)):]

@@ -20,7 +20,7 @@ import (
 // atLimit are rules with a limit of two Services.
 var atLimit = Rules{DefaultVPC: "default", Services: 2}
 
-// aged is a Service of that age that selects app=web; a higher number is younger.
+// aged returns a Service of that age that selects app=web; a higher number is younger.
 func aged(namespace, name string, age int) *store.Service {
 	row := selectingIn(named("DanmNet", "lan"))
 	row.Meta, row.Namespace, row.Name = operatortest.Meta("uid-"+namespace+name, age), namespace, name
@@ -37,7 +37,7 @@ func twoTenants(more ...any) []any {
 }
 
 // TestATenantHasSoManyServicesThatSelect: the oldest count first, in all namespaces together.
-// Services without annotations, and those of other tenants, do not count.
+// Services without annotations, and Services of other tenants, do not count.
 func TestATenantHasSoManyServicesThatSelect(t *testing.T) {
 	plain, unreadable, selects := aged("blue", "plain", 0), aged("blue", "unreadable", 0), aged("blue", "selects", 0)
 	plain.Endpoints, unreadable.Endpoints, selects.Selectorless = nil, &store.EndpointSelection{Problem: "x"}, false
@@ -83,8 +83,8 @@ func TestRoomBelowTheLimitGoesToTheNextService(t *testing.T) {
 	}
 }
 
-// TestServicesOfACrowdCostOthersNothing has the changes that a tenant can make without limit.
-// Each requests Services of its own tenant alone, and no more than the limit of a namespace.
+// TestServicesOfACrowdCostOthersNothing has the changes that a tenant can make without limit. Each
+// requests Services of its own tenant alone, at most as many as the limit of a namespace.
 func TestServicesOfACrowdCostOthersNothing(t *testing.T) {
 	crowd := func(size int) []any {
 		var rows []any

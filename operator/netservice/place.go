@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Rules are what does not change while an operator runs.
+// Rules are the settings that do not change while an operator runs.
 type Rules struct {
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
@@ -27,13 +27,13 @@ type Rules struct {
 	Sharing multinet.Sharing
 }
 
-// place is where the interfaces of a network lead. Exactly one of outside, vpc and ofPod
-// is set.
+// place is the place that the interfaces of a network lead to. Exactly one of outside, vpc and
+// ofPod is set.
 type place struct {
 	name store.NetworkName
 	// outside is the UID of a network outside of every VPC.
 	outside string
-	// vpc is the name of a VPC, and subnet that of a Subnet in it, "" for all.
+	// vpc is the name of a VPC, and subnet the name of a Subnet in it, "" for all.
 	vpc, subnet string
 	// ofPod: the VPC that each pod's own Network leads to.
 	ofPod bool
@@ -106,8 +106,8 @@ func (s seeker) outside(name store.NetworkName) (place, *tenancy.Refusal) {
 	return place{name: name, outside: net.UID}, nil
 }
 
-// definition finds the network of a NetworkAttachmentDefinition: the one that it stands for,
-// or its own if CNI plugins make the interfaces.
+// definition finds the network of a NetworkAttachmentDefinition: the network that it names, or a
+// network of its own if CNI plugins make the interfaces.
 func (s seeker) definition(name store.NetworkName) (place, *tenancy.Refusal) {
 	namespace := s.namespace
 	if name.Namespace != "" {

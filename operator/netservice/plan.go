@@ -24,14 +24,13 @@ type member struct {
 	ip  netip.Addr
 }
 
-// decision is what a Service is to have.
+// decision is the wanted state of a Service.
 type decision struct {
-	// members are the endpoints by the domain of their addresses, each once, sorted by pod
-	// and address. A domain without endpoints is there only if it is that of a network
-	// outside of every VPC, and the Service has a ClusterIP: by its slice nodes know that
-	// they have to refuse connections.
+	// members has the endpoints by the domain of their addresses, each once, sorted by pod and
+	// address. A domain without endpoints is there only for a network outside of every VPC, if the
+	// Service has a ClusterIP: the slice of the domain tells nodes to refuse connections.
 	members map[string][]member
-	// refusals explain what is missing.
+	// refusals explain missing endpoints.
 	refusals []*tenancy.Refusal
 }
 
@@ -149,7 +148,8 @@ func (s seeker) vpcOf(pod *store.Pod) string {
 	return target.VPC.Name
 }
 
-// withoutAddress explains why interfaces are no endpoints, nil without any.
+// withoutAddress explains why interfaces can't be endpoints. It returns nil for an
+// empty list.
 func withoutAddress(bare []*multinet.Claim) *tenancy.Refusal {
 	if len(bare) == 0 {
 		return nil
@@ -171,8 +171,8 @@ func withoutAddress(bare []*multinet.Claim) *tenancy.Refusal {
 		"interfaces without an address of Alioth are no endpoints: %s: %s", strings.Join(names, ", "), help)}
 }
 
-// unserved explains that the ClusterIP of a Service does not lead to some of its endpoints,
-// nil if it does, or if there is none.
+// unserved explains that the ClusterIP of a Service does not lead to some of its endpoints. It
+// returns nil if the ClusterIP leads to all of them, or if the Service has no ClusterIP.
 func unserved(tx store.ReadTx, service *store.Service, members map[string][]member, rules Rules) *tenancy.Refusal {
 	if len(service.ClusterIPs) == 0 {
 		return nil

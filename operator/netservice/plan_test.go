@@ -18,7 +18,7 @@ import (
 
 var rules = Rules{DefaultVPC: "default", VPCTypes: []string{"flannel"}}
 
-// selectingIn is a headless Service of namespace blue that selects app=web in networks.
+// selectingIn returns a headless Service of namespace blue that selects app=web in networks.
 func selectingIn(networks ...store.NetworkName) *store.Service {
 	return &store.Service{
 		Meta: operatortest.Meta("uid-svc", 0), Namespace: "blue", Name: "web", Selectorless: true,
@@ -43,7 +43,7 @@ func outside(kind, namespace, name string) *multinet.Network {
 	}
 }
 
-// attached is the claim of a pod's interface in a network, with its addresses.
+// attached returns the claim of a pod's interface in a network, with its addresses.
 func attached(p *store.Pod, iface string, network store.NetworkRef, ips ...string) []any {
 	rows := []any{&multinet.Claim{
 		Meta: operatortest.Meta("uid-claim-"+p.Name+iface, 0), Namespace: p.Namespace, Name: p.Name + "." + iface,
@@ -309,7 +309,7 @@ func TestAClusterIPOutsideExistsWithoutEndpoints(t *testing.T) {
 	})
 }
 
-// A change of a pod is of concern to the Services that select it, among thousands.
+// A change of a pod concerns the Services that select it, among thousands.
 func TestAPodConcernsTheServicesThatSelectIt(t *testing.T) {
 	var rows []any
 	for i := range 5000 {

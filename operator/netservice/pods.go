@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// podsOf returns a pod for each member, with the member's address as its only one: by
-// domain, also those without members, and those of the families of the Service in one list.
+// podsOf returns a pod for each member, with the member's address as its only one. byDomain also
+// has domains without members. all has the pods for the families of the Service in one list.
 func podsOf(service *corev1.Service, members map[string][]member) (byDomain map[string][]*corev1.Pod, all []*corev1.Pod) {
 	byDomain = map[string][]*corev1.Pod{}
 	for _, domain := range slices.Sorted(maps.Keys(members)) {
@@ -42,7 +42,8 @@ func hasFamily(service *corev1.Service, is4 bool) bool {
 	return len(service.Spec.IPFamilies) == 0 // of type ExternalName
 }
 
-// podAt makes what the library of Kubernetes reads of a pod out of its row, with one address.
+// podAt makes a pod out of a row, with one address. It has the fields that the library of
+// Kubernetes reads.
 func podAt(row *store.Pod, ip netip.Addr) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: row.Namespace, Name: row.Name, UID: types.UID(row.UID)},
@@ -61,7 +62,7 @@ func podAt(row *store.Pod, ip netip.Addr) *corev1.Pod {
 	return pod
 }
 
-// describe adds to a pod what its endpoints have of it.
+// describe adds the fields to a pod that its endpoints need.
 func describe(pod *corev1.Pod, endpoint *store.PodEndpoint) {
 	pod.Spec.Hostname, pod.Spec.Subdomain = endpoint.Hostname, endpoint.Subdomain
 	container := corev1.Container{}

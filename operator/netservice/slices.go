@@ -29,14 +29,14 @@ import (
 // maxPerSlice is how many endpoints a slice has at most, as in Kubernetes.
 const maxPerSlice = 100
 
-// errStale is the error of work on an outdated cache. It is a conflict, after which the
-// queue tries again.
+// errStale is the error of work on an outdated cache. It is a conflict, so that the queue tries
+// again.
 var errStale = apierrors.NewConflict(discoveryv1.Resource("endpointslices"), "", errors.New("the informers have not seen the last write yet"))
 
-// writeSlices makes the EndpointSlices of a Service have the endpoints of each domain, by
-// the library of Kubernetes: it resolves ports, and changes as little as possible. pods
-// are by domain, one per endpoint, with its address as their only one; a domain without any
-// has a slice without endpoints.
+// writeSlices makes the EndpointSlices of a Service have the endpoints of each domain, by the
+// library of Kubernetes: it resolves ports, and changes as little as possible. pods has one pod per
+// endpoint by domain, with its address as the only one. A domain without pods has a slice without
+// endpoints.
 func (r *Reconciler) writeSlices(ctx context.Context, service *corev1.Service, pods map[string][]*corev1.Pod, present []*discoveryv1.EndpointSlice) error {
 	if r.tracker.StaleSlices(service, present) {
 		return errStale
@@ -59,7 +59,7 @@ func (r *Reconciler) writeSlices(ctx context.Context, service *corev1.Service, p
 
 // writeDomain writes the slices of one domain.
 func (r *Reconciler) writeDomain(ctx context.Context, service *corev1.Service, domain string, pods []*corev1.Pod, present []*discoveryv1.EndpointSlice) error {
-	labelled := service.DeepCopy() // its labels are those of the slices
+	labelled := service.DeepCopy() // the slices get its labels
 	if labelled.Labels == nil {
 		labelled.Labels = map[string]string{}
 	}

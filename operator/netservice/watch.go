@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// source requests a Service when it or its slices change, and when an object changes on
-// which its endpoints depend. A pod and what belongs to it concern only the Services
+// source requests a Service when it or its slices change, and when an object changes that its
+// endpoints depend on. A change of a pod, or of an object of the pod, requests only the Services
 // whose selector the pod fits, or has fitted: the store has an index of them.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
@@ -28,7 +28,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	).ByTurns()
 }
 
-// everything requests the Services that select endpoints, and those that have slices of an
+// everything requests the Services that select endpoints, and the Services that have slices of an
 // earlier time when they did.
 func everything(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
@@ -45,8 +45,8 @@ func everything(tx store.ReadTx) []feed.Request {
 
 func of(service *store.Service) feed.Request { return feed.Now(service.Namespace, service.Name) }
 
-// ofService requests a Service with annotations, and those of its tenant that come below or
-// above the limit with it.
+// ofService requests a Service with annotations, and the Services of its tenant that fall below or
+// rise above the limit with it.
 func (r *Reconciler) ofService(tx store.ReadTx, old, now *store.Service) []feed.Request {
 	if (old == nil || old.Endpoints == nil) && (now == nil || now.Endpoints == nil) {
 		return nil
@@ -61,8 +61,8 @@ func (r *Reconciler) ofService(tx store.ReadTx, old, now *store.Service) []feed.
 	return all
 }
 
-// ofSlice requests the Services of a slice of the operator. The tracker must not wait for a
-// slice that is gone, or that someone has taken from its Service.
+// ofSlice requests the Services of a slice of the operator. The tracker must not wait for a slice
+// that is gone, or that another writer has taken from its Service.
 func (r *Reconciler) ofSlice(_ store.ReadTx, old, now *store.EndpointSlice) []feed.Request {
 	var all []feed.Request
 	if old != nil && old.Managed {
@@ -99,8 +99,8 @@ func sameLabels(a, b *store.Pod) bool {
 	return true
 }
 
-// selecting requests the Services that select a pod; none for nil. Those above the limit of
-// the tenant have no endpoints, whatever becomes of the pod.
+// selecting requests the Services that select a pod; none for nil. It leaves out Services above the
+// limit of the tenant: these have no endpoints, whatever becomes of the pod.
 func (r *Reconciler) selecting(tx store.ReadTx, pod *store.Pod) []feed.Request {
 	if pod == nil {
 		return nil
@@ -143,8 +143,8 @@ func (r *Reconciler) ofNode(tx store.ReadTx, old, now *store.Node) []feed.Reques
 // turns.
 const wakeAfter = 50 * time.Millisecond
 
-// naming requests the Services of a namespace for which a network is of concern, by turns. It
-// leaves out those that are above the limit for certain.
+// naming requests, by turns, the Services of a namespace that a network concerns. It leaves out
+// Services that are above the limit for certain.
 func (r *Reconciler) naming(tx store.ReadTx, namespace string, concerns func(*store.Service) bool) []feed.Request {
 	var all []feed.Request
 	count := 0
@@ -159,7 +159,7 @@ func (r *Reconciler) naming(tx store.ReadTx, namespace string, concerns func(*st
 	return feed.Spread(wakeAfter, all)
 }
 
-// ofTenants is naming for all namespaces of some tenants.
+// ofTenants does the work of naming for all namespaces of some tenants.
 func (r *Reconciler) ofTenants(tx store.ReadTx, concerns func(*store.Service) bool, tenants ...string) []feed.Request {
 	var all []feed.Request
 	for i, tenant := range tenants {
@@ -173,7 +173,8 @@ func (r *Reconciler) ofTenants(tx store.ReadTx, concerns func(*store.Service) bo
 	return all
 }
 
-// everywhere is naming for all namespaces. It is for changes that administrators make.
+// everywhere does the work of naming for all namespaces. It is for changes that administrators
+// make.
 func (r *Reconciler) everywhere(tx store.ReadTx, concerns func(*store.Service) bool) []feed.Request {
 	var all []feed.Request
 	for _, ns := range store.ListNamespaces(tx) {
@@ -184,8 +185,9 @@ func (r *Reconciler) everywhere(tx store.ReadTx, concerns func(*store.Service) b
 
 func every(*store.Service) bool { return true }
 
-// ofOutside requests the Services that name a network of DANM, or perhaps a definition that
-// stands for it, when a change decides who may use it. Its status changes with each pod.
+// ofOutside requests the Services that name a network of DANM, or perhaps a definition that names
+// it, when a change decides who may use the network. The network's status changes with each pod,
+// and requests nothing.
 func (r *Reconciler) ofOutside(tx store.ReadTx, old, now *multinet.Network) []feed.Request {
 	if old != nil && now != nil && old.UID == now.UID && old.Generation == now.Generation && old.Deleting == now.Deleting {
 		return nil
@@ -229,7 +231,7 @@ func (r *Reconciler) ofDefinition(tx store.ReadTx, old, now *multinet.Definition
 	return all
 }
 
-// borrowers are the namespaces to which grants lend the definitions of a namespace.
+// borrowers returns the namespaces that grants lend the definitions of a namespace to.
 func borrowers(tx store.ReadTx, namespace string) (all []string) {
 	for grant := range multinet.AllGrants(tx) {
 		if slices.Contains(grant.FromNamespaces, namespace) {
@@ -239,8 +241,8 @@ func borrowers(tx store.ReadTx, namespace string) (all []string) {
 	return all
 }
 
-// ofGrant requests the Services of the namespaces to which a grant begins or ends to lend
-// definitions.
+// ofGrant requests the Services of a namespace when a grant begins or ends to lend definitions to
+// it.
 func (r *Reconciler) ofGrant(tx store.ReadTx, old, now *multinet.Grant) []feed.Request {
 	var all []feed.Request
 	for _, grant := range []*multinet.Grant{old, now} {
@@ -270,8 +272,8 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, old, now *store.VPC) []feed.Request 
 	return r.everywhere(tx, every)
 }
 
-// ofNamespace requests the Services of the tenants that a namespace comes to, or leaves: the
-// limit of these may be reached by others then.
+// ofNamespace requests the Services of the tenants that a namespace joins or leaves: other Services
+// may cross the limit then.
 func (r *Reconciler) ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
 	if old != nil && now != nil && old.Tenant == now.Tenant {
 		return nil

@@ -66,8 +66,8 @@ func decide(tx store.ReadTx, net *store.Network) decision {
 	return d
 }
 
-// unrestricted lists the namespaces of a tenant without Pod Security. A namespace without a
-// tenant label is trusted with the nodes, and so is none of them.
+// unrestricted lists the namespaces of a tenant without Pod Security. It leaves out namespaces
+// without a tenant label, because these are trusted with the nodes.
 func unrestricted(tx store.ReadTx, tenant string) []string {
 	if strings.HasPrefix(tenant, v1alpha1.NamespaceTenantPrefix) {
 		return nil
@@ -81,9 +81,8 @@ func unrestricted(tx store.ReadTx, tenant string) []string {
 	return all
 }
 
-// conflict finds the older Network of the same name and tenant. Both serve
-// their own namespaces; the tenant's namespaces that have none of that name
-// use the older.
+// conflict finds the older Network of the same name and tenant. Both serve their own namespaces.
+// The tenant's namespaces without a Network of that name use the older.
 func conflict(tx store.ReadTx, net *store.Network) string {
 	for _, other := range store.NetworkByTenantName(tx, net.Tenant, net.Name) {
 		if other.UID == net.UID {
@@ -141,8 +140,8 @@ func leftBehind(tx store.ReadTx, net *store.Network) []string {
 	return all
 }
 
-// elsewhere returns the VPC that a pod got through the Network, if it differs from
-// the one that the Network names, or "".
+// elsewhere returns the VPC that a pod got through the Network, or "" if it is the VPC that the
+// Network names.
 func elsewhere(tx store.ReadTx, pod *store.Pod, net *store.Network) string {
 	if told := toldElsewhere(pod, net); told != nil && allocation.Confirms(tx, pod, *told) {
 		return told.VPC
@@ -150,8 +149,8 @@ func elsewhere(tx store.ReadTx, pod *store.Pod, net *store.Network) string {
 	return ""
 }
 
-// toldElsewhere returns the attachment of the pod's allocation status that is through the
-// Network and in another VPC than the Network names, or nil. Nothing confirms it.
+// toldElsewhere returns the attachment of the pod's allocation status that came through the Network
+// and is in another VPC than the Network names, or nil. Nothing confirms it.
 func toldElsewhere(pod *store.Pod, net *store.Network) *annotations.Attachment {
 	for _, attachment := range allocation.Told(pod) {
 		if through(attachment, net) && attachment.VPC != net.VPC {

@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
-// source requests a Network when it changes, and when one of these changes: a Network
-// of the same name and tenant, its VPC, a subnet of that, its namespace, or its users.
+// source requests a Network when it changes, and when one of these changes: a Network of the same
+// name and tenant, its VPC, a subnet of its VPC, its namespace, or its users.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, func(tx store.ReadTx) []feed.Request {
 		return append(everything(tx), f.Leaving(vpcs.Network.Kind)...)

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node assigns every node an address per family in the default VPC, with which
-// the node reaches the VPC's pods, and releases it when the Node object is deleted.
+// Package node assigns every node an address per family in the default VPC, and releases it when
+// the Node object is deleted. The node reaches the VPC's pods from this address.
 package node
 
 import (
@@ -27,8 +27,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// retryAfter is the time after which a refused node is checked again: the release of
-// an address in a full VPC requests no nodes.
+// retryAfter is the time until a refused node is checked again: the release of an address in a full
+// VPC requests no nodes.
 const retryAfter = 10 * time.Second
 
 // Reconciler applies the decisions of decide.
@@ -40,7 +40,7 @@ type Reconciler struct {
 	Events  events.EventRecorder
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
-	// Distrust tells of addresses that are not believed, each once.
+	// Distrust reports addresses that are not believed, each once.
 	Distrust *announce.Distrust
 	told     announce.Board
 }

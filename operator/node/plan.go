@@ -19,13 +19,14 @@ type decision struct {
 	// claim is true if the addresses of request are to be claimed.
 	claim   bool
 	request ipam.Request
-	// doubts are why others do not believe addresses of the node, which has the UID.
+	// doubts are the reasons why others do not believe addresses of the node. uid is the UID of the
+	// node.
 	uid    string
 	doubts []*tenancy.Refusal
 }
 
-// decide plans for the node of a name. While the default VPC can't be used it claims
-// nothing and reports no error: the VPC's own condition has the cause.
+// decide plans for the node of a name. While the default VPC can't be used, it claims nothing and
+// returns no error: the VPC's own condition has the cause.
 func decide(tx store.ReadTx, name, defaultVPC string) decision {
 	var d decision
 	node := store.GetNode(tx, name)
@@ -51,10 +52,10 @@ func decide(tx store.ReadTx, name, defaultVPC string) decision {
 	return d
 }
 
-// mostDoubts is how many addresses of a node are told: a kubelet may report any number.
+// mostDoubts is how many addresses of a node are reported: a kubelet may report any number.
 const mostDoubts = 3
 
-// doubtsOf returns the UID of a node, and why others do not believe its addresses.
+// doubtsOf returns the UID of a node, and the reasons why others do not believe its addresses.
 func doubtsOf(tx store.ReadTx, node *store.Node, defaultVPC string) (uid string, doubts []*tenancy.Refusal) {
 	if node == nil {
 		return "", nil

@@ -20,15 +20,14 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Source returns the source of attachments on nodes with the label of the API, where each
-// pod gets an address of the infrastructure subnet and, if its labels ask for it,
-// interfaces in PodNetworks. Other pods, and those that request networks of Alioth, are
-// for the next source.
+// Source returns the source of attachments on nodes with the label of the API. There, each pod gets
+// an address of the infrastructure subnet and, if its labels ask for it, interfaces in PodNetworks.
+// Other pods, and pods that request networks of Alioth, are for the next source.
 func Source(infraSubnet string, next pod.Source) pod.Source {
 	return func(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
 		if !asks(p) && store.GetNode(tx, p.Node) == nil {
-			// A pod may be bound, as those of DaemonSets are, before its node is seen here. What
-			// it got now it would keep, whatever the node's labels are.
+			// A pod may be bound before its node is seen here, as pods of DaemonSets are. The pod
+			// would keep an address that it gets now, whatever the node's labels are.
 			return nil, &tenancy.Refusal{Message: fmt.Sprintf("node %s is not known yet", p.Node)}
 		}
 		if !Serves(tx, p) {
@@ -49,8 +48,8 @@ func Source(infraSubnet string, next pod.Source) pod.Source {
 	}
 }
 
-// unlabelled refuses a pod that asks for the network of a tenant where no node IPAM API is. In
-// the default VPC, which it would get otherwise, it would look attached and reach nothing of
+// unlabelled refuses a pod that asks for the network of a tenant on a node without the node IPAM
+// API. Otherwise the pod would be in the default VPC. It would look attached, and reach nothing of
 // its tenant's network.
 func unlabelled(p *store.Pod) *tenancy.Refusal {
 	label := multitenancyv1alpha1.PodNetworkLabel
@@ -123,7 +122,7 @@ func delegated(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
 }
 
 // PodNetworks lists the names of the PodNetworks that a pod asks for, in the order of its
-// interfaces: those of its instance, which may be missing, or the one of its label.
+// interfaces: the PodNetworks of its instance, which may be missing, or the one of its label.
 func PodNetworks(tx store.ReadTx, p *store.Pod) []string {
 	instance, named := p.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]
 	if !named {
@@ -141,7 +140,7 @@ func PodNetworks(tx store.ReadTx, p *store.Pod) []string {
 // interfaceOf names the interface in the PodNetwork of an index.
 func interfaceOf(index int) string { return fmt.Sprintf("eth%d", index+1) }
 
-// IndexOf is the index of the PodNetwork of an interface; false for the first interface and
+// IndexOf returns the index of the PodNetwork of an interface; false for the first interface and
 // for names that interfaces of the API do not have.
 func IndexOf(name string) (int, bool) {
 	number, err := strconv.Atoi(strings.TrimPrefix(name, "eth"))

@@ -24,7 +24,7 @@ type API struct {
 	Live client.Reader
 }
 
-// Create creates the object, and reads what has become of it into object.
+// Create creates the object, and reads the created object into object.
 func (a API) Create(ctx context.Context, object kube.Object) error {
 	return a.Client.Create(ctx, object)
 }

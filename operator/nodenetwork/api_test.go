@@ -17,7 +17,7 @@ import (
 
 var _ policyhandler.API = API{}
 
-// server is an API server that keeps what it was asked, and answers with another version.
+// server is an API server that keeps its requests, and answers with another version.
 type server struct {
 	client.Client
 	listed  client.ListOptions

@@ -15,14 +15,14 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// gather is how long changes of enactments wait for others: a pass looks at all nodes, and
-// the enactments of many nodes change at once.
+// gather is how long changes of enactments are collected: a pass looks at all nodes, and the
+// enactments of many nodes change at once.
 const gather = 100 * time.Millisecond
 
 // Rollouts is policyhandler.Rollouts.
 type Rollouts interface {
-	// Pass grants the slots of a policy and writes its status. It returns after how long time
-	// alone changes the result, 0 for never.
+	// Pass grants the slots of a policy and writes its status. It returns the time until the result
+	// changes by time alone, 0 for never.
 	Pass(ctx context.Context, ref nmstate.Reference) (again time.Duration, err error)
 }
 
@@ -52,8 +52,8 @@ func (p *Policies) mappers() []feed.Mapper {
 	return []feed.Mapper{feed.On(p.ofPolicy), feed.On(p.ofEnactment), feed.On(p.ofNode)}
 }
 
-// everything requests all policies, and those that are gone and have enactments: their nodes
-// may be gone too.
+// everything requests all policies, and also policies that are gone and have enactments: their
+// nodes may be gone too.
 func (p *Policies) everything(tx store.ReadTx) []feed.Request {
 	all := p.living(tx)
 	for row := range nmstate.Enactments(tx) {
@@ -79,8 +79,8 @@ func (p *Policies) request(after time.Duration, ref nmstate.Reference) []feed.Re
 	return []feed.Request{feed.Later(after, "", ref.Name)}
 }
 
-// ofPolicy requests all policies if the policy is new, gone or another generation: their
-// order on nodes may be another.
+// ofPolicy requests all policies if the policy is new, gone or has another generation: the order of
+// policies on nodes may change.
 func (p *Policies) ofPolicy(tx store.ReadTx, old, now *nmstate.Policy) []feed.Request {
 	if !respecified(old, now) {
 		return p.request(0, now.Spec.Reference)
@@ -93,8 +93,8 @@ func respecified(old, now *nmstate.Policy) bool {
 	return old == nil || now == nil || old.UID != now.UID || old.Generation != now.Generation
 }
 
-// ofEnactment requests the policy of an enactment, and the policies that wait on its node
-// when it is about another phase or generation, or is gone.
+// ofEnactment requests the policy of an enactment. It also requests the policies that wait on its
+// node when the enactment is gone, or has another phase or generation.
 func (p *Policies) ofEnactment(tx store.ReadTx, old, now *nmstate.Enactment) []feed.Request {
 	row := feed.Either(old, now)
 	all := p.request(gather, row.Policy)
@@ -116,7 +116,7 @@ func (p *Policies) ofNode(tx store.ReadTx, old, now *store.Node) []feed.Request 
 	return p.everything(tx)
 }
 
-// reselected reports whether a node is new or gone, or policies may select it otherwise.
+// reselected reports whether a node is new or gone, or whether other policies may select it.
 func reselected(old, now *store.Node) bool {
 	return old == nil || now == nil || old.UID != now.UID || old.Selection != now.Selection
 }

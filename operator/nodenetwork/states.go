@@ -21,8 +21,8 @@ const workers = 4
 
 // Handler is policyhandler.Handler.
 type Handler interface {
-	// Pass writes the enactments of a node and its desired state. It returns after how long
-	// time alone changes the result, 0 for never.
+	// Pass writes the enactments of a node and its desired state. It returns the time until the
+	// result changes by time alone, 0 for never.
 	Pass(ctx context.Context, node string) (again time.Duration, err error)
 }
 
@@ -61,7 +61,7 @@ func mappersOfNodes() []feed.Mapper {
 		}),
 		feed.On(func(tx store.ReadTx, old, now *nmstate.Policy) []feed.Request {
 			if !respecified(old, now) && old.Aborted == now.Aborted {
-				return nil // only its status, which no node goes by
+				return nil // only its status, which no node reads
 			}
 			return everyNode(tx)
 		}),

@@ -40,7 +40,7 @@ func nodeRow(name string, selection uint64) *store.Node {
 	return &store.Node{Meta: operatortest.Meta("uid-"+name, 0), Name: name, Selection: selection}
 }
 
-// asked are the names of requests, without repetitions.
+// asked returns the names of requests, without repetitions.
 func asked(requests []feed.Request) string {
 	var names []string
 	for _, request := range requests {
@@ -59,8 +59,8 @@ func cluster(t *testing.T) *store.Store {
 		enactmentRow("n1", "a", nmstate.Progressing), enactmentRow("n1", "b", nmstate.Pending))
 }
 
-// TestAPolicyThatIsGoneIsRequestedForTheEnactmentsThatItLeaves: nobody else deletes those of a
-// node that is gone as well.
+// TestAPolicyThatIsGoneIsRequestedForTheEnactmentsThatItLeaves: nobody else deletes the enactments
+// of a node that is gone as well.
 func TestAPolicyThatIsGoneIsRequestedForTheEnactmentsThatItLeaves(t *testing.T) {
 	p := &Policies{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind}
 	operatortest.New(t, enactmentRow("n1", "gone", nmstate.Progressing)).View(func(tx store.ReadTx) {
@@ -73,8 +73,7 @@ func TestAPolicyThatIsGoneIsRequestedForTheEnactmentsThatItLeaves(t *testing.T) 
 	})
 }
 
-// changes are what may happen in the cluster, with the policies and the nodes that it
-// concerns.
+// changes are possible events in the cluster, with the policies and the nodes that each concerns.
 func changes() map[string]struct {
 	change          feed.Change
 	policies, nodes string

@@ -36,7 +36,7 @@ func New(t testing.TB, rows ...any) *store.Store {
 	return s
 }
 
-// Meta is that of an object made so many seconds after the first one.
+// Meta returns the metadata of an object that was made age seconds after the first one.
 func Meta(uid string, age int) store.Meta {
 	return store.Meta{UID: uid, Created: time.Unix(int64(1_000_000+age), 0)}
 }

@@ -82,8 +82,8 @@ func ranked(key string, candidates []Candidate) []*zone {
 // rank returns the rank of a name for a key with the hash seed.
 func rank(seed uint64, name string) item { return item{name, mix(seed ^ mix(hash(name)))} }
 
-// first orders by rank, the highest first. Equal ranks are as good as impossible, and are
-// ordered by name, so that the result never depends on the order of candidates.
+// first orders by rank, the highest first. Equal ranks are practically impossible, and are ordered
+// by name, so that the result never depends on the order of candidates.
 func first(a, b item) int { return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.name, b.name)) }
 
 // hash is FNV-1a with 64 bits. Every process and release has to compute the same.

@@ -164,7 +164,7 @@ func stable(t *testing.T, before, after []string, gone string) {
 	}
 }
 
-// without returns what of a list is not in another.
+// without returns the elements of a list that are not in another.
 func without(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(one string) bool { return slices.Contains(other, one) })
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// BenchmarkAPodThatIsAsDecided is what a restarted operator does with most pods: it compares
-// the allocation status of each with its Addresses.
+// BenchmarkAPodThatIsAsDecided does the work of a restarted operator for most pods: it compares the
+// allocation status of each with its Addresses.
 func BenchmarkAPodThatIsAsDecided(b *testing.B) {
 	rows := world()
 	var pods []*store.Pod

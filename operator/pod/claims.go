@@ -39,9 +39,9 @@ func attachmentRow(element annotations.HashedAttachment) (claim.AttachmentRow, b
 	return row, ok
 }
 
-// rowsToKeep returns the AttachmentClaims that a pod with an allocation status should have:
-// those of exactly the elements of the annotation. A lost one is decided anew, because
-// whoever may write the status of pods may have written the element.
+// rowsToKeep returns the AttachmentClaims that a pod with an allocation status should have: one for
+// each element of the annotation, and no others. A lost claim is decided anew, because whoever may
+// write the status of pods may have written the element.
 func rowsToKeep(tx store.ReadTx, pod *store.Pod) ([]claim.AttachmentRow, error) {
 	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
 	if err != nil {

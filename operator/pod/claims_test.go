@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// lan is the DanmNet a/lan on ens4.
+// lan returns the DanmNet a/lan on ens4.
 func lan() *multinet.Network {
 	return &multinet.Network{
 		Meta: store.Meta{UID: "uid-lan"}, Ref: multinet.Ref{Group: "danm.io", Kind: multinet.KindDanmNet, Namespace: "a", Name: "lan"},
@@ -27,7 +27,7 @@ func lan() *multinet.Network {
 	}
 }
 
-// onLAN is an attachment of a pod to it, without addresses.
+// onLAN returns an attachment of a pod to it, without addresses.
 func onLAN(change ...func(*annotations.Attachment)) annotations.Attachment {
 	a := annotations.Attachment{
 		Name: "eth0", Kind: "macvlan", Outside: "DanmNet/a/lan", OutsideUID: "uid-lan", Link: &annotations.Link{Parent: "ens4", VLAN: 100, IPv6: annotations.IPv6Off},
@@ -38,12 +38,12 @@ func onLAN(change ...func(*annotations.Attachment)) annotations.Attachment {
 	return a
 }
 
-// bare is a source of the interface eth0 in it, without addresses.
+// bare returns a source of the interface eth0 in it, without addresses.
 func bare(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
 	return []Wish{{Interface: "eth0", Kind: "macvlan", Binding: Binding{Outside: lan().Reference()}}}, nil
 }
 
-// toldPod is a pod a/p with this allocation status.
+// toldPod returns a pod a/p with this allocation status.
 func toldPod(t *testing.T, list ...annotations.Attachment) *store.Pod {
 	t.Helper()
 	pod := operatortest.Pod("blue", "a", "p", "", "")
@@ -55,8 +55,8 @@ func toldPod(t *testing.T, list ...annotations.Attachment) *store.Pod {
 	return pod
 }
 
-// TestWithoutItsAttachmentClaimAnAttachmentIsDecidedAnew: whoever may write the status of a
-// pod may have written the annotation, also one that is as the network gives it.
+// TestWithoutItsAttachmentClaimAnAttachmentIsDecidedAnew: a writer of the status of a pod may have
+// written the annotation, even if it is as the network gives it.
 func TestWithoutItsAttachmentClaimAnAttachmentIsDecidedAnew(t *testing.T) {
 	for name, change := range map[string]func(*annotations.Attachment){
 		"as the network is":             func(*annotations.Attachment) {},
@@ -107,7 +107,7 @@ func TestAnAttachmentClaimStaysThoughItsNetworkHasChanged(t *testing.T) {
 	})
 }
 
-// The network of plugins does not show what they run, but the claim of the operator does.
+// The network of plugins does not show which plugins run, but the claim of the operator does.
 func TestALostAddressOfAPluginsInterfaceIsClaimedAgain(t *testing.T) {
 	pod := toldPod(t, onLAN(func(a *annotations.Attachment) {
 		a.Kind, a.Addresses = annotations.KindDelegate, operatortest.Prefixes("10.9.0.12/24")
@@ -195,8 +195,8 @@ func TestAnInterfaceOfPluginsHasTheDefaultRouteOfThePod(t *testing.T) {
 	}
 }
 
-// Nodes read a rule without a source as one for the addresses that the plugins choose. With
-// Alioth's addresses, and with none, a rule has its address or is not there.
+// Nodes read a rule without a source as a rule for the addresses that the plugins choose. With
+// Alioth's addresses, and without addresses, a rule has its address or is not there.
 func TestARuleOfAStaticTypeHasTheAddressOfTheInterface(t *testing.T) {
 	p := operatortest.Pod("ns:a", "a", "p", "n1", "")
 	lan := lan()

@@ -29,15 +29,15 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// workers is how many pods are processed at once: most of the time they wait for the
-// API server.
+// workers is the number of pods that are processed at once: most of the time they wait for the API
+// server.
 const workers = 8
 
 // errAssigned reports that the API has an allocation status of the pod, or an object that
 // confirms it, that the store does not have yet.
 var errAssigned = errors.New("the pod got its addresses in the meantime")
 
-// Options are what a Reconciler needs.
+// Options are the dependencies and settings of a Reconciler.
 type Options struct {
 	// Client writes.
 	Client client.Client
@@ -94,7 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, err
 }
 
-// carryOut returns the refusal that is valid until a change, nil if there is none.
+// carryOut returns the refusal that is valid until a change, or nil.
 func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (*tenancy.Refusal, error) {
 	if d.verb == assign || d.verb == refuse || d.rewrite {
 		if err := r.confirmUndecided(ctx, pod); err != nil {
@@ -148,8 +148,8 @@ func (r *Reconciler) assign(ctx context.Context, pod *store.Pod, wishes []Wish) 
 	return r.record(ctx, pod, wishes, claimed)
 }
 
-// restoreAll carries out a decision to restore: it completes what is decided, and then
-// replaces an allocation status of which nothing confirms a part.
+// restoreAll carries out a decision to restore. It completes the decided parts, and then replaces
+// an allocation status if nothing confirms a part of it.
 func (r *Reconciler) restoreAll(ctx context.Context, pod *store.Pod, d decision) (*tenancy.Refusal, error) {
 	awaits := d.refusal != tenancy.Refusal{}
 	if !d.rewrite && !awaits {
@@ -172,9 +172,9 @@ func (r *Reconciler) restoreAll(ctx context.Context, pod *store.Pod, d decision)
 	return nil, nil
 }
 
-// restore claims the addresses of a pod's allocation status again, each attachment by
-// itself: if another holder has the address of one, the pod keeps the others. Without a
-// refusal it returns the rows of each.
+// restore claims the addresses of a pod's allocation status again, separately for each attachment:
+// if another holder has the address of one, the pod keeps the others. Without a refusal it returns
+// the rows of each.
 func (r *Reconciler) restore(ctx context.Context, pod *store.Pod, wishes []Wish) (claimed [][]*store.Address, first *tenancy.Refusal, _ error) {
 	for _, w := range wanted(pod, wishes) {
 		rows, err := r.Claimer.Claim(ctx, w.Request, w.Prefer)
@@ -240,8 +240,7 @@ func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, 
 	return nil, nil
 }
 
-// claimAttachments makes the AttachmentClaims of a pod those of an allocation status, ""
-// for none.
+// claimAttachments makes the AttachmentClaims of a pod match an allocation status, "" for none.
 func (r *Reconciler) claimAttachments(ctx context.Context, pod *store.Pod, text string) error {
 	var rows []claim.AttachmentRow
 	if text != "" {
@@ -253,8 +252,7 @@ func (r *Reconciler) claimAttachments(ctx context.Context, pod *store.Pod, text 
 	return r.Claimer.ClaimAttachments(ctx, pod, rows)
 }
 
-// restoreClaims makes the AttachmentClaims of a pod with an allocation status those that it
-// should have.
+// restoreClaims makes the AttachmentClaims of a pod match its allocation status.
 func (r *Reconciler) restoreClaims(ctx context.Context, pod *store.Pod) error {
 	var rows []claim.AttachmentRow
 	var err error
@@ -265,7 +263,8 @@ func (r *Reconciler) restoreClaims(ctx context.Context, pod *store.Pod) error {
 	return r.Claimer.ClaimAttachments(ctx, pod, rows)
 }
 
-// refuse releases the addresses that were claimed for the pod, and tells the pod's owner.
+// refuse releases the addresses that were claimed for the pod, and writes the refusal for the pod's
+// owner.
 func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy.Refusal) error {
 	if err := r.Claimer.ReleaseAll(ctx, pod.AsHolder(), pod.Node); err != nil {
 		return err

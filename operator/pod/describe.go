@@ -60,7 +60,8 @@ func describe(tx store.ReadTx, pod *store.Pod, wishes []Wish, claimed [][]*store
 	return o, err
 }
 
-// note makes the user input that of an attachment, if that is the first one in a VPC.
+// note sets the user input to the data of an attachment, if this attachment is the first one in a
+// VPC.
 func (o *outcome) note(tx store.ReadTx, w Wish, rows []*store.Address) {
 	if o.userInput != (annotations.UserInput{}) || !w.InVPC() || len(rows) == 0 {
 		return
@@ -72,8 +73,7 @@ func (o *outcome) note(tx store.ReadTx, w Wish, rows []*store.Address) {
 	o.userInput = annotations.UserInput{VPC: w.VPC, Net: name, IP: rows[0].IP.String()}
 }
 
-// inVPC describes an attachment in a VPC. Gateways and prefix lengths are those of the
-// subnet.
+// inVPC describes an attachment in a VPC. Gateways and prefix lengths come from the subnet.
 func inVPC(w Wish, rows []*store.Address, subnet *store.Subnet) annotations.Attachment {
 	attachment := annotations.Attachment{
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Network: w.Network, VPC: w.VPC,
@@ -91,15 +91,15 @@ func inVPC(w Wish, rows []*store.Address, subnet *store.Subnet) annotations.Atta
 	return attachment
 }
 
-// outside describes an attachment outside of every VPC. Prefix lengths are those of the
-// network's ranges.
+// outside describes an attachment outside of every VPC. Prefix lengths come from the network's
+// ranges.
 func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachment {
 	link := w.Link
 	attachment := annotations.Attachment{
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Outside: w.Outside.Path(), OutsideUID: w.Outside.UID,
 		Definition: w.Definition, DefaultRoute: w.DefaultRoute, NoDefaultRoute: w.NoDefaultRoute, Delegate: w.Delegate,
 	}
-	if w.Delegate != nil && w.Range == nil { // all of the interface but its default routes and its link is the plugins'
+	if w.Delegate != nil && w.Range == nil { // the plugins make all but the default routes and the link
 		if len(link.Routes) > 0 || link.Parent != "" {
 			attachment.Link = &link
 		}

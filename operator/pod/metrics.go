@@ -5,7 +5,7 @@ package pod
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics counts what the controller decided. The nil value counts nothing.
+// Metrics counts the decisions of the controller. The nil value counts nothing.
 type Metrics struct {
 	assignments prometheus.Counter
 	refusals    *prometheus.CounterVec

@@ -23,12 +23,12 @@ const (
 	leave verb = iota
 	// refuse it, for the decision's refusal.
 	refuse
-	// wait for a change that will come soon, without a word to the pod's owner.
+	// wait for a change that will come soon, without a message to the pod's owner.
 	wait
 	// assign it the decision's wishes, all of them or none.
 	assign
-	// restore what the API lacks of a decision that was made, and remove others: for each
-	// of the decision's wishes by itself.
+	// restore the parts of an earlier decision that the API lacks, and remove others, separately
+	// for each of the decision's wishes.
 	restore
 )
 
@@ -38,8 +38,8 @@ type decision struct {
 	// surplus are addresses of interfaces that the pod should not have.
 	surplus []*store.Address
 	refusal tenancy.Refusal
-	// rewrite reports that the allocation status is to be that of the wishes: no object of
-	// the operator confirms a part of it.
+	// rewrite reports that the wishes replace the allocation status, because no object of the
+	// operator confirms a part of the status.
 	rewrite bool
 }
 
@@ -65,7 +65,7 @@ func decide(tx store.ReadTx, pod *store.Pod, sources []Source) decision {
 	return decision{verb: assign, wishes: wishes, surplus: surplus(tx, pod, wishes)}
 }
 
-// surplus lists the addresses of a pod that are of none of the interfaces with addresses.
+// surplus lists the addresses of a pod that do not belong to any of its interfaces with addresses.
 func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
 	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
 		return row.IsHeldBack() || slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == row.Attachment && w.addressed() })
@@ -73,9 +73,9 @@ func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
 }
 
 // recheck changes nothing if the pod has exactly the addresses and AttachmentClaims of its
-// allocation status, even if its Network has changed. If the API lacks some of a decision
-// that is known, they are claimed again unchanged, and others are released. Parts of the
-// allocation status that nothing confirms are replaced.
+// allocation status, even if its Network has changed. If the API lacks some objects of a known
+// decision, they are claimed again unchanged, and others are released. Parts of the allocation
+// status that nothing confirms are replaced.
 func recheck(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source) decision {
 	if told.has(unconfirmed) {
 		return replace(tx, pod, told, sources)
@@ -100,9 +100,9 @@ func recheck(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 	return d
 }
 
-// replace keeps the parts of an allocation status that are decided, and decides the others
-// anew, with all checks of a new pod. Without the pod's present wishes, only what is lost
-// of the decided parts is claimed again.
+// replace keeps the decided parts of an allocation status, and decides the other parts anew, with
+// all checks of a new pod. Without the pod's present wishes, only lost claims of the decided parts
+// are claimed again.
 func replace(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source) decision {
 	fresh, refusal := wishesOf(tx, pod, sources)
 	d := decision{verb: restore, rewrite: refusal == nil}
@@ -134,9 +134,9 @@ func replace(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 	return d
 }
 
-// anew returns the wish for a part of an allocation status that nothing confirms, and false
-// if the pod should have no such interface. Addresses in a VPC that the operator has claimed
-// for the interface stay, even if the pod would get others now.
+// anew returns the wish for a part of an allocation status that nothing confirms. It returns false
+// if the pod should not have the interface. Addresses in a VPC that the operator has claimed for
+// the interface stay, even if the pod would get others now.
 func anew(part told, fresh []Wish) (Wish, bool) {
 	i := slices.IndexFunc(fresh, func(w Wish) bool { return w.Interface == part.Name })
 	if i >= 0 && (len(part.held) == 0 || slices.ContainsFunc(part.held, func(row *store.Address) bool { return row.Domain() == fresh[i].domain() })) {
@@ -156,7 +156,7 @@ func anew(part told, fresh []Wish) (Wish, bool) {
 	return w, true
 }
 
-// again is the wish for an attachment of the allocation status that is decided.
+// again returns the wish for an attachment of the allocation status that is decided.
 func again(pod *store.Pod, attachment annotations.Attachment) Wish {
 	ips := allocation.IPs(attachment)
 	w := Wish{
@@ -173,8 +173,8 @@ func again(pod *store.Pod, attachment annotations.Attachment) Wish {
 	return w
 }
 
-// rangeOf returns the ranges that the addresses of an attachment are from. The network
-// itself may be gone.
+// rangeOf returns the network ranges of the addresses of an attachment. The network itself may be
+// gone.
 func rangeOf(network store.NetworkRef, attachment annotations.Attachment) *ipam.NetworkRange {
 	r := &ipam.NetworkRange{NetworkRef: network, SharedMAC: attachment.MAC == ""}
 	for _, address := range attachment.Addresses {

@@ -29,7 +29,7 @@ func world() []any {
 	}
 }
 
-// assignedPod is a pod with its allocation status.
+// assignedPod returns a pod with its allocation status.
 func assignedPod(t *testing.T, ips ...string) *store.Pod {
 	t.Helper()
 	pod := operatortest.Pod("blue", "a", "p", "n", "")
@@ -134,8 +134,8 @@ func TestDecideLeavesPodsAloneThatNeedNothing(t *testing.T) {
 	}
 }
 
-// TestAnOperatorThatStartsRequestsThePodsThatNeedSomething: of those that have an allocation
-// status, and before all others.
+// TestAnOperatorThatStartsRequestsThePodsThatNeedSomething: among pods with an allocation status,
+// and before all others.
 func TestAnOperatorThatStartsRequestsThePodsThatNeedSomething(t *testing.T) {
 	r := New(Options{Sources: primary()})
 	told := assignedPod(t, "10.0.1.9")
@@ -168,7 +168,7 @@ func TestAnnotationsWithoutTheConditionCountForNothing(t *testing.T) {
 	})
 }
 
-// kept is an address whose object is gone and that the operator keeps for its pod.
+// kept returns an address whose object is gone and that the operator keeps for its pod.
 func kept(row *store.Address) *store.Address {
 	row.UID, row.ResourceVersion, row.Kept = "", "", true
 	return row
@@ -206,8 +206,8 @@ func TestWhatIsLeftOfADecisionIsClaimedAgainAsItWas(t *testing.T) {
 	}
 }
 
-// TestAPodWithoutAnyObjectIsDecidedAnew whatever it says about itself. What it says is a
-// wish that passes the checks of a new pod, or nothing.
+// TestAPodWithoutAnyObjectIsDecidedAnew whatever its annotation has. The annotation is a wish that
+// passes the checks of a new pod, or nothing.
 func TestAPodWithoutAnyObjectIsDecidedAnew(t *testing.T) {
 	both := []string{"10.0.1.9", "fd00:0:0:1::9"}
 	pod := func(change func(*store.Pod), ips ...string) *store.Pod {
@@ -263,7 +263,7 @@ func TestAPodWithoutAnyObjectIsDecidedAnew(t *testing.T) {
 	})
 }
 
-// TestObjectsHavePrecedenceOverTheText: the text is replaced by what they say, and parts
+// TestObjectsHavePrecedenceOverTheText: the content of the objects replaces the text, and parts
 // that nothing confirms are decided anew.
 func TestObjectsHavePrecedenceOverTheText(t *testing.T) {
 	pod := assignedPod(t, "10.0.1.9", "fd00:0:0:1::9")

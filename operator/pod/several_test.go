@@ -35,14 +35,14 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// secondary is a source of an interface net1 in VPC w with these IPs.
+// secondary returns a source of an interface net1 in VPC w with these IPs.
 func secondary(ips ...string) Source {
 	return func(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
 		return []Wish{{Interface: "net1", Kind: "other", Binding: Binding{VPC: "w"}, IPs: operatortest.Addrs(ips...)}}, nil
 	}
 }
 
-// physical is a source of an interface net2 outside of every VPC, without addresses.
+// physical returns a source of an interface net2 outside of every VPC, without addresses.
 func physical(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
 	rack := store.NetworkRef{Group: "danm.io", Kind: "ClusterNetwork", Name: "rack", UID: "uid-rack"}
 	return []Wish{{Interface: "net2", Kind: "physical", Binding: Binding{Outside: rack}}}, nil
@@ -137,7 +137,7 @@ func (g *rig) reconcile() error {
 	return err
 }
 
-// addresses are the names of the Address objects, each with its interface.
+// addresses returns the names of the Address objects, each with its interface.
 func (g *rig) addresses() (all []string) {
 	g.Helper()
 	var list v1alpha1.AddressList
@@ -186,7 +186,7 @@ func newPod() *corev1.Pod {
 	}
 }
 
-// strangers is the Address object by which another pod has 10.1.0.3 of VPC w.
+// strangers returns the Address object of another pod that has 10.1.0.3 of VPC w.
 func strangers() *v1alpha1.Address {
 	return &v1alpha1.Address{
 		ObjectMeta: metav1.ObjectMeta{Name: "w.10.1.0.3", UID: "stranger's"},
@@ -284,8 +284,8 @@ func TestARefusalByASourceLeavesNothingClaimed(t *testing.T) {
 	}
 }
 
-// An operator that has just started finds the claims of each interface by the pod's UID
-// and completes them; what is of no interface that the pod is to have goes.
+// An operator that has just started finds the claims of each interface by the pod's UID and
+// completes them. It deletes claims for interfaces that the pod is not to have.
 func TestARestartedOperatorFindsClaimsByInterface(t *testing.T) {
 	died := errors.New("died")
 	for _, tc := range []struct {
@@ -364,7 +364,7 @@ func TestEachAttachmentIsRestoredByItself(t *testing.T) {
 	}
 }
 
-// TestAStoreThatIsBehindReplacesNoStatus: the watch of Addresses may be later than that of
+// TestAStoreThatIsBehindReplacesNoStatus: the watch of Addresses may be later than the watch of
 // pods, and the pod would be refused by now.
 func TestAStoreThatIsBehindReplacesNoStatus(t *testing.T) {
 	pod := newPod()

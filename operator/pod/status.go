@@ -68,8 +68,8 @@ func patchAssigned(pod *store.Pod, o outcome, now time.Time) podPatch {
 	return patch
 }
 
-// tooLarge returns the refusal of a pod whose annotations would exceed the limit of the API
-// server with those of a patch.
+// tooLarge returns the refusal of a pod whose annotations, together with the annotations of a
+// patch, would exceed the limit of the API server.
 func tooLarge(pod *store.Pod, patch podPatch) (tenancy.Refusal, bool) {
 	own := 0
 	for key, value := range patch.Metadata.Annotations {

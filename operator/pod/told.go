@@ -13,13 +13,13 @@ import (
 	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
-// state is what the objects of the operator say about a part of an allocation status.
+// state is the state of a part of an allocation status, by the operator's own objects.
 type state int
 
 const (
 	// unconfirmed: no object confirms it, or the objects contradict it.
 	unconfirmed state = iota
-	// lacking: it is decided, and some of its objects are missing, or there are others.
+	// lacking: the part is decided, and some of its objects are missing, or there are others.
 	lacking
 	// intact: its objects are complete.
 	intact
@@ -67,7 +67,7 @@ func toldOf(tx store.ReadTx, pod *store.Pod) toldStatus {
 	return status
 }
 
-// claimedInterfaces are the interfaces of a pod whose elements of the annotation have
+// claimedInterfaces returns the interfaces of a pod whose elements of the annotation have
 // AttachmentClaims, which only the operator writes.
 func claimedInterfaces(tx store.ReadTx, pod *store.Pod) map[string]bool {
 	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
@@ -119,8 +119,8 @@ func (p told) names(ips []netip.Addr) bool {
 	})
 }
 
-// isDecision reports whether a row shows a decision of the operator about its pod, and is no
-// claim in progress.
+// isDecision reports whether a row shows a decision of the operator about its pod, and not a claim
+// in progress.
 func isDecision(row *store.Address) bool { return row.UID != "" || row.Kept }
 
 // isDecided reports whether any object of the operator shows that the pod has been decided.

@@ -208,7 +208,7 @@ func holdSet(tx store.Tx, row *store.Address) error {
 		other := *row
 		other.IP, other.Name, other.Kept = ip, v1alpha1.AddressName(row.Domain(), ip), true
 		if store.GetAddress(tx, other.Name) != nil || store.AddressByIP(tx, row.Domain(), ip) != nil {
-			continue // it is there, or somebody has it
+			continue // the row exists, or another holder has the address
 		}
 		if err := store.AssumeAddress(tx, &other); err != nil {
 			return fmt.Errorf("hold %s of %s: %w", ip, row.Place(), err)

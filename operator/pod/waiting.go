@@ -17,16 +17,16 @@ import (
 // anything is the key of a pod that any change may help: its decision is being made.
 const anything = ""
 
-// keyOfTenant is the key of pods that objects of a tenant may help.
+// keyOfTenant returns the key of pods that objects of a tenant may help.
 func keyOfTenant(tenant string) string { return "tenant/" + tenant }
 
-// keyOfDomain is the key of pods that wait for addresses of a domain.
+// keyOfDomain returns the key of pods that wait for addresses of a domain.
 func keyOfDomain(domain string) string { return "domain/" + domain }
 
-// keyOfLender is the key of pods that definitions of another namespace may help.
+// keyOfLender returns the key of pods that definitions of another namespace may help.
 func keyOfLender(namespace string) string { return "lender/" + namespace }
 
-// lenders are the other namespaces whose definitions a pod names, and may use. Pods that may
+// lenders returns the other namespaces whose definitions a pod names, and may use. Pods that may
 // not use them are not helped by their changes, however many name them.
 func (r *Reconciler) lenders(tx store.ReadTx, pod *store.Pod) []string {
 	if pod.Selections == "" && pod.DefaultSelection == "" {
@@ -49,7 +49,7 @@ func (r *Reconciler) lenders(tx store.ReadTx, pod *store.Pod) []string {
 	return all
 }
 
-// keysOf are the keys of a pod by its decision, and by the namespaces of others whose
+// keysOf returns the keys of a pod by its decision, and by the namespaces of others whose
 // definitions it names.
 func keysOf(pod *store.Pod, d decision, lenders []string) []string {
 	keys := []string{keyOfTenant(pod.Tenant)}
@@ -62,15 +62,15 @@ func keysOf(pod *store.Pod, d decision, lenders []string) []string {
 	return keys
 }
 
-// note is what waiting has of a pod. Without keys the pod is requested already.
+// note is the entry of a pod in waiting. Without keys the pod is requested already.
 type note struct {
 	tenant string
 	keys   []string
 }
 
-// waiting has the pods without an address, by what may help them. A change then costs as much
-// as it has pods to help, however many pods of other tenants wait. Only the reconciler uses it.
-// It needs no persistence: after a restart every pod is checked.
+// waiting has the pods without an address, by the changes that may help them. A change then costs
+// as much as it has pods to help, however many pods of other tenants wait. Only the reconciler uses
+// it. It needs no persistence: after a restart every pod is checked.
 type waiting struct {
 	mu   sync.Mutex
 	pods map[types.NamespacedName]note
@@ -88,7 +88,7 @@ func (w *waiting) begin(pod types.NamespacedName) {
 	w.put(pod, note{w.pods[pod].tenant, []string{anything}})
 }
 
-// wait notes that a pod waits for what its keys are for.
+// wait notes that a pod waits for the changes of its keys.
 func (w *waiting) wait(pod types.NamespacedName, tenant string, keys []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,15 +128,15 @@ func (w *waiting) drop(pod types.NamespacedName) {
 	delete(w.pods, pod)
 }
 
-// woken is a pod to request, and how many pods of its tenant are before it.
+// woken is a pod to request, with the number of pods of its tenant before it.
 type woken struct {
 	types.NamespacedName
 	before int
 }
 
-// wake returns the pods that one of the keys is for, or all without keys. Until they are
-// decided, later changes do not wake them again: the decision will see these, too. So a tenant
-// with many pods and many changes makes no more requests than it has pods.
+// wake returns the pods that one of the keys is for, or all without keys. Until they are decided,
+// later changes do not wake them again: the decision will see these, too. So a tenant makes at most
+// one request per pod, however many changes it makes.
 func (w *waiting) wake(keys ...string) []woken {
 	w.mu.Lock()
 	defer w.mu.Unlock()

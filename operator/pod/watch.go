@@ -22,8 +22,8 @@ import (
 // few times for many released addresses, not once per address.
 const wakeAfter = 50 * time.Millisecond
 
-// source requests a pod when it changes, and the waiting pods when an object changes
-// that may have been the cause of a refusal.
+// source requests a pod when it changes, and the waiting pods when an object changes that may have
+// caused a refusal.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, r.initial,
 		feed.On(func(tx store.ReadTx, old, now *store.Pod) []feed.Request {
@@ -51,7 +51,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		}),
 		feed.On(func(_ store.ReadTx, _, _ *multinet.Grant) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, old, now *multinet.Claim) []feed.Request {
-			claim := feed.Either(old, now) // a living pod has those of its allocation status
+			claim := feed.Either(old, now) // a living pod has the claims of its allocation status
 			return []feed.Request{feed.Later(wakeAfter, claim.Namespace, claim.PodName)}
 		}),
 		feed.On(r.ofNamespace),
@@ -67,7 +67,7 @@ func (r *Reconciler) ofNamespace(_ store.ReadTx, old, now *store.Namespace) []fe
 	return r.wakeUnder(keyOfTenant(""), keyOfTenant(feed.Either(old, now).Tenant), keyOfTenant(feed.Either(now, old).Tenant), keyOfLender(feed.Either(old, now).Name))
 }
 
-// ofInstance requests the pods of the tenant of a PodNetworkInstance, and those that its
+// ofInstance requests the pods of the tenant of a PodNetworkInstance, and the pods that its
 // addresses help.
 func (r *Reconciler) ofInstance(tx store.ReadTx, old, now *nodeipam.Instance) []feed.Request {
 	keys := []string{keyOfTenant(tenancy.OfNamespace(tx, feed.Either(old, now).Namespace))}
@@ -79,8 +79,8 @@ func (r *Reconciler) ofInstance(tx store.ReadTx, old, now *nodeipam.Instance) []
 	return r.wakeUnder(keys...)
 }
 
-// ofOutside requests the pods that may name a network outside of every VPC: those of its
-// namespace's tenant, or all for a ClusterNetwork. The figures of a network help no pod.
+// ofOutside requests the pods that may name a network outside of every VPC: the pods of its
+// namespace's tenant, or all pods for a ClusterNetwork. The figures of a network help no pod.
 func (r *Reconciler) ofOutside(tx store.ReadTx, old, now *multinet.Network) []feed.Request {
 	network := feed.Either(old, now)
 	switch {
@@ -93,9 +93,9 @@ func (r *Reconciler) ofOutside(tx store.ReadTx, old, now *multinet.Network) []fe
 	return r.wakeUnder(keyOfTenant(tenancy.OfNamespace(tx, network.Namespace)))
 }
 
-// ofAddress requests the pods that a free address may help. It also requests the pod
-// that lost an address or has one that this term did not create: a living pod keeps the
-// addresses of its allocation status, and no others.
+// ofAddress requests the pods that a free address may help. It also requests a pod that lost an
+// address, or got an address that this term did not create: a living pod keeps exactly the
+// addresses of its allocation status.
 func (r *Reconciler) ofAddress(tx store.ReadTx, old, now *store.Address) []feed.Request {
 	var requests []feed.Request
 	if now == nil {
@@ -131,7 +131,7 @@ func (r *Reconciler) wakeIf(helps bool) []feed.Request {
 	return r.wake()
 }
 
-// keysOfAddresses are the keys of pods that addresses help when they are released: an IP on a
+// keysOfAddresses returns the keys of pods that addresses help when they are released: an IP on a
 // segment is free for all networks of it.
 func keysOfAddresses(tx store.ReadTx, rows ...*store.Address) []string {
 	var keys []string
@@ -146,8 +146,8 @@ func keysOfAddresses(tx store.ReadTx, rows ...*store.Address) []string {
 	return keys
 }
 
-// wake requests all waiting pods. It is for changes that administrators and nodes make:
-// tenants can make pods that wait without limit.
+// wake requests all waiting pods. It is for changes by administrators and nodes: tenants can make
+// waiting pods without limit.
 func (r *Reconciler) wake() []feed.Request { return soon(r.waiting.wake()) }
 
 // wakeUnder requests the waiting pods that one of the keys is for.
@@ -158,8 +158,8 @@ func (r *Reconciler) wakeUnder(keys ...string) []feed.Request {
 	return soon(r.waiting.wake(keys...))
 }
 
-// soon requests pods that wait, of each tenant so many at a time: what the pods of a tenant cost
-// others does not grow with their number.
+// soon requests pods that wait, a limited number of each tenant at a time: the cost for others does
+// not grow with the number of a tenant's pods.
 func soon(pods []woken) []feed.Request {
 	var all []feed.Request
 	for _, pod := range pods {
@@ -168,8 +168,8 @@ func soon(pods []woken) []feed.Request {
 	return all
 }
 
-// initial requests the pods with which something is to be done. Before any address can be
-// chosen, it keeps those from others with which pods may run although the API has lost them.
+// initial requests the pods that need work. Pods may run with addresses that the API has lost.
+// Before any address can be chosen, initial keeps these addresses from others.
 func (r *Reconciler) initial(tx store.ReadTx) []feed.Request {
 	requests, lost := r.undecided(tx)
 	for _, pod := range lost {
@@ -180,17 +180,16 @@ func (r *Reconciler) initial(tx store.ReadTx) []feed.Request {
 	return requests
 }
 
-// undecided lists the pods with which something is to be done. Pods with an allocation status
-// or a sandbox with addresses come first, so that after a restore from a backup they have their
-// addresses before other pods can get them. lost are those of them that have an allocation
-// status.
+// undecided lists the pods that need work. Pods with an allocation status or a sandbox with
+// addresses come first, so that after a restore from a backup they have their addresses before
+// other pods can get them. lost has the pods in the list that have an allocation status.
 func (r *Reconciler) undecided(tx store.ReadTx) (requests []feed.Request, lost []*store.Pod) {
 	var served, others []feed.Request
 	for pod := range store.AllPods(tx) {
 		request := of(pod)
 		switch {
 		case allocation.IsTold(pod):
-			// Most pods of a restarted operator: requests for all would delay what it has to do.
+			// Most pods of a restarted operator: requests for all would delay its work.
 			if !decide(tx, pod, r.Sources).isNothing() {
 				served, lost = append(served, request), append(lost, pod)
 			}

@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
-// counted is a queue that notes what is requested.
+// counted is a queue that notes the requests.
 type counted struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	names []string
@@ -34,11 +34,11 @@ func (c *counted) Add(request reconcile.Request) { c.names = append(c.names, req
 
 func (c *counted) AddAfter(request reconcile.Request, _ time.Duration) { c.Add(request) }
 
-// share is how many pods of a tenant are decided as early as those of other tenants.
+// share is the number of a tenant's pods that are decided as early as pods of other tenants.
 const share = 32
 
 // waitingPods has a pod of tenant blue that waits for each of the things that may help it, and
-// so many of another tenant that wait for the same.
+// others pods of another tenant that wait for the same.
 func waitingPods(others int) *waiting {
 	w := newWaiting()
 	for name, d := range map[string]decision{
@@ -58,9 +58,9 @@ func waitingPods(others int) *waiting {
 	return w
 }
 
-// TestAChangeRequestsThePodsOfItsTenantAlone has the changes that a tenant can make without
-// limit. Pods of another tenant that wait are requested by none of them, so that a change
-// costs the same however many they are.
+// TestAChangeRequestsThePodsOfItsTenantAlone has the changes that a tenant can make without limit.
+// None of them requests waiting pods of another tenant, so that a change costs the same however
+// many they are.
 func TestAChangeRequestsThePodsOfItsTenantAlone(t *testing.T) {
 	mine := operatortest.Pod("blue", "a", "mine", "n", "")
 	gone := *mine
@@ -148,7 +148,7 @@ func TestADefinitionOfAnotherNamespaceHelpsPodsThatMayUseIt(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsBeingDecidedHearsOfEverything: what may help it is not known yet.
+// TestAPodThatIsBeingDecidedHearsOfEverything: the changes that may help it are not known yet.
 func TestAPodThatIsBeingDecidedHearsOfEverything(t *testing.T) {
 	w, pod := newWaiting(), types.NamespacedName{Namespace: "a", Name: "p"}
 	wants := func(when string, want int, keys ...string) {
@@ -170,8 +170,8 @@ func TestAPodThatIsBeingDecidedHearsOfEverything(t *testing.T) {
 	}
 }
 
-// TestACrowdIsWokenOnceAndByTurns: many changes of a tenant make no more requests than it has
-// pods, and so many at a time.
+// TestACrowdIsWokenOnceAndByTurns: many changes of a tenant make at most one request per pod, and a
+// limited number of requests at a time.
 func TestACrowdIsWokenOnceAndByTurns(t *testing.T) {
 	r := &Reconciler{waiting: waitingPods(10 * share)}
 	requests := r.wake()

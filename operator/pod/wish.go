@@ -18,14 +18,13 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Binding is the network to which an attachment leads: a VPC, or a network outside of
-// every VPC.
+// Binding is the network that an attachment leads to: a VPC, or a network outside of every VPC.
 type Binding struct {
 	// VPC is the name of the VPC object, "" outside.
 	VPC string
 	// Outside is the network outside of every VPC; the zero value in a VPC.
 	Outside store.NetworkRef
-	// Range is that network as a source of addresses. It is nil in a VPC, and for an
+	// Range is the network outside as a source of addresses. It is nil in a VPC, and for an
 	// attachment whose network is gone.
 	Range *ipam.NetworkRange
 }
@@ -33,7 +32,7 @@ type Binding struct {
 // InVPC reports whether the network is a VPC.
 func (b Binding) InVPC() bool { return b.Outside.UID == "" }
 
-// domain is that of the attachment's addresses.
+// domain returns the domain of the attachment's addresses.
 func (b Binding) domain() string {
 	if b.InVPC() {
 		return b.VPC
@@ -64,41 +63,39 @@ type Wish struct {
 	// Definition is namespace/name of the NetworkAttachmentDefinition that the pod has
 	// selected for it, or "".
 	Definition string
-	// DefaultRoute and NoDefaultRoute are those of annotations.Attachment.
+	// DefaultRoute and NoDefaultRoute mean the same as in annotations.Attachment.
 	DefaultRoute, NoDefaultRoute bool
 	Binding
 	// Subnet requested, by object name or spec.name; "" for any.
 	Subnet string
-	// IPs requested, at most one per family. In a VPC, families that are not named are
-	// chosen; outside, those of Families are.
+	// IPs requested, at most one per family. In a VPC, an address is chosen for each family without
+	// a requested IP. Outside, this holds for the families in Families.
 	IPs      []netip.Addr
 	Families ipam.Families
-	// Link is the configuration of an interface outside of every VPC. The sources of its
-	// rules have the right family only, until the address is chosen. If plugins choose it,
-	// they stay so.
+	// Link is the configuration of an interface outside of every VPC. The sources of its rules have
+	// only the right family until the address is chosen. If plugins choose the address, the sources
+	// stay so.
 	Link annotations.Link
-	// Delegate is what CNI plugins get for an interface that they make, nil for others.
+	// Delegate is the work for CNI plugins that make the interface, nil for other interfaces.
 	Delegate *annotations.Delegate
-	// Devices, Instance and PodNetwork are those of ipam.Request.
+	// Devices, Instance and PodNetwork mean the same as in ipam.Request.
 	Devices              []string
 	Instance, PodNetwork string
 	// Prefer are the IPs that the attachment holds or runs with, if any: it gets these or
 	// none.
 	Prefer []netip.Addr
-	// Told is the attachment as the allocation status has it, if it stays as it is; else
-	// nil.
+	// Told is the attachment in the allocation status if the attachment stays as it is, else nil.
 	Told *annotations.Attachment
 	// Notices are events about the interface, written once with the allocation status.
 	Notices []Notice
 }
 
-// Source returns attachments that a pod should have, or the refusal of the whole pod.
-// It is pure. A refusal depends on the cause alone, and names the interface unless it
-// is the first one. One without a reason will soon be over: the pod waits, and is told
-// nothing.
+// Source returns attachments that a pod should have, or the refusal of the whole pod. It is pure. A
+// refusal depends on the cause alone, and names the interface unless it is the first one. A refusal
+// without a reason will soon be over: the pod waits, and gets no condition.
 type Source func(tx store.ReadTx, pod *store.Pod) ([]Wish, *tenancy.Refusal)
 
-// Primary is the source of a pod's first attachment, in the VPC of the pod's Network,
+// Primary returns the source of a pod's first attachment, in the VPC of the pod's Network,
 // by default the VPC of that name.
 func Primary(defaultVPC string) Source {
 	return func(tx store.ReadTx, pod *store.Pod) ([]Wish, *tenancy.Refusal) {
@@ -147,7 +144,7 @@ func has(wishes []Wish, name string) bool {
 	return slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == name })
 }
 
-// request is the request for the addresses of an attachment.
+// request returns the request for the addresses of an attachment.
 func (w Wish) request(pod *store.Pod) ipam.Request {
 	return ipam.Request{
 		VPC: w.VPC, Network: w.Range, Subnet: w.Subnet, IPs: w.IPs, Families: w.Families, Node: pod.Node, Attachment: w.Interface,
@@ -172,12 +169,11 @@ func wanted(pod *store.Pod, wishes []Wish) []claim.Wanted {
 	return all
 }
 
-// hinted returns the IPs with which a pod without Addresses says to run, for a wish: those
-// of the interface in its allocation status, or those that the kubelet reports for the
-// first interface. The API has lost the Addresses, or somebody else wrote the status. So
-// the pod gets these IPs only if a new pod that requests them would: they are in the
-// present VPC of its tenant, or in its network outside of every VPC, match its request, and
-// have no other holder.
+// hinted returns, for a wish, the IPs that a pod without Addresses seems to run with: the IPs of
+// the interface in its allocation status, or the IPs that the kubelet reports for the first
+// interface. The API has lost the Addresses, or somebody else wrote the status. So the pod gets
+// these IPs only if a new pod that requests them would: they are in the present VPC of its tenant,
+// or in its network outside of every VPC, match its request, and have no other holder.
 func hinted(tx store.ReadTx, pod *store.Pod, w Wish) ([]netip.Addr, bool) {
 	ips := hintOf(pod, w)
 	if len(ips) == 0 || !w.addressed() {
@@ -211,7 +207,7 @@ func memberOf(pod *store.Pod) tenancy.Member {
 	return tenancy.Member{Tenant: pod.Tenant, Namespace: pod.Namespace, Label: pod.Network}
 }
 
-// altName is the second name of an interface, "" if none is requested.
+// altName returns the second name of an interface, "" if none is requested.
 func altName(name string) string {
 	if name == v1alpha1.PodAttachment {
 		return ""

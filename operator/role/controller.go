@@ -40,12 +40,12 @@ type Reconciler struct {
 	Off bool
 
 	mu sync.Mutex
-	// waits are those of the last plan, by name of the VPC.
+	// waits has the waits of the last plan, by name of the VPC.
 	waits map[string]map[string]Wait
 }
 
-// workers is how many VPCs are looked at side by side. A node that changes may change the
-// roles of all VPCs, and each member that is replaced takes a dozen writes.
+// workers is the number of VPCs that are processed at once. A node that changes may change the
+// roles of all VPCs, and each replaced member takes a dozen writes.
 const workers = 8
 
 // Register adds the controller.
@@ -69,8 +69,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: p.Next}, errors.Join(err, r.writeSubnets(ctx, w, p))
 }
 
-// inTurn writes steps in their order. A step that fails ends those of its role: no member
-// leaves where another one could not be made to serve. Other roles go on.
+// inTurn writes steps in their order. A failed step ends the steps of its role: no member leaves
+// where another one could not be made to serve. Other roles go on.
 func inTurn(steps []Step, write func(Step) error) error {
 	failed := map[string]error{}
 	for _, step := range steps {

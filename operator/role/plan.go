@@ -21,8 +21,8 @@ const (
 	grace = time.Second
 )
 
-// Decide plans the roles of a VPC. waits are those of the plan before, nil at the start of
-// an operator. It changes nothing of its input, and the order of lists has no meaning.
+// Decide plans the roles of a VPC. waits come from the plan before, nil at the start of an
+// operator. Decide changes nothing of its input, and the order of lists has no meaning.
 func Decide(w World, waits map[string]Wait, now time.Time) Plan {
 	p := &planner{world: w, waits: waits, now: now, revision: w.VPC.Revision}
 	p.out = Plan{Bouncers: map[string]Summary{}, Waits: map[string]Wait{}}
@@ -50,7 +50,7 @@ type planner struct {
 	world World
 	waits map[string]Wait
 	now   time.Time
-	// revision is the last one that was taken.
+	// revision is the last revision that was taken.
 	revision   int64
 	candidates []placement.Candidate
 	// old are the nodes with an Address in the VPC that can't use roles, by name. Others
@@ -62,7 +62,7 @@ type planner struct {
 	out Plan
 }
 
-// all plans each role, and those that nobody wants any more.
+// all plans each role, also roles with members that are not wanted any more.
 func (p *planner) all() {
 	byKey := map[string][]*roles.Member{}
 	for _, m := range slices.SortedFunc(slices.Values(p.world.Members), func(a, b *roles.Member) int { return cmp.Compare(a.Name, b.Name) }) {
@@ -88,7 +88,7 @@ func (p *planner) all() {
 	}
 }
 
-// one plans a role of n nodes, of which the member of has the fields that all share.
+// one plans a role of n nodes. of has the fields that all members of the role share.
 func (p *planner) one(of roles.Member, n int, members []*roles.Member) Summary {
 	placed := n
 	if p.world.Off {
@@ -111,13 +111,13 @@ func (p *planner) one(of roles.Member, n int, members []*roles.Member) Summary {
 	return p.summary(n, members)
 }
 
-// role has the members of a role that serve after this plan, and how they may go on.
+// role has the members of a role that serve after this plan, and the next steps for the others.
 type role struct {
 	*planner
 	wanted int
 	chosen []string
-	// serving counts the chosen ones. spare serve and are not chosen; dead ones are on
-	// nodes that are NotReady, fenced or gone.
+	// serving counts the chosen members. spare members serve and are not chosen. dead members are
+	// on nodes that are NotReady, fenced or gone.
 	serving     int
 	spare, dead []*roles.Member
 }
@@ -137,7 +137,7 @@ func (r *role) sort(m *roles.Member) {
 	case m.Stage == roles.Serving:
 		r.dead = append(r.dead, m)
 	case !exists, m.Stage == roles.Joining:
-		r.gone = append(r.gone, Step{Delete, *m}) // nobody lists it
+		r.gone = append(r.gone, Step{Delete, *m}) // no node lists it
 	case m.Stage == roles.Leaving:
 		r.await(m)
 	}
@@ -156,8 +156,8 @@ func (r *role) sortChosen(m *roles.Member) {
 	}
 }
 
-// release lets those go that serve and are not needed. While the role is wanted, the last
-// one that serves stays, wherever it is.
+// release lets members go that serve and are not needed. While the role is wanted, the last serving
+// member stays, wherever it is.
 func (r *role) release() {
 	keep := max(0, len(r.chosen)-r.serving)
 	if r.wanted > 0 && r.serving == 0 {
@@ -213,9 +213,8 @@ func (p *planner) await(m *roles.Member) {
 	}
 }
 
-// acknowledged reports whether no node that may send to a member lists it. A node
-// that is fenced sends nothing; neither a dead one's own report nor its absence counts for
-// its own member.
+// acknowledged reports whether no node that may send to a member lists it. A fenced node sends
+// nothing. A dead node's own report, or its absence, does not count for the node's own member.
 func (p *planner) acknowledged(m *roles.Member) bool {
 	lists := func(name string) bool {
 		node, exists := p.world.Nodes[name]
@@ -228,8 +227,8 @@ func (p *planner) acknowledged(m *roles.Member) bool {
 		!slices.ContainsFunc(p.world.Members, func(other *roles.Member) bool { return lists(other.Node) })
 }
 
-// number gives each change of a stage a revision of its own: a node that has acknowledged
-// one has seen all changes up to it. A new member, which nobody lists, has the last one.
+// number gives each change of a stage a revision of its own: a node that has acknowledged a
+// revision has seen all changes up to it. A new member, which no node lists, has the last revision.
 func (p *planner) number() {
 	for i := range p.out.Steps {
 		step := &p.out.Steps[i]

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
-// divided is a settled cluster with a VPC of n dividers.
+// divided returns a settled cluster with a VPC of n dividers.
 func divided(t *testing.T, nodes, n int) *cluster {
 	c := newCluster(t, nodes)
 	c.vpc.Dividers = n
@@ -236,8 +236,8 @@ func TestMembersAreMadeOnceTheVPCsNodesCanUseRoles(t *testing.T) {
 	}
 }
 
-// TestWithoutVerdictsNoRoleIsPlaced: nodes would lack the addresses by which they judge the
-// backends of Services. Members that there are leave.
+// TestWithoutVerdictsNoRoleIsPlaced: nodes would lack the addresses that they need to judge the
+// backends of Services. Existing members leave.
 func TestWithoutVerdictsNoRoleIsPlaced(t *testing.T) {
 	c := newCluster(t, 4)
 	c.vpc.Dividers = 2

@@ -51,7 +51,7 @@ func (c *cluster) disturb(random *rand.Rand) {
 	}
 }
 
-// counts are the members of a role by stage.
+// counts returns the members of a role by stage.
 func (c *cluster) counts(key string) map[string]int {
 	count := map[string]int{}
 	for _, m := range c.members {
@@ -153,8 +153,8 @@ func (c *cluster) clone() *cluster {
 	return &other
 }
 
-// TestAnOperatorThatIsKilledAtAnyWriteEndsTheSame: the successor finds each state between
-// two writes, and knows nothing but what the API has.
+// TestAnOperatorThatIsKilledAtAnyWriteEndsTheSame: the successor finds each state between two
+// writes, and knows only the API.
 func TestAnOperatorThatIsKilledAtAnyWriteEndsTheSame(t *testing.T) {
 	for name, change := range map[string]func(*cluster){
 		"roles begin":                 func(c *cluster) { c.vpc.Dividers, c.subnets[0].Bouncers = 3, 2 },

@@ -17,7 +17,7 @@ import (
 // together is how long acknowledgements are collected before a VPC is looked at.
 const together = time.Second
 
-// read returns what the roles of a VPC depend on.
+// read returns the objects that the roles of a VPC depend on.
 func (r *Reconciler) read(tx store.ReadTx, name string) World {
 	w := World{Off: r.Off, VPC: VPC{Name: name}, Nodes: map[string]Node{}, Members: roles.MembersByVPC(tx, name)}
 	if vpc := store.GetVPC(tx, name); vpc != nil {
@@ -58,7 +58,7 @@ func (r *Reconciler) node(tx store.ReadTx, row *store.Node, vpcUID string) Node 
 	return node
 }
 
-// capable reports whether a node can use roles by its report; nil: it has none.
+// capable reports whether a node's report says that it can use roles; nil means no report.
 func capable(report *roles.NodeRoles) bool {
 	return report != nil && report.Protocol >= v1alpha1.RoleProtocol
 }
@@ -74,10 +74,10 @@ func hosts(tx store.ReadTx, vpc string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// source requests a VPC when it, its subnets or its members change, or a node that lists
-// them reports; all VPCs with roles when a node changes in what decides about members; and a
-// VPC when a node that can't use roles loses an Address in it, which may be its last.
-// A new Address needs no look: its node lists no member that leaves.
+// source requests a VPC when it, its subnets or its members change, or when a node that lists the
+// members reports. It requests all VPCs with roles when a change of a node affects decisions about
+// members. It requests a VPC when a node that can't use roles loses an Address in it, which may be
+// its last. A new Address needs no look: its node lists no member that leaves.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(_ store.ReadTx, old, now *store.VPC) []feed.Request { return request(feed.Either(old, now).Name) }),
@@ -118,12 +118,12 @@ func left(tx store.ReadTx, old, now *store.Address) []feed.Request {
 
 func request(vpc string) []feed.Request { return []feed.Request{feed.Now("", vpc)} }
 
-// part is what roles depend on of a node.
+// part returns the part of a node that roles depend on.
 func part(n *store.Node) Node {
 	return Node{UID: n.UID, Zone: n.Zone, Alive: n.Ready && !n.Deleting, Fenced: n.OutOfService, Departing: n.Leaving, Eligible: n.RoleLabel}
 }
 
-// listed requests the VPCs of which a node has acknowledged another revision.
+// listed requests the VPCs whose acknowledged revision has changed on a node.
 func listed(tx store.ReadTx, old, now *roles.NodeRoles) []feed.Request {
 	var all []feed.Request
 	for _, vpc := range store.ListVPCs(tx) {
@@ -155,7 +155,7 @@ func withRoles(tx store.ReadTx) []feed.Request {
 	return all
 }
 
-// everything requests all VPCs, and those that are gone and have members.
+// everything requests all VPCs, and also VPCs that are gone and have members.
 func everything(tx store.ReadTx) []feed.Request {
 	all := withRoles(tx)
 	for _, vpc := range store.ListVPCs(tx) {

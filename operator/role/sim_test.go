@@ -50,7 +50,7 @@ func newCluster(t *testing.T, nodes int) *cluster {
 	return c
 }
 
-// join adds a node, which is another one than one that had its name.
+// join adds a node. The node differs from an earlier node of the same name.
 func (c *cluster) join(name string) {
 	c.uids++
 	c.nodes[name] = Node{
@@ -105,13 +105,13 @@ func (c *cluster) pass() Plan {
 	return p
 }
 
-// killed forgets what the operator had in memory.
+// killed forgets the memory of the operator.
 func (c *cluster) killed(p Plan) Plan {
 	c.waits = nil
 	return p
 }
 
-// highest is the highest revision of a member.
+// highest returns the highest revision of a member.
 func (c *cluster) highest() int64 {
 	var revision int64
 	for _, m := range c.members {
@@ -208,7 +208,7 @@ func (c *cluster) settle() {
 	c.t.Fatalf("the members never settle: %v", c.stages(""))
 }
 
-// stages are the members of a role, all for "", as node=stage, sorted.
+// stages returns the members of a role, all for "", as node=stage, sorted.
 func (c *cluster) stages(key string) []string {
 	var all []string
 	for _, m := range c.members {
@@ -231,7 +231,7 @@ func (c *cluster) serving(key string) int {
 	return count
 }
 
-// wanted are the stages of a role of n nodes at rest.
+// wanted returns the stages of a role of n nodes at rest.
 func (c *cluster) wanted(key string, n int) []string {
 	var candidates []placement.Candidate
 	for _, node := range c.nodes {

@@ -90,8 +90,8 @@ func setCondition(conditions *[]metav1.Condition, generation int64, s Summary) (
 	return changed
 }
 
-// tell writes an event about a role with another reason than before. That members join is
-// normal, and over within moments.
+// tell writes an event about a role with another reason than before. It leaves out joining members:
+// they are normal, and over within moments.
 func (r *Reconciler) tell(object client.Object, s Summary, changed bool) {
 	if !changed || s.Reason == v1alpha1.RolesJoiningReason {
 		return

@@ -46,7 +46,7 @@ func (p *planner) summary(n int, members []*roles.Member) Summary {
 	return s
 }
 
-// tooFew tells how many nodes are missing, and which ones a label would make eligible.
+// tooFew says how many nodes are missing, and which nodes a label would make eligible.
 func (p *planner) tooFew(n int) string {
 	text := fmt.Sprintf("%d nodes are wanted and %d can take a role", n, len(p.candidates))
 	var unlabelled []string

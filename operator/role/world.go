@@ -16,7 +16,7 @@ type World struct {
 	// Off: the operator judges no Services, so nodes can't do without tables. No role is
 	// placed, and members leave.
 	Off bool
-	// VPC is the VPC; its UID is "" if there is none.
+	// VPC is the VPC, with the UID "" if the VPC does not exist.
 	VPC VPC
 	// Subnets of the VPC, in any order.
 	Subnets []Subnet
@@ -24,8 +24,8 @@ type World struct {
 	Nodes map[string]Node
 	// Members are the RoleMembers that name the VPC.
 	Members []*roles.Member
-	// Hosts are the names of the nodes with an Address in the VPC. They count only while
-	// there are members that leave, or nodes that can't use roles.
+	// Hosts are the names of the nodes with an Address in the VPC. They count only while members
+	// leave, or while nodes can't use roles.
 	Hosts []string
 }
 
@@ -34,7 +34,7 @@ type VPC struct {
 	Name, UID string
 	// Dividers is the number in its spec, 0 if it is unset.
 	Dividers int
-	// Revision is the last one that was taken for its members, 0 if none was.
+	// Revision is the last revision that was taken for its members, 0 without one.
 	Revision int64
 }
 
@@ -73,17 +73,18 @@ func (n Node) candidate() bool {
 // known.
 func (n Node) lacksRoles() bool { return n.Replied && !n.Fenced && !n.Capable }
 
-// Wait is since when a member leaves. The operator keeps it in memory: another one, whose
-// clock may differ, waits anew.
+// Wait has the time since when a member leaves. The operator keeps it in memory: another operator,
+// whose clock may differ, waits anew.
 type Wait struct {
-	// Revision is that of the member when it began to leave.
+	// Revision is the revision of the member when it began to leave.
 	Revision int64
-	// Left is when it was first seen to leave, Acknowledged when all nodes were first seen
-	// to no longer list it, or the time for that had passed; zero: not yet.
+	// Left is the time when it was first seen to leave. Acknowledged is the time when all nodes
+	// were first seen to no longer list it, or when the time for that had passed. Zero means not
+	// yet.
 	Left, Acknowledged time.Time
 }
 
-// Verb is what a step does with a member.
+// Verb is the change that a step makes to a member.
 type Verb int
 
 // Verbs of steps.
@@ -93,8 +94,8 @@ const (
 	Delete
 )
 
-// Step is one write. For Create and Change, Member is as it shall be, with the resource
-// version of the row from which it was decided.
+// Step is one write. For Create and Change, Member is the member as it shall be, with the resource
+// version of the row that the decision read.
 type Step struct {
 	Verb   Verb
 	Member roles.Member
@@ -102,29 +103,29 @@ type Step struct {
 
 // Summary is the status of a role.
 type Summary struct {
-	// Wanted is the number that the spec asks for; 0: there is no such role, and the other
-	// fields are zero.
+	// Wanted is the number that the spec asks for. With 0 the VPC does not have the role, and the
+	// other fields are zero.
 	Wanted int
 	// Serving are the names of the nodes that serve, ascending.
 	Serving []string
-	// Ready, Reason and Message are those of the condition RolesReady.
+	// Ready, Reason and Message are the content of the condition RolesReady.
 	Ready           bool
 	Reason, Message string
 }
 
-// Plan is what to do next.
+// Plan has the next steps.
 type Plan struct {
-	// Revision is to be in the status of the VPC before the first step; 0: nothing is to be
-	// taken.
+	// Revision is the revision to write into the status of the VPC before the first step; 0 means
+	// no new revision.
 	Revision int64
-	// Steps are to be done in this order, and none after one that failed.
+	// Steps are to be done in this order. After a failed step, no other one may follow.
 	Steps []Step
 	// Dividers and Bouncers, by name of the Subnet, are the states of the roles before the
 	// steps.
 	Dividers Summary
 	Bouncers map[string]Summary
-	// Waits are those to be handed to the next plan, by UID of the member.
+	// Waits has the waits for the next plan, by UID of the member.
 	Waits map[string]Wait
-	// Next is after which time to look again without a change; 0: not at all.
+	// Next is the time until the next look without a change; 0: no look.
 	Next time.Duration
 }

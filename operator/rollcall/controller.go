@@ -31,11 +31,11 @@ import (
 // patience is how long a term waits for nodes that are Ready.
 const patience = 10 * time.Second
 
-// collectFor is for how long replies are collected: all nodes reply at about the same time, and
-// each examination is of all replies.
+// collectFor is how long replies are collected: all nodes reply at about the same time, and each
+// examination looks at all replies.
 const collectFor = 100 * time.Millisecond
 
-// releaseAgain is the time after which the release of a VNI that has failed is tried again.
+// releaseAgain is the time until a failed release of a VNI is tried again.
 const releaseAgain = 10 * time.Second
 
 // Reconciler makes roll calls, reads the replies, and releases VNIs. It belongs to one
@@ -55,16 +55,15 @@ type Reconciler struct {
 	Every time.Duration
 
 	settled atomic.Bool
-	// began is the time of the first call, asked that of the last one, and rested when
-	// claims of deleted VPCs were last looked for; only the one worker of the controller uses
-	// these.
+	// began is the time of the first call, asked the time of the last call, and rested the time of
+	// the last search for claims of deleted VPCs. Only the one worker of the controller uses these.
 	began, asked, rested time.Time
 	// call is the last call of this term, covered the UIDs of the claims that
 	// rested before it.
 	call    string
 	covered map[string]bool
-	// excess is the reported number of VNIs of each node above its quota, and mute the
-	// call for which silent nodes were reported.
+	// excess is the reported number of VNIs of each node above its quota. mute is the call whose
+	// silent nodes were reported.
 	excess map[string]int
 	mute   string
 }
@@ -74,8 +73,8 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 	return controllers.Add("rollcall", 1, r, source(f))
 }
 
-// OnSettled makes a Mapper that requests objects once the term is settled. Replies of nodes
-// request none: they are as many as nodes, and each would request all that waits.
+// OnSettled makes a Mapper that requests objects once the term is settled. Replies of nodes request
+// none: there are as many replies as nodes, and each would request all waiting objects.
 func OnSettled(settled func() bool, requests func(tx store.ReadTx) []feed.Request) feed.Mapper {
 	return feed.On(func(tx store.ReadTx, old, now *store.RollCall) []feed.Request {
 		if feed.Either(old, now).Name != v1alpha1.OperatorRollCall || !settled() {
@@ -102,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: sooner(wait, r.release(ctx))}, nil
 }
 
-// sooner returns the shorter of two waits, of which 0 has no end.
+// sooner returns the shorter of two waits. A wait of 0 has no end.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -143,15 +142,15 @@ func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// stands reports whether the last call of this term is the one in the API.
+// stands reports whether the API still has the last call of this term.
 func (r *Reconciler) stands() bool {
 	var standing *store.RollCall
 	r.Store.View(func(tx store.ReadTx) { standing = store.GetRollCall(tx, v1alpha1.OperatorRollCall) })
 	return r.call != "" && standing != nil && standing.Call == r.call
 }
 
-// extends reports whether a call would cover a claim that the last one does not. It need not:
-// the VPC of a claim without a row may exist, and be left out because it can't be read.
+// extends reports whether a call would cover a claim that the last call does not cover. It need
+// not: the VPC of a claim without a row may exist, and be left out because it can't be read.
 func (r *Reconciler) extends(covered map[string]bool) bool {
 	for uid := range covered {
 		if !r.covered[uid] {
@@ -161,9 +160,8 @@ func (r *Reconciler) extends(covered map[string]bool) bool {
 	return false
 }
 
-// due reports whether a call is due, and after which time: the first one of the term,
-// one for claims that no call covers, and one to replace a pending call that was
-// overwritten or removed.
+// due reports whether a call is due, and the time until then: the first one of the term, one for
+// claims that no call covers, and one to replace a pending call that was overwritten or removed.
 func (r *Reconciler) due(tx store.ReadTx, rest []*store.VNIClaim) (left time.Duration, due bool) {
 	if r.call == "" {
 		return 0, true
@@ -245,9 +243,9 @@ func (r *Reconciler) settle(ctx context.Context, wait time.Duration) time.Durati
 	return wait
 }
 
-// release deletes the claims whose VNIs no node uses any more. It returns the time until a
-// claim that can't be deleted is tried again. That is no error of the controller, whose pause
-// would delay the next roll call, and with it the VNIs of others.
+// release deletes the claims whose VNIs no node uses any more. It returns the time until a claim
+// that can't be deleted is tried again. It does not return an error for such a claim, because the
+// controller would then pause, and delay the next roll call with the VNIs of others.
 func (r *Reconciler) release(ctx context.Context) (again time.Duration) {
 	var claims []*store.VNIClaim
 	r.Store.View(func(tx store.ReadTx) { claims = replies.Released(tx, r.call, r.covered) })
@@ -266,8 +264,8 @@ func (r *Reconciler) release(ctx context.Context) (again time.Duration) {
 	return again
 }
 
-// source requests the controller after each change on which calls, replies, or the
-// release of VNIs depend.
+// source requests the controller after each change that calls, replies, or the release of VNIs
+// depend on.
 func source(f *feed.Feed) *feed.Source {
 	all := []feed.Request{feed.Now("", v1alpha1.OperatorRollCall)}
 	return feed.NewSource(f,

@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// TestWhatWaitsIsRequestedWhenTheTermIsSettledAndNotByReplies: there are as many replies as
-// nodes, and what waits may be as many.
+// TestWhatWaitsIsRequestedWhenTheTermIsSettledAndNotByReplies: there are as many replies as nodes,
+// and perhaps as many waiting objects.
 func TestWhatWaitsIsRequestedWhenTheTermIsSettledAndNotByReplies(t *testing.T) {
 	waiting := []feed.Request{feed.Now("", "a"), feed.Now("", "b")}
 	question := &store.RollCall{Name: v1alpha1.OperatorRollCall, Call: "now"}

@@ -12,8 +12,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/replies"
 )
 
-// longSilence is the time after which a Ready node without a reply is reported,
-// while VNIs wait for it.
+// longSilence is the time until a Ready node without a reply is reported, while VNIs wait for it.
 const longSilence = time.Minute
 
 // notifyExcess reports each node whose reply has more VNIs than its quota, and again

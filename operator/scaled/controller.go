@@ -1,10 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scaled writes ScaledEndpoints: who the backends of each Service are, as judged by
-// package services. Nodes follow these instead of Services, EndpointSlices and Networks, so
-// a node needs neither all Services of the cluster nor all Addresses of a VPC
-// (docs/design/140).
+// Package scaled writes ScaledEndpoints: the backends of each Service, as judged by package
+// services. Nodes follow these instead of Services, EndpointSlices and Networks. So a node needs
+// neither all Services of the cluster nor all Addresses of a VPC (docs/design/140).
 package scaled
 
 import (
@@ -75,8 +74,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, err
 }
 
-// note indexes a Service by what it depends on, before the snapshot is taken by which it is
-// judged: a change behind the snapshot finds it then.
+// note indexes a Service by the objects that it depends on, before the snapshot is taken that
+// judges it. A change behind the snapshot finds the Service then.
 func (r *Reconciler) note(name types.NamespacedName) {
 	r.Store.View(func(tx store.ReadTx) {
 		service := store.GetService(tx, name.Namespace, name.Name)
@@ -89,8 +88,8 @@ func (r *Reconciler) note(name types.NamespacedName) {
 	})
 }
 
-// claimsAll reports whether the steps tell nodes that all Services have been judged by this
-// version, which they have not been told before.
+// claimsAll reports whether the steps tell nodes for the first time that this version has judged
+// all Services.
 func claimsAll(steps []step) bool {
 	for _, s := range steps {
 		if version := versionOf(s.wanted); version != 0 && versionOf(s.held) != version {
@@ -107,8 +106,8 @@ func versionOf(row *scaled.Endpoint) int {
 	return row.Head.AllJudged
 }
 
-// triedAll reports whether all other Services have been written in this term, and what was
-// written of those that are gone. One that the API server refuses does not hold up the nodes.
+// triedAll reports whether all other Services have been written in this term, and also the objects
+// of Services that are gone. A Service that the API server refuses does not hold up the nodes.
 func (r *Reconciler) triedAll(tx store.ReadTx) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,8 +157,8 @@ func (s step) name() string {
 	return s.held.Name
 }
 
-// create makes an object. One that is there and has no row can't be read, because somebody
-// has changed it: it is replaced. One of which the informers do not know yet is left alone,
+// create makes an object. If an object exists and has no row, somebody has changed it so that it
+// can't be read: create replaces it. An object that the informers do not know yet is left alone,
 // because its event is still to come.
 func (r *Reconciler) create(ctx context.Context, wanted *v1alpha1.ScaledEndpoint) error {
 	err := r.Client.Create(ctx, wanted.DeepCopy())

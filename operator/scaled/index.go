@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// index finds Services by what their verdicts depend on: by addresses that their slices
-// name, and those that are wide (services.IsWide).
+// index finds Services by the objects that their verdicts depend on: by the addresses that their
+// slices name, and whether they are wide (services.IsWide).
 type index struct {
 	mu     sync.Mutex
 	named  map[types.NamespacedName][]netip.Addr
@@ -27,7 +27,7 @@ func newIndex() *index {
 	}
 }
 
-// put replaces what is known of a Service.
+// put replaces the index entries of a Service.
 func (x *index) put(name types.NamespacedName, named []netip.Addr, wide bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// spread is how many times as many parts as needed a verdict may have, before backends of
-// the last ones move to the first.
+// spread limits the parts of a verdict to this multiple of the needed number, before backends of
+// the last parts move to the first.
 const spread = 2
 
-// arrange cuts a verdict into parts, given those that are there. A backend stays in the part
-// that it is in, so the change of one backend is the change of one part. A new one comes to
-// the first part with room. Part 0 is always there. The parts between may be empty.
+// arrange cuts a verdict into parts, given the present parts. A backend stays in the part that it
+// is in, so the change of one backend is the change of one part. A new backend comes to the first
+// part with room. Part 0 always exists. The parts between may be empty.
 func arrange(v *services.Verdict, have []*scaled.Endpoint) []*scaled.Endpoint {
 	needed := max(1, (len(v.Backends)+v1alpha1.MaxScaledBackends-1)/v1alpha1.MaxScaledBackends)
 	cut := cutting{limit: min(needed*spread, v1alpha1.MaxScaledParts)}
@@ -65,7 +65,7 @@ func (c *cutting) add(part int, backend scaled.Backend) bool {
 	return true
 }
 
-// rows are the parts that have something, in their order.
+// rows returns the parts that have something, in their order.
 func (c *cutting) rows(v *services.Verdict) (rows []*scaled.Endpoint) {
 	head := v.Head
 	rows = append(rows, &scaled.Endpoint{ID: v.ID, Head: &head})

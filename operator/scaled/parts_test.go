@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// verdictOf has backends with the lowest addresses of a range, but those that are gone.
+// verdictOf has backends with the lowest addresses of a range, except the backends that are gone.
 func verdictOf(n int, gone func(i int) bool) *services.Verdict {
 	v := &services.Verdict{ID: scaled.ID{Namespace: "shop", Service: "web", ServiceUID: "u", VPC: "blue", VPCUID: "b"}}
 	ip := netip.MustParseAddr("fd10::")
@@ -48,7 +48,7 @@ func backendsOf(rows []*scaled.Endpoint) (list []scaled.Backend) {
 	return list
 }
 
-// changed are the parts that differ, are new or are gone.
+// changed returns the parts that differ, are new or are gone.
 func changed(before, after []*scaled.Endpoint) (names []string) {
 	for _, both := range [][2][]*scaled.Endpoint{{before, after}, {after, before}} {
 		for _, row := range both[0] {

@@ -15,19 +15,19 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// Rules are what does not change while an operator runs.
+// Rules are the settings that do not change while an operator runs.
 type Rules struct {
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
-	// Shared are the Services (namespace/name) that every VPC reaches, beside those
-	// that SharedService objects name.
+	// Shared are the Services (namespace/name) that every VPC reaches, besides the Services that
+	// SharedService objects name.
 	Shared []string
-	// APIServer is the Service (namespace/name) whose endpoints nodes reserve. Its verdict
-	// reports that all others have been written: nodes wait for that.
+	// APIServer is the Service (namespace/name) whose endpoints nodes reserve. Its verdict reports
+	// that all other verdicts have been written: nodes wait for that.
 	APIServer string
 }
 
-// judging returns what to judge by.
+// judging returns the rules to judge by.
 func (r Rules) judging(tx store.ReadTx) services.Rules {
 	return services.Rules{
 		DefaultVPC: r.DefaultVPC,
@@ -43,12 +43,12 @@ func (r Rules) judging(tx store.ReadTx) services.Rules {
 
 func nameOf(row *store.Service) string { return row.Namespace + "/" + row.Name }
 
-// step is one write. held is the object as it was read, nil for a new one; wanted is nil for
-// one to delete.
+// step is one write. held is the object as it was read, nil for a new one. wanted is nil for an
+// object to delete.
 type step struct{ held, wanted *scaled.Endpoint }
 
-// decide returns what to write of a Service, in order. A node that has seen any number of
-// these writes has no backend less than before, unless it has ended.
+// decide returns the objects to write for a Service, in order. A node that has seen any number of
+// these writes has at least the backends from before, except backends that have ended.
 func decide(tx store.ReadTx, rules Rules, namespace, name string) []step {
 	held := scaled.ByService(tx, namespace, name)
 	kept := map[string]bool{}
@@ -75,7 +75,7 @@ func decide(tx store.ReadTx, rules Rules, namespace, name string) []step {
 	return steps
 }
 
-// turn orders steps: new parts without a head are ignored until the head is there, and what
+// turn orders steps. New parts without a head are ignored until the head is there. A backend that
 // moves between parts comes to its new part before it leaves the old one.
 func (s step) turn() int {
 	switch {
@@ -89,7 +89,8 @@ func (s step) turn() int {
 	return 0
 }
 
-// verdicts are those that nodes need. Nobody follows one of no VPC that is not exposed.
+// verdicts returns the verdicts that nodes need. No node follows the verdict of a Service without a
+// VPC that is not exposed.
 func verdicts(tx store.ReadTx, rules Rules, namespace, name string) (list []*services.Verdict) {
 	service := store.GetService(tx, namespace, name)
 	if service == nil {

@@ -18,7 +18,7 @@ import (
 
 var testRules = Rules{DefaultVPC: "default", Shared: []string{"default/kubernetes"}, APIServer: "default/kubernetes"}
 
-// web is a Service of blue-vpc, with a pod of its namespace in its slice.
+// web returns a Service of blue-vpc, with a pod of its namespace in its slice.
 func web(change func(*store.Service), more ...any) []any {
 	row := &store.Service{
 		Meta: operatortest.Meta("uid-web", 0), Namespace: "blue", Name: "web", ClusterIPs: operatortest.Addrs("10.96.0.7"),

@@ -20,8 +20,7 @@ import (
 // collectFor collects the changes of a Service, which is written once for all of them.
 const collectFor = 100 * time.Millisecond
 
-// source requests a Service when anything changes that its verdict depends on, or the
-// verdict itself.
+// source requests a Service when its verdict, or anything that the verdict depends on, changes.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(ofService),
@@ -65,7 +64,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	).ByTurns()
 }
 
-// present are the rows before and after a change that there are.
+// present returns the rows before and after a change, without missing ones.
 func present[R any](old, now *R) []*R {
 	return slices.DeleteFunc([]*R{old, now}, func(row *R) bool { return row == nil })
 }
@@ -79,7 +78,7 @@ func of(list []*store.Service) (requests []feed.Request) {
 	return requests
 }
 
-// everything requests all Services, and those that are gone and have ScaledEndpoints still.
+// everything requests all Services, and also Services that are gone and have ScaledEndpoints still.
 func everything(tx store.ReadTx) []feed.Request {
 	requests := of(store.ListServices(tx))
 	for row := range scaled.All(tx) {
@@ -88,7 +87,7 @@ func everything(tx store.ReadTx) []feed.Request {
 	return requests
 }
 
-// ofService requests a Service, and those that name the same external IPs, if these may
+// ofService requests a Service, and the Services that name the same external IPs, if these may
 // belong to another tenant than before.
 func ofService(tx store.ReadTx, old, now *store.Service) []feed.Request {
 	row := feed.Either(old, now)
@@ -112,8 +111,8 @@ func naming(tx store.ReadTx, ip netip.Addr) (requests []feed.Request) {
 	return requests
 }
 
-// ofAddress requests the Services whose slices name an address, and the one whose address it
-// is.
+// ofAddress requests the Services whose slices name an address, and the Service that holds the
+// address.
 func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) (requests []feed.Request) {
 	for _, row := range present(old, now) {
 		requests = append(requests, named(r.index.byAddress(row.IP))...)
@@ -124,8 +123,8 @@ func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) (request
 	return requests
 }
 
-// ofExternalAddress requests those whose slices name the address, which no egress leads to, and
-// those that name it as their own.
+// ofExternalAddress requests the Services whose slices name the address, which no egress leads to,
+// and the Services that name it as their own.
 func (r *Reconciler) ofExternalAddress(tx store.ReadTx, old, now *external.Address) []feed.Request {
 	if old != nil && now != nil && old.Holder == now.Holder && old.Deleting == now.Deleting {
 		return nil // another node announces it
@@ -143,8 +142,8 @@ func named(names []types.NamespacedName) (requests []feed.Request) {
 
 func (r *Reconciler) wide() []feed.Request { return named(r.index.allWide()) }
 
-// ofVPC requests the Services that are judged in a VPC, and those whose Network names it. To
-// those of other VPCs the default one matters by its ranges.
+// ofVPC requests the Services that are judged in a VPC, and those whose Network names it. The
+// default VPC matters to Services of other VPCs by its ranges.
 func (r *Reconciler) ofVPC(tx store.ReadTx, old, now *store.VPC) []feed.Request {
 	if old != nil && now != nil && judgedAlike(old, now) {
 		return nil
@@ -169,8 +168,8 @@ func judgedAlike(old, now *store.VPC) bool {
 		old.EgressMasquerade == now.EgressMasquerade && slices.Equal(old.EgressAllow, now.EgressAllow) && slices.Equal(old.EgressDeny, now.EgressDeny)
 }
 
-// ofNamespace requests the Services of the tenants of a namespace: they may lead to its pods,
-// or be in it. Those that name external IPs have them by their tenant.
+// ofNamespace requests the Services of the tenants of a namespace: they may lead to its pods, or be
+// in it. A Service that names external IPs has them by its tenant.
 func (r *Reconciler) ofNamespace(tx store.ReadTx, old, now *store.Namespace) (requests []feed.Request) {
 	if old != nil && now != nil && old.Tenant == now.Tenant {
 		return nil
@@ -190,8 +189,8 @@ func ofTenant(tx store.ReadTx, tenant string) (requests []feed.Request) {
 	return requests
 }
 
-// ofNumber requests the Services in a network outside of every VPC: which namespaces may
-// have some there follows from the network that got a number.
+// ofNumber requests the Services in a network outside of every VPC: the network that got a number
+// decides which namespaces may have Services there.
 func ofNumber(tx store.ReadTx, old, now *multinet.DomainClaim) (requests []feed.Request) {
 	for _, claim := range present(old, now) {
 		for _, slice := range store.EndpointSlicesByDomain(tx, claim.Network.Domain()) {

@@ -67,8 +67,8 @@ func TestAChangedServiceRequestsThoseOfItsExternalIPs(t *testing.T) {
 }
 
 // TestChangesOfAServiceAreCollected: a roll-out changes the slices of a Service many times a
-// second, and each write of a verdict goes to all nodes of the VPC. The time is that of a
-// bubble.
+// second, and each write of a verdict goes to all nodes of the VPC. The test uses the time of a
+// synctest bubble.
 func TestChangesOfAServiceAreCollected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rows := operatortest.New(t, web(func(*store.Service) {})...)

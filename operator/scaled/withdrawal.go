@@ -16,9 +16,9 @@ import (
 	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
-// Withdrawal takes back that all Services have been judged, while the operator judges none.
-// Otherwise nodes that begin to go by ScaledEndpoints later would begin with old verdicts.
-// The objects stay, for nodes that go by them still.
+// Withdrawal takes back the mark that all Services have been judged, while the operator judges
+// none. Otherwise nodes that begin to use ScaledEndpoints later would begin with old verdicts. The
+// objects stay, for nodes that still use them.
 type Withdrawal struct {
 	Client client.Client
 	Store  *store.Store

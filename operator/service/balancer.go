@@ -60,7 +60,7 @@ func (h holdings) ips() []netip.Addr {
 	return ips
 }
 
-// preferring is the wish with requested addresses, if the Service has none yet and
+// preferring returns the wish with requested addresses, if the Service has none yet and
 // requests none.
 func (w wish) preferring(ips []netip.Addr) wish {
 	families := ipam.FamiliesOf(ips)
@@ -159,8 +159,8 @@ func given(tx store.ReadTx, row *external.Address, request *ipam.ExternalRequest
 		!slices.ContainsFunc(request.IPs, func(ip netip.Addr) bool { return ip.Is4() == row.IP.Is4() && ip != row.IP })
 }
 
-// isSurplus reports whether an older address of its family matches the request too: two
-// operators at once may have claimed one each. Both release the same one.
+// isSurplus reports whether an older address of its family matches the request too. Two operators
+// at once may have claimed one address each. Both release the same one.
 func isSurplus(tx store.ReadTx, row *external.Address, held []*external.Address, request *ipam.ExternalRequest) bool {
 	return row.UID != "" && slices.ContainsFunc(held, func(other *external.Address) bool {
 		order := cmp.Or(other.Created.Compare(row.Created), other.IP.Compare(row.IP))

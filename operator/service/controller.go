@@ -30,7 +30,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Options are what a Reconciler works with.
+// Options are the dependencies and settings of a Reconciler.
 type Options struct {
 	// Client writes; its reads come from the informers.
 	Client  client.Client
@@ -99,7 +99,7 @@ func (r *Reconciler) balance(ctx context.Context, service *store.Service, w wish
 		return nil, client.IgnoreNotFound(err)
 	}
 	if string(object.UID) != service.UID {
-		return nil, nil // another life of it, of which there will be an event
+		return nil, nil // a new object of the same name, whose event is still to come
 	}
 	if service.LoadBalancer == "" {
 		if err := r.hide(ctx, object, w.drop.ips()); err != nil {
@@ -133,8 +133,8 @@ func (r *Reconciler) release(ctx context.Context, drop holdings) error {
 	return nil
 }
 
-// claim returns the addresses that a wish gets. If the Service requests no certain
-// address, those of its status are tried first: their claims may have been lost.
+// claim returns the addresses that a wish gets. If the Service requests no certain address, the
+// addresses of its status are tried first: their claims may have been lost.
 func (r *Reconciler) claim(ctx context.Context, w wish, before []netip.Addr) (holdings, *tenancy.Refusal, error) {
 	have, err := r.claimOnce(ctx, w.preferring(before))
 	var refused *ipam.Error

@@ -16,12 +16,12 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// Rules are what does not change while an operator runs.
+// Rules are the settings that do not change while an operator runs.
 type Rules struct {
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
-	// Shared are the Services (namespace/name) that every VPC reaches, beside those
-	// that SharedService objects name.
+	// Shared are the Services (namespace/name) that every VPC reaches, besides the Services that
+	// SharedService objects name.
 	Shared []string
 }
 
@@ -100,7 +100,7 @@ func partly(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 			"set allocateLoadBalancerNodePorts or type NodePort, or run a backend on every node", some(ips))}
 }
 
-// outsideIPs are the addresses outside of every VPC that a Service has.
+// outsideIPs returns the addresses outside of every VPC that a Service has.
 func outsideIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
 	ips := services.ExternalIPs(tx, service)
 	for _, row := range external.AddressesByService(tx, service.UID) {

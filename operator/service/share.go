@@ -41,8 +41,8 @@ func newShares() *shares {
 	return &shares{taken: map[string]services.Usage{}, services: map[types.NamespacedName]share{}, notified: map[types.NamespacedName]unserved{}}
 }
 
-// look stores the usage of a Service, nil if there is none of the name, and returns
-// the Services that are newly above the quota: a Service can displace younger ones.
+// look stores the usage of a Service, which is nil if no Service has the name. It returns the
+// Services that are newly above the quota: a Service can displace younger ones.
 func (s *shares) look(tx store.ReadTx, name types.NamespacedName, service *store.Service, rules Rules) (news []*store.Service) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

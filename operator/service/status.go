@@ -43,7 +43,7 @@ func publishedIPs(service *corev1.Service) []netip.Addr {
 	return ips
 }
 
-// ingressOf returns what a status shows of addresses.
+// ingressOf returns the entries of a status for addresses.
 func ingressOf(ips []netip.Addr) []corev1.LoadBalancerIngress {
 	var all []corev1.LoadBalancerIngress
 	for _, ip := range ips {
@@ -60,7 +60,7 @@ func (r *Reconciler) hide(ctx context.Context, service *corev1.Service, ips []ne
 	}))
 }
 
-// show writes the status of a Service, if it differs. A deleted Service is no error.
+// show writes the status of a Service, if it differs. It returns nil for a deleted Service.
 func (r *Reconciler) show(ctx context.Context, service *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
 	if equality.Semantic.DeepEqual(ingress, service.Status.LoadBalancer.Ingress) {
 		return nil

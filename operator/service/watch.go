@@ -19,8 +19,7 @@ import (
 // already ended.
 const lookAfter = time.Second
 
-// source requests a Service when it changes, and when an object changes on which its
-// VPC depends.
+// source requests a Service when it changes, and when an object changes that its VPC depends on.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(ofService),
@@ -109,15 +108,15 @@ func ofService(_ store.ReadTx, old, now *store.Service) []feed.Request {
 // ofAddress requests the refused Services that a free address, or one with a new holder, may
 // concern, and the Service that has lost or got it.
 func (r *Reconciler) ofAddress(tx store.ReadTx, old, now *store.Address) []feed.Request {
-	if old != nil && now != nil { // it still has a holder
+	if old != nil && now != nil { // the address still has a holder
 		return nil
 	}
 	row := feed.Either(old, now)
 	return append(r.again(tx, concerned(tx, row)), ofHolder(row.Holder)...)
 }
 
-// concerned returns which tenants' Services an address may concern: those that its VPC
-// allows, and all for the address of a node.
+// concerned returns the filter of tenants whose Services an address may concern: the tenants that
+// its VPC allows, and all tenants for the address of a node.
 func concerned(tx store.ReadTx, row *store.Address) func(tenant string) bool {
 	vpc := store.GetVPC(tx, row.VPC)
 	if vpc == nil || row.Holder.Kind == store.HolderNode {
@@ -147,7 +146,7 @@ func balancers(tx store.ReadTx) []feed.Request {
 	return of(slices.DeleteFunc(store.ListServices(tx), func(service *store.Service) bool { return service.LoadBalancer == "" }))
 }
 
-// externalHolders are the Services that hold external addresses.
+// externalHolders returns the Services that hold external addresses.
 func externalHolders(tx store.ReadTx) []*store.Service {
 	var list []*store.Service
 	for _, address := range external.ListAddresses(tx) {
@@ -158,8 +157,8 @@ func externalHolders(tx store.ReadTx) []*store.Service {
 	return list
 }
 
-// ofVPC requests the Services whose Network names a VPC, and the refused Services. Those
-// of the default VPC need no Network.
+// ofVPC requests the Services whose Network names a VPC, and the refused Services. Services in the
+// default VPC need no Network.
 func (r *Reconciler) ofVPC(tx store.ReadTx, vpc string) []feed.Request {
 	if vpc == r.Rules.DefaultVPC {
 		return everything(tx)
@@ -171,7 +170,7 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, vpc string) []feed.Request {
 	return append(all, r.again(tx, anyTenant)...)
 }
 
-// wakeStep is the step in which Services of a tenant take their turns.
+// wakeStep is the time between two turns of a tenant's Services.
 const wakeStep = 50 * time.Millisecond
 
 // again requests the Services with refusals of some tenants, by turns.

@@ -29,8 +29,8 @@ func TestAVPCRequestsEachServiceOnce(t *testing.T) {
 	})
 }
 
-// TestRefusedServicesOfACrowdCostOthersNothing: an address of a VPC concerns refused Services
-// of tenants alone that may use the VPC. Those of one tenant take turns.
+// TestRefusedServicesOfACrowdCostOthersNothing: an address of a VPC concerns refused Services of
+// tenants alone that may use the VPC. The Services of one tenant take turns.
 func TestRefusedServicesOfACrowdCostOthersNothing(t *testing.T) {
 	mine := operatortest.Address("blue-vpc", "blue-net1", "10.0.1.2", operatortest.Pod("blue", "blue", "a", "", ""))
 	theirs := operatortest.Address("red-vpc", "red-net1", "10.0.1.2", operatortest.Pod("red", "red", "a", "", ""))

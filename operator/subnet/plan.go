@@ -29,7 +29,7 @@ type decision struct {
 // check finds a reason not to use a subnet; ok is false if there is one.
 type check func(tx store.ReadTx, subnet *store.Subnet) (reason, message string, ok bool)
 
-// checks lists the checks in the order in which their causes are reported.
+// checks lists the checks in the order of reporting.
 func checks() []check {
 	return []check{vpcExists, insideVPC, overlapsNoOlder, nameIsUnique, cutsNothingOff, vpcIsReady}
 }

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tenantconfig reports which TenantConfig serves, and what of it can't be used. It
-// publishes what the serving one offers, by which admission judges TenantNetworks.
+// Package tenantconfig reports which TenantConfig serves, and which parts of it can't be used. It
+// publishes the offer of the serving one. Admission judges TenantNetworks by this offer.
 package tenantconfig
 
 import (
@@ -58,9 +58,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, write.Status(ctx, r.Client, before, config)
 }
 
-// source requests a TenantConfig when it changes, and all of them when one is added or
-// removed: another one may serve then. It requests the offer at the start and without any
-// TenantConfig, because a published one may be that of a deleted object.
+// source requests a TenantConfig when it changes, and all of them when one is added or removed:
+// another one may serve then. It requests the offer at the start and without any TenantConfig,
+// because the published offer may come from a deleted object.
 func source(f *feed.Feed, group string) *feed.Source {
 	everything := func(tx store.ReadTx) []feed.Request { return append(inGroup(tx, group), feed.Now("", "")) }
 	return feed.NewSource(f, everything,

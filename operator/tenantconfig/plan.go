@@ -22,8 +22,8 @@ type decision struct {
 	reason, message string
 }
 
-// decide plans for one TenantConfig. The oldest of both groups serves, also while it can't
-// be used: otherwise a younger one would take over by a mistake in the older.
+// decide plans for one TenantConfig. The oldest of both groups serves, even while it can't be used:
+// otherwise a mistake in the older one would let a younger one take over.
 func decide(tx store.ReadTx, config *multinet.TenantConfig) decision {
 	serving, devices := multinet.ServingTenantConfig(tx), namesOf(config)
 	if serving != nil && serving.UID != config.UID {
@@ -55,8 +55,8 @@ func namesOf(config *multinet.TenantConfig) string {
 	return list.String()
 }
 
-// offer returns what a TenantConfig offers to TenantNetworks; nil without one, and for one
-// that can't be used.
+// offer returns the offer of a TenantConfig to TenantNetworks. It returns nil without a
+// TenantConfig, or if it can't be used.
 func offer(serving *multinet.TenantConfig) *v1alpha1.TenantNetworkGrant {
 	if serving == nil || serving.Invalid != "" || serving.Deleting {
 		return nil

@@ -25,9 +25,9 @@ import (
 // retiredSelector keeps the daemons off every node: no node has this label.
 const retiredSelector = "alioth.dev/uninstalled"
 
-// users returns the pods, as sorted namespace/name, that have addresses or interfaces
-// outside of VPCs, and still live. What a deleted pod has does not prevent the
-// uninstallation, nor do the claims of a pod that another network has attached.
+// users returns the pods, as sorted namespace/name, that have addresses or interfaces outside of
+// VPCs, and still live. Addresses of a deleted pod do not prevent the uninstallation. Claims of a
+// pod that another network has attached do not prevent it either.
 func users(addresses []v1alpha1.Address, claims []v1alpha1.AttachmentClaim, pods []corev1.Pod) []string {
 	living := map[string]*corev1.Pod{}
 	for i := range pods {
@@ -57,8 +57,8 @@ func users(addresses []v1alpha1.Address, claims []v1alpha1.AttachmentClaim, pods
 }
 
 // attachedElsewhere reports whether another network has attached a pod, which ran before the
-// installation: the kubelet reports addresses of its eth0, and none of them is one that the
-// operator has claimed for that.
+// installation: the kubelet reports addresses of its eth0, and the operator has claimed none of
+// them for that interface.
 func attachedElsewhere(pod *corev1.Pod, held []v1alpha1.AddressSpec) bool {
 	if len(pod.Status.PodIPs) == 0 {
 		return false // it starts
@@ -106,7 +106,7 @@ func servedNodes(nodes []corev1.Node, set *appsv1.DaemonSet) []string {
 }
 
 // ownConditions returns the types of the conditions of a node that its daemon has written.
-// NetworkUnavailable may be one of another network, which has its own reason.
+// NetworkUnavailable may come from another network, which has its own reason.
 func ownConditions(node *corev1.Node) (own []corev1.NodeConditionType) {
 	for _, c := range node.Status.Conditions {
 		if c.Type == v1alpha1.NetworkHealthyCondition || c.Type == corev1.NodeNetworkUnavailable && c.Reason == v1alpha1.NetworkUpReason {
@@ -116,7 +116,7 @@ func ownConditions(node *corev1.Node) (own []corev1.NodeConditionType) {
 	return own
 }
 
-// withoutConditions is a strategic merge patch that removes conditions and keeps the others.
+// withoutConditions returns a strategic merge patch that removes conditions and keeps the others.
 func withoutConditions(types []corev1.NodeConditionType) ([]byte, error) {
 	var removed []map[string]string
 	for _, t := range types {
@@ -134,8 +134,8 @@ func cleanupPod(set *appsv1.DaemonSet, node string) *corev1.Pod {
 	spec.NodeSelector, spec.Affinity = nil, nil
 	spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	spec.RestartPolicy = corev1.RestartPolicyNever
-	// It looks on the node whether each boot needs the network states, although the daemon
-	// may have no part in these any more.
+	// It looks on the node whether each boot needs the network states, although the daemon may no
+	// longer handle them.
 	spec.HostPID = true
 	spec.InitContainers = nil
 	spec.Containers = spec.Containers[:1]
@@ -172,7 +172,7 @@ func outcome(pods []corev1.Pod) (pending, failures []string) {
 	return pending, failures
 }
 
-// lastWords returns what a failed pod left as its message.
+// lastWords returns the message that a failed pod left.
 func lastWords(pod corev1.Pod) string {
 	for _, status := range pod.Status.ContainerStatuses {
 		if ended := status.State.Terminated; ended != nil && ended.Message != "" {

@@ -21,7 +21,7 @@ func heldBy(kind v1alpha1.HolderKind, name, uid string) v1alpha1.Address {
 	return v1alpha1.Address{Spec: v1alpha1.AddressSpec{Holder: v1alpha1.AddressHolder{Kind: kind, Namespace: "ns", Name: name, UID: uid}}}
 }
 
-// claimedBy is the claim of an interface outside of VPCs, with or without addresses.
+// claimedBy returns the claim of an interface outside of VPCs, with or without addresses.
 func claimedBy(name, uid string) v1alpha1.AttachmentClaim {
 	return v1alpha1.AttachmentClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: v1alpha1.AttachmentClaimSpec{Pod: v1alpha1.AttachmentPod{Name: name, UID: uid}},
@@ -51,8 +51,8 @@ func TestLivingPodsWithAddressesAreUsers(t *testing.T) {
 	}
 }
 
-// TestPodsOfAnotherNetworkAreNoUsers: the operator claims addresses for pods that ran before the
-// installation too, which have addresses of another CNI plugin until they end.
+// TestPodsOfAnotherNetworkAreNoUsers: the operator also claims addresses for pods that ran before
+// the installation. These pods have addresses of another CNI plugin until they end.
 func TestPodsOfAnotherNetworkAreNoUsers(t *testing.T) {
 	address := func(uid, attachment, ip string) v1alpha1.Address {
 		a := heldBy(v1alpha1.HolderPod, uid, uid)

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 type installation struct {
 	client.Client
 	namespace string
-	// cleanup is what becomes of the clean-up on the node.
+	// cleanup is the status of the clean-up on the node.
 	cleanup corev1.PodStatus
 }
 
@@ -128,7 +128,7 @@ func install(t *testing.T, namespace string, cleanup corev1.PodStatus) *installa
 	return in
 }
 
-// outside is an address of a Service outside of every VPC, another one for each
+// outside returns an address of a Service outside of every VPC, another one for each
 // installation.
 func (in *installation) outside() *v1alpha1.ExternalAddress {
 	hash := sha256.Sum256([]byte(in.namespace))
@@ -165,7 +165,7 @@ func (in *installation) run(t *testing.T, timeout time.Duration) error {
 	return err
 }
 
-// play does what the workload controllers and the kubelet would.
+// play does the work of the workload controllers and the kubelet.
 func (in *installation) play(ctx context.Context) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

@@ -73,8 +73,8 @@ func (u *uninstaller) stopDaemons(ctx context.Context) error {
 	return u.untilGone(ctx, componentDaemon)
 }
 
-// retireDaemons removes the daemons from all nodes or brings them back. The
-// DaemonSet stays: it is the template of the clean-up pods, also if Run is repeated.
+// retireDaemons removes the daemons from all nodes or brings them back. The DaemonSet stays: it is
+// the template of the clean-up pods, even if Run is repeated.
 func (u *uninstaller) retireDaemons(ctx context.Context, retire bool) error {
 	set, err := u.daemons(ctx)
 	if set == nil {
@@ -164,8 +164,7 @@ func (u *uninstaller) deleteCleanupPods(ctx context.Context) error {
 	return nil
 }
 
-// releaseAddresses deletes the remaining claims: those of nodes, Services, and
-// deleted pods.
+// releaseAddresses deletes the remaining claims: claims of nodes, Services, and deleted pods.
 func (u *uninstaller) releaseAddresses(ctx context.Context) error {
 	var inside v1alpha1.AddressList
 	var outside v1alpha1.ExternalAddressList
@@ -219,8 +218,8 @@ func (u *uninstaller) forgetNodes(ctx context.Context) error {
 	return nil
 }
 
-// dropFinalizers removes the operator's finalizers. Without them removed, objects
-// could never be deleted once the operator is gone.
+// dropFinalizers removes the operator's finalizers. Otherwise objects could never be deleted once
+// the operator is gone.
 func (u *uninstaller) dropFinalizers(ctx context.Context) error {
 	lists := []client.ObjectList{new(arktosv1.NetworkList), new(v1alpha1.SubnetList), new(v1alpha1.VPCList), new(v1alpha1.AttachmentClaimList)}
 	for _, kind := range outside.Networks {

@@ -70,9 +70,9 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// Run removes Alioth from the cluster. Its error wraps ErrInUse when pods still have
-// addresses. After an error nothing has changed. Objects that are already gone are no
-// error, so Run can be repeated.
+// Run removes Alioth from the cluster. Its error wraps ErrInUse when pods still have addresses.
+// After an error nothing has changed. Run accepts objects that are already gone, so it can be
+// repeated.
 func Run(ctx context.Context, c client.Client, cfg Config, log *slog.Logger) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
@@ -138,8 +138,8 @@ func (u *uninstaller) refuseInUse(ctx context.Context) error {
 	return nil
 }
 
-// until repeats check until it waits for nothing; the error of a timeout names what
-// it waited for.
+// until repeats check until it waits for nothing. The error of a timeout names the objects that it
+// waited for.
 func until(ctx context.Context, check func(context.Context) (waitingFor []string, err error)) error {
 	var left []string
 	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {

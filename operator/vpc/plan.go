@@ -33,8 +33,8 @@ type Rules struct {
 	Reserved []ReservedRange
 }
 
-// Ranges returns the reserved ranges, those of ServiceCIDRs included, which may be
-// added to a cluster at any time.
+// Ranges returns the reserved ranges. They include the ranges of ServiceCIDRs, which may be added
+// to a cluster at any time.
 func (r Rules) Ranges(tx store.ReadTx) []ReservedRange {
 	all := slices.Clone(r.Reserved)
 	for _, row := range store.ListServiceCIDRs(tx) {
@@ -110,7 +110,7 @@ func ownClaims(tx store.ReadTx, vpc *store.VPC) []*store.VNIClaim {
 // named is how many subnets or holders of addresses a message names.
 const named = 3
 
-// deleting lists what delays the deletion of the VPC. Its claim outlives it: the VNI
+// deleting lists the reasons that delay the deletion of the VPC. Its claim outlives it: the VNI
 // stays reserved until no node uses it.
 func (d decision) deleting(tx store.ReadTx, vpc *store.VPC) decision {
 	d.reason = v1alpha1.DeletingReason
@@ -158,8 +158,8 @@ func (d decision) claiming(tx store.ReadTx, vpc *store.VPC, taken []uint32) deci
 	return d
 }
 
-// takenBy explains why a VPC can't have the VNI that it requests by number, "" if it
-// can. State of nodes under a VNI that the VPC had already belongs to this VPC.
+// takenBy explains why a VPC can't have the VNI that it requests by number, "" if it can. State of
+// nodes under a VNI that the VPC already had belongs to this VPC.
 func takenBy(tx store.ReadTx, vpc *store.VPC, vni uint32, taken []uint32) string {
 	claim := store.GetVNIClaim(tx, vni)
 	if claim != nil && !replies.Rests(tx, claim) {

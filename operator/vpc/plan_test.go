@@ -29,7 +29,7 @@ func unclaimed(name string, want uint32, cidrs ...string) *store.VPC {
 	return vpc
 }
 
-// holding is a node that reports a VNI.
+// holding returns a node that reports a VNI.
 func holding(vni uint32) []any {
 	return []any{
 		&store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1", Ready: true},

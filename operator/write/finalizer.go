@@ -25,8 +25,8 @@ func AddFinalizer(ctx context.Context, c client.Client, object client.Object) er
 	return nil
 }
 
-// RemoveFinalizer removes the finalizer from an object that has it, and reports whether it
-// had. An object that is gone is no error.
+// RemoveFinalizer removes the finalizer from an object that has it, and reports whether it had. It
+// returns no error for an object that is gone.
 func RemoveFinalizer(ctx context.Context, c client.Client, object client.Object) (had bool, err error) {
 	if !controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return false, nil
@@ -37,11 +37,11 @@ func RemoveFinalizer(ctx context.Context, c client.Client, object client.Object)
 	return true, nil
 }
 
-// patchFinalizers changes the list of finalizers, and nothing else. The spec of such an object
-// is a user's, and may have what the Go type does not: unknown fields, empty texts, nulls. An
+// patchFinalizers changes the list of finalizers, and nothing else. The spec of such an object is a
+// user's, and may have values that the Go type can't hold: unknown fields, empty texts, nulls. An
 // update of the whole object would drop them, and rules for a spec that must not change would
-// refuse it. The patch replaces the whole list, so it has the resource version: it fails with
-// a conflict if the object has changed.
+// refuse it. The patch replaces the whole list, so it has the resource version: it fails with a
+// conflict if the object has changed.
 func patchFinalizers(ctx context.Context, c client.Client, object client.Object, change func(client.Object, string) bool) error {
 	before, ok := object.DeepCopyObject().(client.Object)
 	if !ok {

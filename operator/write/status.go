@@ -29,7 +29,7 @@ func SetCondition(conditions *[]metav1.Condition, generation int64, kind string,
 	})
 }
 
-// readableMost is the largest number that columns show. One beside it is as good as endless.
+// readableMost is the largest number that columns show. A larger number means practically no limit.
 const readableMost = 1_000_000_000_000_000
 
 // Readable returns a number as people read it in a column.
@@ -40,9 +40,9 @@ func Readable(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Status writes the status of an object if it differs from before, which is the
-// object as it was read. The patch has the resource version, so that it fails with a
-// conflict if the object has changed. A deleted object is no error.
+// Status writes the status of an object if it differs from before, which is the object as it was
+// read. The patch has the resource version, so that it fails with a conflict if the object has
+// changed. Status returns nil for a deleted object.
 func Status(ctx context.Context, c client.Client, before, object client.Object) error {
 	if equality.Semantic.DeepEqual(before, object) {
 		return nil

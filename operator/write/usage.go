@@ -17,9 +17,9 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Usage writes the figures of a Subnet or VPC into an object of their own, if the one that was
-// read differs. So nodes, which watch Subnets and VPCs, get no event for each address. The
-// Usage of an ended object of the same name becomes the Usage of its successor.
+// Usage writes the figures of a Subnet or VPC into an object of their own, if the present object
+// differs. So nodes, which watch Subnets and VPCs, get no event for each address. The Usage of an
+// ended object of the same name becomes the Usage of its successor.
 func Usage(ctx context.Context, c client.Client, kind v1alpha1.UsageKind, of metav1.Object, figures v1alpha1.UsageStatus) error {
 	usage := &v1alpha1.Usage{}
 	usage.Name = v1alpha1.UsageName(kind, of.GetName())
@@ -46,8 +46,8 @@ func Usage(ctx context.Context, c client.Client, kind v1alpha1.UsageKind, of met
 	return nil
 }
 
-// UsageRequests requests the Subnet or VPC of a Usage that has changed, if it is of that kind:
-// somebody may have changed or deleted it.
+// UsageRequests requests the Subnet or VPC of a Usage that has changed, if the Usage is for that
+// kind: a user may have changed or deleted it.
 func UsageRequests(kind v1alpha1.UsageKind) func(tx store.ReadTx, old, now *store.Usage) []feed.Request {
 	return func(_ store.ReadTx, old, now *store.Usage) []feed.Request {
 		var all []feed.Request

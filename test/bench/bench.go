@@ -34,7 +34,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	b := &bench{options: o, out: out, start: time.Now()}
 	control := controlplane.New(o.root, o.rounds, o.profile, out, b.step)
 	full := fullnode.New(o.root, o.rounds, o.span, out, b.step)
-	// First what needs no lab: a lab is never quite idle.
+	// First the parts without a lab: a lab is never quite idle.
 	if err := b.runAll(ctx, []part{
 		{"operator", control.Rates},
 		{"admission", control.Admission},
@@ -69,7 +69,7 @@ func (b *bench) runAll(ctx context.Context, parts []part) error {
 	return nil
 }
 
-// step prints what happens now.
+// step prints the present step.
 func (b *bench) step(text string) {
 	fmt.Fprintf(b.out, "[%6.1fs] %s\n", time.Since(b.start).Seconds(), text)
 }

@@ -1,12 +1,11 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench measures Alioth on the lab and prints every figure as a ratio to a
-// reference that was measured in the same run, interleaved with it: underlay
-// hosts without pods, Linux bridge with kernel VXLAN, a bare veth pair, and the
-// reference CNI plugins bridge and host-local, and kube-proxy. The operator's rates are measured
-// against an API server without nodes, and held against plain bars. A bar that
-// is missed is printed as such and is no error.
+// Bench measures Alioth on the lab and prints every figure as a ratio to a reference that was
+// measured in the same run, interleaved with it: underlay hosts without pods, Linux bridge with
+// kernel VXLAN, a bare veth pair, and the reference CNI plugins bridge and host-local, and
+// kube-proxy. The operator's rates are measured against an API server without nodes, and held
+// against plain bars. A missed bar is printed as such, and the command still succeeds.
 package main
 
 import (
@@ -25,7 +24,7 @@ import (
 )
 
 func main() {
-	ctrllog.SetLogger(logr.Discard()) // figures are the output; what fails says so itself
+	ctrllog.SetLogger(logr.Discard()) // figures are the output; a failure reports itself
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := command().ExecuteContext(ctx); err != nil {

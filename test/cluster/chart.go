@@ -39,7 +39,7 @@ func (c *Cluster) installChart(ctx context.Context, p parts) error {
 	return c.refreshAlioth(ctx, p.alioth.Image)
 }
 
-// workTree is the version of the work tree, whose image is one of archives.
+// workTree returns the version of the work tree, whose image is one of archives.
 func (c *Cluster) workTree(archives []images.Archive) release.Version {
 	v := release.Version{Chart: filepath.Join(c.root, "helm", "alioth")}
 	for _, a := range archives {
@@ -88,7 +88,7 @@ func (c *Cluster) Revision(ctx context.Context) (int, error) {
 	return deployed(out)
 }
 
-// deployed returns the revision that is installed, of a history by Helm. Later ones have failed.
+// deployed returns the installed revision of a history by Helm. Later revisions have failed.
 func deployed(history string) (int, error) {
 	var revisions []struct {
 		Revision int    `json:"revision"`
@@ -145,8 +145,8 @@ func (c *Cluster) helmArgs(v release.Version) []string {
 	return append(args, "--timeout", "10m", "--set", "multiNetwork.sriov.enabled=true")
 }
 
-// refreshAlioth restarts what runs an older image: the image's name does not
-// change in the lab, so that nothing else would notice.
+// refreshAlioth restarts the pods that run an older image: the image's name does not change in the
+// lab, so that nothing else would notice.
 func (c *Cluster) refreshAlioth(ctx context.Context, image images.Archive) error {
 	installed := c.state.get().Installed
 	if installed != "" && installed != image.Digest {

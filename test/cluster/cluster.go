@@ -66,11 +66,10 @@ type Cluster struct {
 	progress func(string)
 }
 
-// DefaultDir is the lab's folder in the project's root folder.
+// DefaultDir returns the lab's folder in the project's root folder.
 func DefaultDir(root string) string { return filepath.Join(root, ".cluster") }
 
-// Open returns the lab that is up in the work tree root. The error is ErrNotUp
-// when there is none.
+// Open returns the lab that is up in the work tree root. The error is ErrNotUp without a lab.
 func Open(root string) (*Cluster, error) { return OpenIn(root, DefaultDir(root)) }
 
 // OpenIn returns the lab that is up in a folder, see Options.Dir.
@@ -150,7 +149,7 @@ func (c *Cluster) ScratchDir(name string) (string, error) {
 	return dir, nil
 }
 
-// CNI returns what connects the lab's pods.
+// CNI returns the network of the lab's pods.
 func (c *Cluster) CNI() CNI { return c.state.get().CNI }
 
 // Topology returns the names and addresses of the lab.
@@ -208,7 +207,7 @@ func serviceRanges() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd96::/112")}
 }
 
-// clusterDNS is the address of the Service kube-dns in both families.
+// clusterDNS returns the address of the Service kube-dns in both families.
 func clusterDNS() (v4, v6 netip.Addr) {
 	return netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("fd96::a")
 }

@@ -25,9 +25,8 @@ import (
 // downTimeout bounds the waiting for processes and cgroups to go.
 const downTimeout = time.Minute
 
-// Down removes the lab in dir ("" is DefaultDir) of the work tree root,
-// however far its start came. Archives of images and the logs of the last run
-// stay. Nothing to remove is no error.
+// Down removes the lab in dir ("" is DefaultDir) of the work tree root, however far its start came.
+// Archives of images and the logs of the last run stay. Down succeeds without a lab.
 func Down(ctx context.Context, root, dir string, progress func(line string)) error {
 	if dir == "" {
 		dir = DefaultDir(root)
@@ -49,8 +48,8 @@ func (c *Cluster) Down(ctx context.Context) error {
 	return Down(ctx, c.root, c.dir, c.progress)
 }
 
-// DownForeign removes by their names what another work tree's lab called t.Lab
-// has left on this machine, for when its own state is lost.
+// DownForeign removes by their names the remainders of another work tree's lab called t.Lab on this
+// machine, for when its own state is lost.
 func DownForeign(ctx context.Context, root string, t underlay.Topology, progress func(line string)) error {
 	dir, err := os.MkdirTemp("", "alioth-lab-")
 	if err != nil {
@@ -65,9 +64,9 @@ func DownForeign(ctx context.Context, root string, t underlay.Topology, progress
 	return c.remove(ctx)
 }
 
-// makeRoom removes what a lab of the same name has left whose processes have all ended,
-// for example because whatever ran its tests was killed. A lab with a process is an
-// error: it belongs to another work tree.
+// makeRoom removes the remainders of a lab of the same name whose processes have all ended, for
+// example because the runner of its tests was killed. A lab with a process is an error: it belongs
+// to another work tree.
 func (c *Cluster) makeRoom(ctx context.Context, t underlay.Topology) error {
 	names, err := t.Namespaces()
 	if err != nil || len(names) == 0 {
@@ -115,8 +114,8 @@ func (c *Cluster) remove(ctx context.Context) error {
 	return c.removeFiles()
 }
 
-// removeFiles removes the lab's folder but for what the next run can use. The
-// state goes last, so that an interrupted removal can be repeated.
+// removeFiles removes the lab's folder but for the files that the next run can use. The state goes
+// last, so that an interrupted removal can be repeated.
 func (c *Cluster) removeFiles() error {
 	for _, name := range []string{"nodes", "guests", "scratch", "control", "bin", "cache", "kubeconfig", "state.json.new", "state.json"} {
 		if err := os.RemoveAll(c.path(name)); err != nil {
@@ -129,9 +128,9 @@ func (c *Cluster) removeFiles() error {
 // groups returns the names of the cgroups of all nodes.
 func (s State) groups() []string { return s.Topology.NodeNames() }
 
-// killAll ends what the lab started and what came of it: the kubelets first,
-// which would start containers anew, then everything in the nodes' cgroups and
-// namespaces until nothing is left.
+// killAll ends the processes that the lab started, and their children: the kubelets first, which
+// would start containers anew, then everything in the nodes' cgroups and namespaces until nothing
+// is left.
 func (c *Cluster) killAll(ctx context.Context, state State) error {
 	for _, name := range state.Topology.NodeNames() {
 		if d, ok := state.Daemons[name+"/kubelet"]; ok {

@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// frozenCases are the ways in which each kind of cgroup is frozen: the file and what it is
-// told, and the file with what it tells then.
+// frozenCases has, for each kind of cgroup, the file that freezes it with the text to write, and
+// the file that reports it with its text then.
 var frozenCases = map[string]struct{ file, freeze, told, frozen string }{
 	"cgroup v1": {"freezer.state", "FROZEN", "freezer.state", "FROZEN\n"},
 	"cgroup2":   {"cgroup.freeze", "1", "cgroup.events", "frozen 1\n"},

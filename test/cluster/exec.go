@@ -48,8 +48,8 @@ func inSpace(ctx context.Context, space process.Space, args []string) (cmd *exec
 	}
 }
 
-// NodeExec runs a command on a node and returns its standard output. The error
-// holds what it wrote to standard error.
+// NodeExec runs a command on a node and returns its standard output. The error holds its standard
+// error.
 func (c *Cluster) NodeExec(ctx context.Context, nodeName string, args ...string) (string, error) {
 	if c.isGuest(nodeName) {
 		return c.runOnGuest(ctx, nodeName, args)
@@ -85,10 +85,9 @@ func (c *Cluster) OnHost(nodeName, path string) (string, error) {
 	return fmt.Sprintf("/proc/%d/root%s", holder.PID, path), nil
 }
 
-// ExecInPod runs a command in a container of a pod and returns its standard
-// output; container "" is the pod's first. The error holds what it wrote to
-// standard error, and is a k8s.io/client-go/util/exec.ExitError where the
-// command ran and failed.
+// ExecInPod runs a command in a container of a pod and returns its standard output; container "" is
+// the pod's first. The error holds its standard error, and is a
+// k8s.io/client-go/util/exec.ExitError where the command ran and failed.
 func (c *Cluster) ExecInPod(ctx context.Context, namespace, pod, container string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	err := c.StreamInPod(ctx, namespace, pod, container, nil, &stdout, &stderr, args...)

@@ -40,7 +40,7 @@ func (c *Cluster) setLink(nodeName string, up bool) error {
 	return t.SetLink(i, up)
 }
 
-// Host is a machine on the underlay that is no node.
+// Host is a machine on the underlay outside of the cluster.
 type Host struct {
 	c    *Cluster
 	name string
@@ -50,9 +50,9 @@ type Host struct {
 	IPs []netip.Addr
 }
 
-// AddHost makes a machine on the underlay that is no node, with addresses of
-// the lab's networks on its eth0 and no further routes. name is at most 15
-// characters and unlike a node's; Remove, or the end of the lab, removes it.
+// AddHost makes a machine on the underlay outside of the cluster, with addresses of the lab's
+// networks on its eth0 and no further routes. name is at most 15 characters and unlike a node's;
+// Remove, or the end of the lab, removes it.
 func (c *Cluster) AddHost(name string, ips ...netip.Addr) (*Host, error) {
 	err := c.state.update(func(s *State) {
 		if !slices.Contains(s.Hosts, name) {
@@ -195,10 +195,9 @@ func (c *Cluster) containerPID(ctx context.Context, nodeName, id string) (pid in
 	return pid, nil
 }
 
-// Renumber gives a node another IPv4 address in the underlay in place of the one
-// that it has: its own of Nodes, or its SpareIP, which its certificate covers as
-// well. The kubelet is started anew with it. Connections from and to the old
-// address break.
+// Renumber gives a node another IPv4 address in the underlay in place of its present one: its own
+// of Nodes, or its SpareIP, which its certificate covers as well. The kubelet is started anew with
+// it. Connections from and to the old address break.
 func (c *Cluster) Renumber(ctx context.Context, nodeName string, from, to netip.Addr) error {
 	network, _ := c.Topology().Networks()
 	inNetwork := func(ip netip.Addr) string { return netip.PrefixFrom(ip, network.Bits()).String() }
@@ -249,7 +248,7 @@ func withNodeIP(args []string, from, to netip.Addr) []string {
 func (c *Cluster) EtcdData() string { return c.path("control", "etcd") }
 
 // ControlPlane returns the names of the processes of the control plane, for StopProcess and
-// StartProcess, in the order in which they start.
+// StartProcess, in the order of their start.
 func (c *Cluster) ControlPlane() []string {
 	first := c.Nodes()[0].Name + "/"
 	return []string{first + "etcd", first + "kube-apiserver", first + "kube-controller-manager", first + "kube-scheduler"}

@@ -23,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// HardwareLab describes the lab with a virtual machine as its second node. It has names,
-// addresses and a folder of its own, so that it may be up beside that of `make up`.
+// HardwareLab describes the lab with a virtual machine as its second node. It has names, addresses
+// and a folder of its own, so that it may be up beside the lab of `make up`.
 func HardwareLab(root string) Options {
 	return Options{
 		Topology: underlay.Topology{Lab: "aliothhw", Nodes: 2, Guests: 1, Octet: 76},
@@ -32,7 +32,7 @@ func HardwareLab(root string) Options {
 	}
 }
 
-// prepareGuests fetches and builds what virtual machines run.
+// prepareGuests fetches and builds the programs and files that virtual machines run.
 func (c *Cluster) prepareGuests(ctx context.Context, cache build.Cache, p parts) (*guest.Hypervisor, error) {
 	files := []string{filepath.Join(p.kubelet, "kubelet")}
 	for _, name := range build.Containerd("").Binaries() {
@@ -84,8 +84,8 @@ func (c *Cluster) agentOf(nodeName string) *agent.Client {
 	return agent.NewClient(address)
 }
 
-// startGuestRuntimes starts the containerd of each virtual machine. Importing images takes
-// an emulated processor a minute, so a new one gets what the first node has imported.
+// startGuestRuntimes starts the containerd of each virtual machine. Importing images takes an
+// emulated processor a minute, so a new machine gets the images that the first node has imported.
 func (c *Cluster) startGuestRuntimes(ctx context.Context, p parts, extra []string) error {
 	state := c.state.get()
 	first := state.Topology.Node(1)
@@ -112,9 +112,9 @@ func (c *Cluster) startGuestRuntimes(ctx context.Context, p parts, extra []strin
 	return nil
 }
 
-// packImages writes an archive of the folder of a node's containerd, which has had no
-// containers yet: they would be in it. It is stopped meanwhile, so that its database is
-// whole.
+// packImages writes an archive of the folder of a node's containerd. The containerd must have had
+// no containers yet, because they would be in the archive. It is stopped meanwhile, so that its
+// database is whole.
 func (c *Cluster) packImages(ctx context.Context, nodeName, archive string) error {
 	runtime := nodeName + "/containerd"
 	if err := c.StopProcess(ctx, runtime); err != nil {
@@ -148,8 +148,8 @@ func (c *Cluster) guestAnswers(ctx context.Context, nodeName string) error {
 	})
 }
 
-// runOnGuest runs a command on a virtual machine and returns its standard output. The
-// error holds what it wrote to standard error.
+// runOnGuest runs a command on a virtual machine and returns its standard output. The error holds
+// its standard error.
 func (c *Cluster) runOnGuest(ctx context.Context, nodeName string, args []string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	command := agent.Command{Args: args, Env: node.Environment()}

@@ -15,8 +15,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-// startOrder are the daemons that a node can have, in the order in which they
-// start.
+// startOrder lists the daemons that a node can have, in the order of their start.
 var startOrder = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "containerd", "kubelet"}
 
 // PowerOff pulls a node's plug: all its processes die, and its network namespace, mounts,
@@ -51,8 +50,8 @@ func (c *Cluster) PowerOff(ctx context.Context, nodeName string) error {
 	return c.cgroups.Remove(ctx, nodeName)
 }
 
-// PowerOn boots a node that PowerOff ended, with what is on its disk. It
-// returns when its daemons run, not when they serve.
+// PowerOn boots a node that PowerOff ended, from its disk as it is. It returns when its daemons
+// run, not when they serve.
 func (c *Cluster) PowerOn(ctx context.Context, nodeName string) error {
 	topology := c.Topology()
 	if err := topology.ConnectNode(topology.NodeIndex(nodeName), c.CNI().others()); err != nil {

@@ -15,24 +15,24 @@ import (
 	"github.com/alioth-net/alioth/test/images"
 )
 
-// parts is what a lab is assembled from: folders of binaries, and images.
+// parts are the parts of a lab: folders of binaries, and images.
 type parts struct {
 	kubernetes, kubelet, containerd, helm string
 	// aliothctl is a binary, "" where the lab has no Alioth.
 	aliothctl string
 	archives  []images.Archive
-	// alioth is what is installed, empty where the lab has no Alioth.
+	// alioth is the version to install, empty where the lab has no Alioth.
 	alioth release.Version
 	// hypervisor is nil where no node is a virtual machine.
 	hypervisor *guest.Hypervisor
 }
 
-// buildsAtOnce is how many things are built side by side. Each build uses all processors, but
-// for its link, the steps that wait for one package, and the download of modules: the other
-// one fills these gaps.
+// buildsAtOnce is how many things are built side by side. Each build uses all processors, but for
+// its link, the steps that wait for one package, and the download of modules: another build fills
+// these gaps.
 const buildsAtOnce = 2
 
-// prepare builds what the lab runs; nothing of it is up yet.
+// prepare builds the programs and images that the lab runs; nothing of it is up yet.
 func (c *Cluster) prepare(ctx context.Context, o Options) (parts, error) {
 	var p parts
 	b, err := c.builder()
@@ -115,15 +115,15 @@ func (c *Cluster) buildAll(ctx context.Context, b *build.Builder, ib *images.Bui
 	return err
 }
 
-// programs are those that a lab with these options needs.
+// programs returns the programs that a lab with these options needs.
 func (o Options) programs() []build.Program {
 	return []build.Program{
 		build.Kubernetes(o.Versions.Kubernetes), build.Containerd(o.Versions.Containerd), build.CoreDNS(), build.Helm(),
 	}
 }
 
-// chooseVersion chooses what is installed. The image of a release is loaded beside that of the
-// work tree, to which a test may change.
+// chooseVersion chooses the version to install. The image of a release is loaded beside the image
+// of the work tree, so that a test may change to the work tree.
 func (c *Cluster) chooseVersion(ctx context.Context, o Options, cache string, p *parts) (err error) {
 	if o.Release == "" {
 		p.alioth = c.workTree(p.archives)
@@ -135,7 +135,7 @@ func (c *Cluster) chooseVersion(ctx context.Context, o Options, cache string, p 
 	return err
 }
 
-// refs are the images that a lab with these options needs.
+// refs returns the images that a lab with these options needs.
 func (o Options) refs(b *images.Builder) []string {
 	refs := []string{images.Pause}
 	if o.CNI != CNINone {

@@ -65,8 +65,8 @@ func (c *Cluster) runtimeServes(ctx context.Context, nodeName string, child *pro
 	})
 }
 
-// NodePath returns a path through which the host sees a file of a node that is no virtual
-// machine.
+// NodePath returns a path through which the host sees a file of a node. The node must not be a
+// virtual machine.
 func (c *Cluster) NodePath(nodeName, path string) (string, error) {
 	_, holder, err := c.space(nodeName)
 	if err != nil {

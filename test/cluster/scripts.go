@@ -74,8 +74,7 @@ func (c *Cluster) writeScripts(p parts) error {
 	return c.writeScript("node-exec", nodeExec, nodes)
 }
 
-// writeClients writes a script for each binary of a client that there is. aliothctl
-// is a plugin of kubectl too.
+// writeClients writes a script for each client with a binary. aliothctl is a plugin of kubectl too.
 func (c *Cluster) writeClients(binaries map[string]string) error {
 	for name, binary := range binaries {
 		if binary == "" {

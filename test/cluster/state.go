@@ -18,15 +18,14 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-// State is what a lab must know to continue or remove itself, kept on disk and
-// always written before what it describes comes into being where that is
-// something to clean up.
+// State is the data that a lab must have to continue or remove itself. It is kept on disk, and
+// written before each object in it comes into being where that object has to be cleaned up.
 type State struct {
 	Topology underlay.Topology `json:"topology"`
 	CNI      CNI               `json:"cni"`
-	// Versions are those that the lab came up with.
+	// Versions are the versions that the lab came up with.
 	Versions Versions `json:"versions,omitzero"`
-	// Daemons maps "<node>/<program>" to what runs, or ran, under that name.
+	// Daemons maps "<node>/<program>" to the daemon that runs, or ran, under that name.
 	Daemons map[string]Daemon `json:"daemons,omitempty"`
 	// Loaded maps a node's name to image references to the digests loaded.
 	Loaded map[string]map[string]string `json:"loaded,omitempty"`
@@ -36,8 +35,8 @@ type State struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// Versions are the minor versions of what a lab runs, for example 1.35. An empty one is the
-// version that the pins of test/cluster have in their go.mod.
+// Versions are the minor versions of the programs that a lab runs, for example 1.35. An empty one
+// is the version that the pins of test/cluster have in their go.mod.
 type Versions struct {
 	// Kubernetes is the version of the control plane and of kubectl.
 	Kubernetes string `json:"kubernetes,omitempty"`
@@ -53,7 +52,7 @@ func (c *Cluster) Versions() Versions { return c.state.get().Versions }
 
 // Daemon is one long-running process of the lab.
 type Daemon struct {
-	// Node is the node on which it runs.
+	// Node is the node that it runs on.
 	Node string       `json:"node"`
 	Spec process.Spec `json:"spec"`
 	ID   process.ID   `json:"id"`
@@ -67,8 +66,7 @@ type stateFile struct {
 	state State
 }
 
-// loadState reads the state at path. found is false, and the state empty, when
-// there is none.
+// loadState reads the state at path. Without a file, found is false and the state empty.
 func loadState(path string) (s *stateFile, found bool, err error) {
 	s = &stateFile{path: path}
 	raw, err := os.ReadFile(path)
@@ -124,7 +122,7 @@ func (s State) clone() State {
 	return s
 }
 
-// setDaemon records what runs under d.Spec.Name.
+// setDaemon records the daemon that runs under d.Spec.Name.
 func (s *State) setDaemon(d Daemon) {
 	if s.Daemons == nil {
 		s.Daemons = map[string]Daemon{}

@@ -22,20 +22,21 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// Options say what to bring up.
+// Options describe the lab to bring up.
 type Options struct {
 	// Topology is underlay.DefaultTopology(2) when it is zero.
 	Topology underlay.Topology
 	// CNI is CNIAlioth when it is empty.
 	CNI CNI
-	// Versions are, where it is zero, those of the lab that is there, or the default ones.
+	// Versions are the versions to run. The zero value means the versions of the present lab, or
+	// the default ones.
 	Versions Versions
 	// Images are further image archives to load on every node.
 	Images []string
-	// Release is the commit whose chart and image are installed: those of the work tree when
-	// it is empty. It matters with CNIAlioth alone.
+	// Release is the commit whose chart and image are installed. If it is empty, chart and image of
+	// the work tree are installed. It matters with CNIAlioth alone.
 	Release string
-	// DNSLater lets Up return while cluster DNS is still starting, for whoever needs none.
+	// DNSLater lets Up return while cluster DNS is still starting, for callers that need no DNS.
 	DNSLater bool
 	// Dir is the lab's folder, DefaultDir when it is empty. Every node writes
 	// below it, so it may not lie in /run, /var/log or another folder that
@@ -45,13 +46,13 @@ type Options struct {
 	Progress func(line string)
 }
 
-// timeouts of single steps; all are far above what a slow machine needs.
+// timeouts of single steps; all are far above the needs of a slow machine.
 const (
 	serveTimeout   = 10 * time.Minute
 	installTimeout = 10 * time.Minute
 )
 
-// Up brings up a lab in the work tree root, or completes one that is there.
+// Up brings up a lab in the work tree root, or completes an existing one.
 func Up(ctx context.Context, root string, o Options) (*Cluster, error) {
 	o.setDefaults(root)
 	if err := o.Topology.Validate(); err != nil {
@@ -115,8 +116,8 @@ func (o *Options) setVersions(found bool, old Versions) error {
 	return nil
 }
 
-// claim makes this lab the owner of its names on the host, or continues one
-// that matches. Only afterwards does anything come into being on the host.
+// claim makes this lab the owner of its names on the host, or continues a matching one. Only
+// afterwards does anything come into being on the host.
 func (c *Cluster) claim(ctx context.Context, o Options, found bool) error {
 	if found {
 		old := c.state.get()
@@ -135,7 +136,7 @@ func (c *Cluster) claim(ctx context.Context, o Options, found bool) error {
 	return c.state.update(func(s *State) { s.Topology, s.CNI, s.Versions = o.Topology, o.CNI, o.Versions })
 }
 
-// bringUp runs the steps of a start. Each finds out itself what is left to do.
+// bringUp runs the steps of a start. Each finds out itself whether it has work left.
 func (c *Cluster) bringUp(ctx context.Context, o Options, p parts) error {
 	if err := os.MkdirAll(c.path("logs"), 0o755); err != nil {
 		return fmt.Errorf("make the folder for logs: %w", err)
@@ -175,8 +176,7 @@ func (c *Cluster) machines(ctx context.Context, o Options, p parts) error {
 	if err := o.Topology.Up(o.CNI.others()); err != nil {
 		return err
 	}
-	// Other labs take this one for gone without its underlay, which is why
-	// that comes first.
+	// Without its underlay, other labs take this lab for gone. So the underlay comes first.
 	if err := host.DefaultLedger().Borrow(o.Topology.Lab, node.MountPoints()); err != nil {
 		return err
 	}

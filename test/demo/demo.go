@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// The manifests are what a user would apply by hand.
+// The manifests that a user would apply by hand.
 var (
 	//go:embed manifests/tenants.yaml
 	tenantsManifest []byte

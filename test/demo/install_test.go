@@ -21,8 +21,8 @@ const (
 	uninstallPage = "docs/install/uninstall.md"
 )
 
-// The steps of the pages that are no commands there: the values of the lab, and the end and the
-// new start of cluster DNS, whose pods have addresses.
+// Steps of the pages that the pages do not give as commands: the values of the lab, and the end and
+// the new start of cluster DNS, whose pods have addresses.
 const (
 	keepValues = "helm get values alioth --namespace alioth-system --output yaml > values.yaml"
 	endDNS     = "kubectl -n kube-system scale deployment coredns --replicas=0\n" +

@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Demo shows Alioth's main job: it brings up a real Kubernetes of two nodes
-// with Alioth installed, creates two tenants whose VPCs have the same address
-// range, starts their pods, and prints who reaches whom. It ends with an error
-// if that is not as it must be. The lab stays up, to look around.
+// Demo shows Alioth's main job: it brings up a real Kubernetes of two nodes with Alioth installed,
+// creates two tenants whose VPCs have the same address range, starts their pods, and prints who
+// reaches whom. It ends with an error if the result differs from the expected one. The lab stays
+// up, to look around.
 package main
 
 import (

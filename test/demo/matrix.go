@@ -16,11 +16,10 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// answerTime is how long a question is repeated; one that is answered ends at
-// once.
+// answerTime is how long a question is repeated. An answered question ends at once.
 const answerTime = 3 * time.Second
 
-// cell is what one pod found at the addresses of another.
+// cell is the result of one pod's questions at the addresses of another.
 type cell int
 
 const (
@@ -28,8 +27,8 @@ const (
 	itself cell = iota
 	// reached: every question was answered, by that very pod.
 	reached
-	// apart: no question got to that pod. Somebody else may have answered: the
-	// asker's own tenant may use the same address.
+	// apart: no question got to that pod. Another pod may have answered: the asker's own tenant may
+	// use the same address.
 	apart
 	// partly: some questions were answered by that pod and some were not.
 	partly
@@ -38,7 +37,7 @@ const (
 // pair is an asker and a pod that it asks.
 type pair struct{ from, to *corev1.Pod }
 
-// wanted is what must be found.
+// wanted returns the result that must be found.
 func (p pair) wanted() cell {
 	switch {
 	case p.from == p.to:
@@ -61,7 +60,7 @@ func (m matrix) asItMustBe() bool {
 	return len(m.problems) == 0 && len(m.cells) == len(m.pods)*len(m.pods)
 }
 
-// count is the number of cells of a kind.
+// count returns the number of cells of a kind.
 func (m matrix) count(kind cell) (n int) {
 	for _, c := range m.cells {
 		if c == kind {
@@ -105,7 +104,7 @@ func askAll(ctx context.Context, stage *scene.Scene, pods []*corev1.Pod) (matrix
 	return result, nil
 }
 
-// allQuestions are the targets that a pod asks, ordered as the pods are.
+// allQuestions returns the targets that a pod asks, ordered as the pods are.
 func allQuestions(from *corev1.Pod, pods []*corev1.Pod) []string {
 	var targets []string
 	for _, to := range pods {
@@ -114,7 +113,7 @@ func allQuestions(from *corev1.Pod, pods []*corev1.Pod) []string {
 	return targets
 }
 
-// questions are the targets that one pod asks about another.
+// questions returns the targets that one pod asks about another.
 func questions(p pair) []string {
 	if p.from == p.to {
 		return nil
@@ -122,7 +121,7 @@ func questions(p pair) []string {
 	return scene.Targets(scene.Protocols(), scene.IPs(p.to)...)
 }
 
-// line is what an asker sends. It names the asker to the pods that receive it.
+// line returns the text that an asker sends. It names the asker to the pods that receive it.
 func line(run string, from *corev1.Pod) string {
 	return fmt.Sprintf("demo-%s-%s/%s", run, from.Namespace, from.Name)
 }
@@ -148,8 +147,8 @@ func (m *matrix) judge(p pair, answers []report.Probe) {
 	}
 }
 
-// countByPod counts the answers that the pod asked gave, and reports the others
-// where there should be none.
+// countByPod counts the answers of the asked pod. Where the pod must answer, it reports missing
+// answers and answers of other pods.
 func (m *matrix) countByPod(p pair, answers []report.Probe) int {
 	byPod := 0
 	for _, answer := range answers {

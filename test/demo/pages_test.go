@@ -27,8 +27,8 @@ const (
 	doing   = 5 * time.Minute
 )
 
-// TestPagesSayWhatToType: the commands of pages do on the lab of the demo what they say. The
-// table of test/docs/typed has those that can't be typed here.
+// TestPagesSayWhatToType: the commands of pages do on the lab of the demo as the pages say. The
+// table of test/docs/typed has the commands that can't be typed here.
 func TestPagesSayWhatToType(t *testing.T) {
 	if os.Getenv("ALIOTH_E2E") == "" {
 		t.Skip("needs a lab: set ALIOTH_E2E=1")
@@ -76,7 +76,7 @@ func keepRevision(t *testing.T, lab *cluster.Cluster) {
 	})
 }
 
-// desk makes a folder that has what the work tree has, and in which commands may write files.
+// desk makes a folder with the content of the work tree, where commands may write files.
 func desk(t *testing.T, root string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -92,7 +92,7 @@ func desk(t *testing.T, root string) string {
 	return folder
 }
 
-// typePage types the blocks of a page, and what the table has around them.
+// typePage types the blocks of a page, and the commands that the table has around them.
 func typePage(t *testing.T, r reader.Reader, page *pages.Page) {
 	t.Helper()
 	of := typed.Table[page.Path]

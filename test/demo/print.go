@@ -34,7 +34,7 @@ func (p *printer) printf(format string, arguments ...any) {
 	fmt.Fprintf(p.out, format, arguments...)
 }
 
-// step prints what happens now, and when.
+// step prints the present step, and its time.
 func (p *printer) step(text string) {
 	p.printf("[%6.1fs] %s\n", time.Since(p.start).Seconds(), text)
 }
@@ -47,7 +47,7 @@ func (p *printer) paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// pods lists what runs where under which addresses.
+// pods lists the pods with their nodes and addresses.
 func (p *printer) pods(pods []*corev1.Pod) {
 	p.printf("\n  %-18s %-14s %-7s %-12s %-20s %s\n", "POD", "NODE", "SUBNET", "IPV4", "IPV6", "HTTP PROBE")
 	for _, pod := range pods {
@@ -64,7 +64,7 @@ func subnetOf(pod *corev1.Pod) string {
 	return name
 }
 
-// signs of the cells: how they look, and in which colour.
+// signs of the cells, with their text and their colour.
 var signs = map[cell]struct{ text, color string }{
 	itself:  {".", "2"},
 	reached: {"ok", "32"},
@@ -129,7 +129,7 @@ func (p *printer) verdict(m matrix) {
 	p.printf("%s\n", p.paint("31;1", "NOT correct."))
 }
 
-// hints prints what to try, and what else there is to look at. node is the name of a node.
+// hints prints commands to try, and other things to look at. node is the name of a node.
 func (p *printer) hints(node string) {
 	p.printf("\nThree things to try:\n")
 	for i, try := range tries() {

@@ -7,7 +7,7 @@ import "regexp"
 
 // try is something that a user can paste into a shell after the demo.
 type try struct {
-	// why tells what there is to see.
+	// why explains the output.
 	why string
 	// command runs in the root folder of the work tree.
 	command string
@@ -15,7 +15,7 @@ type try struct {
 	shows *regexp.Regexp
 }
 
-// tries are what the demo ends with. A test runs them.
+// tries returns the commands at the end of the demo. A test runs them.
 func tries() []try {
 	return []try{
 		{

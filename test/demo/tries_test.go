@@ -48,7 +48,8 @@ func TestTheDemoRunsTwiceAndItsThingsToTryWork(t *testing.T) {
 	}
 }
 
-// remove deletes what the demo made, and takes the lab down unless others go on with it.
+// remove deletes the objects that the demo made, and takes the lab down unless others go on with
+// it.
 func remove(t *testing.T, root string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(2*time.Minute))

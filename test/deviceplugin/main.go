@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Deviceplugin offers virtual functions to the kubelet of its node, as the SR-IOV network
-// device plugin does: their IDs are addresses on the PCI bus. It offers exactly those that
-// it is told, and looks for none. It ends with an error when the kubelet ends: who started it
-// starts it again.
+// Deviceplugin offers virtual functions to the kubelet of its node, as the SR-IOV network device
+// plugin does: their IDs are addresses on the PCI bus. It offers exactly the given functions, and
+// looks for no others. It ends with an error when the kubelet ends, and its starter starts it
+// again.
 package main
 
 import (

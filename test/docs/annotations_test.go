@@ -22,7 +22,7 @@ const keysPage = "docs/reference/annotations.md"
 var (
 	// key is a name of Kubernetes with a domain.
 	key = regexp.MustCompile(`^[a-z0-9-]+(?:\.[a-z0-9-]+)+/[A-Za-z][A-Za-z0-9._-]*$`)
-	// trusted is a key in the inventory of what is read.
+	// trusted is a key in the inventory of reads.
 	trusted = regexp.MustCompile(`metadata\.(?:labels|annotations)\[([^]*]+)\]`)
 )
 
@@ -105,7 +105,7 @@ func isProduct(name string) bool {
 	return (top == "api" || top == "store" || top == "operator" || top == "cnid") && !strings.HasSuffix(name, "_test.go")
 }
 
-// allSource is the text of the product and its chart.
+// allSource returns the text of the product and its chart.
 func allSource(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder

@@ -1,6 +1,6 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs has the tests of what people read: links, the index, and the commands and
-// manifests of all pages.
+// Package docs has the tests of texts for people: links, the index, and the commands and manifests
+// of all pages.
 package docs

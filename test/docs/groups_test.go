@@ -15,7 +15,7 @@ import (
 )
 
 // TestKindsOfSeveralGroupsAreNamedWithTheirGroup: kubectl looks at one of the groups only, so a
-// command without the group says that there is nothing.
+// command without the group may find no objects.
 func TestKindsOfSeveralGroupsAreNamedWithTheirGroup(t *testing.T) {
 	several := kindsOfSeveralGroups(t)
 	if !slices.Contains(several, "danmnets") {

@@ -141,7 +141,7 @@ func hasRecord(records []string, number string) bool {
 	return false
 }
 
-// tags are those that pages may use. Forges leave out others with their text: <name> outside of
+// tags are the tags that pages may use. Forges leave out others with their text: <name> outside of
 // code is nowhere on the page.
 var tags = regexp.MustCompile(`^</?(?:a|br|details|div|img|kbd|p|picture|source|sub|summary|sup)\b`)
 

@@ -19,7 +19,7 @@ import (
 var metric = regexp.MustCompile(`^alioth_[a-z][a-z0-9_]*$`)
 
 // TestThePageOfMetricsHasEveryMetric that the sources of the product name: a running program may
-// lack those that count something for the first time later.
+// lack metrics that count something for the first time later.
 func TestThePageOfMetricsHasEveryMetric(t *testing.T) {
 	const page = "docs/reference/metrics.md"
 	_, byPath := read(t)

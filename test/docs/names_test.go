@@ -143,7 +143,7 @@ func hasValue(values map[string]any, parts []string) bool {
 	return isMap && (len(below) == 0 || hasValue(below, parts[1:]))
 }
 
-// isPast reports whether a page has what there was: the changelog and design records.
+// isPast reports whether a page describes the past: the changelog and design records.
 func isPast(page *pages.Page) bool {
 	return page.Path == "CHANGELOG.md" || strings.HasPrefix(page.Path, "docs/design/")
 }

@@ -61,7 +61,8 @@ func TestThePagesNameTheGoThatTheChecksWant(t *testing.T) {
 	}
 }
 
-// TestNoPageInstallsAnOlderImage: an image of an older release lacks what the pages describe.
+// TestNoPageInstallsAnOlderImage: an image of an older release lacks features that the pages
+// describe.
 func TestNoPageInstallsAnOlderImage(t *testing.T) {
 	ours := utilversion.MustParseSemantic(version.Number)
 	pattern := regexp.MustCompile(`(?:/alioth:|image\.tag=|tag: ?"?)v?([0-9]+\.[0-9]+\.[0-9]+)`)

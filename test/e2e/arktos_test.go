@@ -17,10 +17,9 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// arktosManifest reads one object of testdata. The manifests are those of the
-// Arktos integration document with two differences: the nic annotation is
-// quoted, since an annotation is a string, and the image is the test image,
-// since the lab has no registry.
+// arktosManifest reads one object of testdata. The manifests come from the Arktos integration
+// document, with two differences: the nic annotation is quoted, since an annotation is a string,
+// and the image is the test image, since the lab has no registry.
 func arktosManifest(t *testing.T, file, vpc string, into any) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/arktos/" + file)
@@ -53,7 +52,7 @@ func TestArktosManifestsForTwoTenantsAtOnce(t *testing.T) {
 		if err := e.Create(within(t, patience), network); err != nil { // it goes with its namespace
 			t.Fatal(err)
 		}
-		// With an address of its own: the next free one may be what the manifest asks for.
+		// With an address of its own: the manifest may ask for the next free one.
 		peer := scene.Pod(namespace, "peer", scene.InNetwork("vpc-1"), scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.113"}`))
 		e.Run(t, pod, peer)
 		pods[tenant.VPC.Name], peers = pod, append(peers, peer)

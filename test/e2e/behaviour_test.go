@@ -24,11 +24,11 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Addresses that pods of two tenants have at once: a backend, and one that asks.
+// Addresses that pods of two tenants have at once: a backend, and a client.
 const backendIP, machineIP = "10.10.1.20", "10.10.2.22"
 
-// TestServicesBehaveAlikeAtSocketsAndInPackets has one tenant with all kinds of Services,
-// and another with the same addresses, which must have no effect on the first.
+// TestServicesBehaveAlikeAtSocketsAndInPackets has one tenant with all kinds of Services, and
+// another tenant with the same addresses, which must have no effect on the first.
 func TestServicesBehaveAlikeAtSocketsAndInPackets(t *testing.T) {
 	t.Parallel()
 	e := start(t)
@@ -83,8 +83,8 @@ func (f *fleet) growsToFive(t *testing.T) {
 	}
 }
 
-// rival is another tenant whose backend, load balancer and machine have addresses that
-// the fleet has as well.
+// rival is a second tenant. Its backend, load balancer and machine have addresses that the fleet
+// has as well.
 type rival struct {
 	*scene.Tenant
 	server, machine *corev1.Pod
@@ -104,8 +104,8 @@ func (e *env) rival(t *testing.T) *rival {
 	return r
 }
 
-// spansSubnets has backends in two subnets behind two Services, of which one has a load
-// balancer in a third, and asks from both.
+// spansSubnets has backends in two subnets behind two Services, and asks from both subnets. One
+// Service has a load balancer in a third subnet.
 func (f *fleet) spansSubnets(t *testing.T, r *rival) {
 	f.e.Make(t, balancerSubnet(f.Tenant))
 	one, other := f.service(t, "one-vip"), f.service(t, "other-vip", balance)
@@ -220,9 +220,8 @@ func (f *fleet) awaitAnother(ctx context.Context, from *corev1.Pod, target strin
 	return nil
 }
 
-// awaitAnotherName asks until another name than at first answers, where affinity lasts
-// for a second. It waits that long between attempts, because each one renews the
-// affinity.
+// awaitAnotherName asks until a second name answers, where affinity lasts for a second. It waits
+// that long between attempts, because each attempt renews the affinity.
 func awaitAnotherName(ctx context.Context, ask func() (string, error)) error {
 	const longerThanAffinity = 1500 * time.Millisecond
 	first, err := ask()
@@ -263,8 +262,8 @@ func (f *fleet) leadsToPorts(t *testing.T) {
 	f.expectHeard(t, f.asking(), targets, both...)
 }
 
-// followsReadiness has a backend that is not ready behind a Service that does not mind
-// and behind one that does.
+// followsReadiness has a backend that is not ready behind two Services: one publishes addresses
+// that are not ready, and the other does not.
 func (f *fleet) followsReadiness(t *testing.T) {
 	ready := f.service(t, "ready")
 	anyway := f.service(t, "anyway", func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true })
@@ -291,9 +290,9 @@ func (f *fleet) staysOnNodes(t *testing.T) {
 	f.expectHeard(t, []*corev1.Pod{f.far, f.farMachine}, vipTargets(service), there)
 }
 
-// reachesItself requires that a pod that is its own backend sees its gateway as the
-// client, an address that is none of its own. This is so where packets are translated;
-// other tests cover translation at the socket.
+// reachesItself requires that a pod that is its own backend sees its gateway as the client instead
+// of an address of its own. This is so where packets are translated; other tests cover translation
+// at the socket.
 func (f *fleet) reachesItself(t *testing.T) {
 	service := f.service(t, "self")
 	pod := f.nearMachine
@@ -316,7 +315,7 @@ func (f *fleet) refuses(t *testing.T) {
 	service := f.service(t, "empty")
 	f.awaitRefused(t, f.asking(), at(service, "tcp", "udp", "http")...)
 	f.expectHeard(t, f.asking(), at(service, "icmp"))
-	// So it is when those that there were have gone.
+	// So it is when the earlier backends have gone.
 	f.put(t, service, f.backends[1])
 	f.awaitHeard(t, f.asking(), at(service, "tcp"), f.backends[1])
 	f.put(t, service)

@@ -39,8 +39,7 @@ func (e *env) leadTo(t *testing.T, namespace string, backend netip.Addr) *corev1
 	return service
 }
 
-// awaitLeftOut waits until a Service has so many times been told that endpoints of
-// it are left out.
+// awaitLeftOut waits until a Service has an event about a left-out endpoint at an address.
 func (e *env) awaitLeftOut(t *testing.T, service *corev1.Service, address netip.Addr) {
 	t.Helper()
 	err := scene.Until(within(t, patience), "the event "+v1alpha1.EndpointsLeftOutReason, func(ctx context.Context) (bool, string, error) {
@@ -90,7 +89,7 @@ func TestAServiceLeadsOutsideAsFarAsItsVPCsEgress(t *testing.T) {
 	})
 }
 
-// deny gives a tenant's VPC another list of what its egress does not lead to.
+// deny gives a tenant's VPC another list of ranges that its egress does not lead to.
 func (e *env) deny(t *testing.T, tenant *scene.Tenant, ranges ...string) {
 	t.Helper()
 	vpc := &v1alpha1.VPC{}
@@ -104,8 +103,8 @@ func (e *env) deny(t *testing.T, tenant *scene.Tenant, ranges ...string) {
 	}
 }
 
-// expectOutside requires that all targets are answered, by the server of that name
-// where they say who they are.
+// expectOutside requires that all targets are answered. Targets that send their name must send the
+// wanted one.
 func (e *env) expectOutside(t *testing.T, from *corev1.Pod, name string, targets ...string) {
 	t.Helper()
 	results, err := e.Ask(within(t, patience), from, answerTime, targets...)

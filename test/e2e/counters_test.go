@@ -18,8 +18,8 @@ const forged = 5
 // dropCount reads how many packets were dropped so far, by reason.
 type dropCount func(t *testing.T) map[string]float64
 
-// dropsOf counts the packets of a VPC that a node drops. A packet of a VPC that is not
-// there counts for the VPC "".
+// dropsOf counts the packets of a VPC that a node drops. A packet of an unknown VPC counts for the
+// VPC "".
 func (e *env) dropsOf(node, vpc string) dropCount {
 	return func(t *testing.T) map[string]float64 {
 		t.Helper()
@@ -40,7 +40,7 @@ func (e *env) waitCounted(t *testing.T, count dropCount, before map[string]float
 	}
 }
 
-// growth is by how much each counter grew; those that didn't are left out.
+// growth returns the growth of each counter. Counters that did not grow are left out.
 func growth(before, after map[string]float64) map[string]float64 {
 	grown := map[string]float64{}
 	for reason, value := range after {

@@ -92,8 +92,8 @@ func TestAPodSelectsNetworkAttachmentDefinitions(t *testing.T) {
 	}
 }
 
-// expectFreshState replaces a pod by one of the same name, as a StatefulSet does, and
-// requires that nothing is left of the first.
+// expectFreshState replaces a pod by a pod of the same name, as a StatefulSet does, and requires
+// that nothing of the first is left.
 func (e *env) expectFreshState(t *testing.T, old, successor *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	if err := e.Delete(within(t, patience), old); err != nil {
@@ -163,8 +163,8 @@ func (e *env) makeWire(t *testing.T, namespace string) {
 	e.Make(t, standingFor(namespace, "wire", `{"network":"wire"}`))
 }
 
-// Plugins of others run for a pod once a grant permits it, and undo what they made after a
-// restart of the daemon too. Pods of tenants never get them. Not parallel: it kills a daemon.
+// Plugins of others run for a pod once a grant permits it, and undo their work after a restart of
+// the daemon too. Pods of tenants never get them. Not parallel: it kills a daemon.
 func TestOtherPluginsRunWhereAGrantPermits(t *testing.T) {
 	e := start(t)
 	e.installPlugins(t, "bridge", "host-local")

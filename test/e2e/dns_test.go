@@ -49,7 +49,7 @@ func TestNamesLeadToAddressesOfTheirTenantsVPC(t *testing.T) {
 	}
 }
 
-// headless is a Service whose name stands for the addresses of its pods.
+// headless returns a Service whose name stands for the addresses of its pods.
 func headless(namespace string) *corev1.Service {
 	both := corev1.IPFamilyPolicyRequireDualStack
 	return &corev1.Service{
@@ -61,7 +61,7 @@ func headless(namespace string) *corev1.Service {
 	}
 }
 
-// expectNames asks for everything that has a name, and for what must have none.
+// expectNames asks for everything that has a name, and for names that must not exist.
 func (e *env) expectNames(t *testing.T, asker, server *corev1.Pod) {
 	t.Helper()
 	e.awaitAddresses(t, asker, "db."+server.Namespace+".svc.cluster.local", addressesOf(server)...)

@@ -21,7 +21,7 @@ type follower struct {
 	reader.Reader
 }
 
-// Each example does on a real cluster what its README shows.
+// Each example does on a real cluster as its README shows.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	e := start(t)
@@ -69,7 +69,7 @@ func (r *follower) take(t *testing.T, step examples.Step) error {
 	return r.Take(within(t, 2*patience), step)
 }
 
-// clean removes what examples have left, and what the lab got for them.
+// clean removes the remainders of examples, and the objects that the lab got for them.
 func (r *follower) clean(t *testing.T) {
 	t.Helper()
 	for _, commands := range []string{

@@ -76,7 +76,7 @@ func (e *env) whoHas(t *testing.T, host *cluster.Host, ips ...netip.Addr) map[ne
 	return at
 }
 
-// nodeMACs returns the nodes by the MACs at which they are on their network.
+// nodeMACs returns the nodes by their MACs on their network.
 func (e *env) nodeMACs(t *testing.T, host *cluster.Host) map[string]string {
 	t.Helper()
 	names := map[string]string{}
@@ -90,15 +90,15 @@ func (e *env) nodeMACs(t *testing.T, host *cluster.Host) map[string]string {
 	return names
 }
 
-// electedNode is the node that an ExternalAddress names.
+// electedNode returns the node that an ExternalAddress names.
 func (e *env) electedNode(ctx context.Context, ip netip.Addr) (string, error) {
 	address := &v1alpha1.ExternalAddress{}
 	err := e.Client.Get(ctx, types.NamespacedName{Name: v1alpha1.ExternalAddressName(ip)}, address)
 	return address.Status.Node, err
 }
 
-// awaitAnnounced waits until each address is answered for by one node alone, the one
-// that it names and that may be it.
+// awaitAnnounced waits until exactly one node answers for each address: the node that the address
+// names, and that may be it.
 func (e *env) awaitAnnounced(t *testing.T, host *cluster.Host, macs map[string]string, ips []netip.Addr, nodes ...string) {
 	t.Helper()
 	err := scene.Until(within(t, patience), "one node to answer for each address", func(ctx context.Context) (bool, string, error) {
@@ -185,8 +185,8 @@ func (e *env) expectNothing(t *testing.T, host *cluster.Host, targets ...string)
 	}
 }
 
-// edge is two tenants with the same addresses, and what they show to the network of the
-// nodes.
+// edge is two tenants with the same addresses, and the Services that they show to the network of
+// the nodes.
 type edge struct {
 	// client and stranger are machines of that network.
 	client, stranger *cluster.Host
@@ -222,7 +222,7 @@ func (e *env) edge(t *testing.T) *edge {
 	return s
 }
 
-// edgeTargets are all ports of a Service at addresses.
+// edgeTargets returns all ports of a Service at addresses.
 func edgeTargets(ips ...netip.Addr) []string {
 	return scene.Targets([]string{"tcp", "udp", "http"}, ips...)
 }

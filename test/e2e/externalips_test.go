@@ -26,8 +26,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// naming is a Service of a namespace that names external IPs. Its node ports are the
-// way from nodes without a backend to those that have one.
+// naming returns a Service of a namespace that names external IPs. Its node ports are the way from
+// nodes without a backend to nodes that have one.
 func naming(namespace string, ips ...netip.Addr) *corev1.Service {
 	service := serviceOf(namespace, "named", "web")
 	service.Spec.Type = corev1.ServiceTypeNodePort
@@ -149,9 +149,9 @@ func (e *env) awaitUnanswered(t *testing.T, host *cluster.Host, targets ...strin
 	}
 }
 
-// expectNeverGranted requires that a node's address, a service's and one that a load
-// balancer holds are refused, even if a pool is made that has them: it does not become
-// Ready. edge is the pool with the last one.
+// expectNeverGranted requires that the addresses of a node, a service and a load balancer are
+// refused as external IPs, even if a pool is made that has them: the pool does not become Ready.
+// edge is the pool with the last one.
 func (e *env) expectNeverGranted(t *testing.T, tenant *scene.Tenant, edge *v1alpha1.ExternalPool, held netip.Addr) {
 	t.Helper()
 	cluster := &corev1.Service{}

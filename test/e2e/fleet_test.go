@@ -29,7 +29,7 @@ import (
 // oddPort is where the pods listen that don't listen where the others do.
 const oddPort = 7101
 
-// Names of the servers' ports, by which Services lead to them.
+// Names of the servers' ports. Services lead to the ports by these names.
 const (
 	echoPort, datagramPort, webPort = "echo", "echo-udp", "http"
 )
@@ -63,8 +63,8 @@ func named(echo int32) scene.PodOption {
 	}
 }
 
-// fleet makes the tenant and its pods. firstIP is the first backend's, machineIP that of
-// the machine on the second node.
+// fleet makes the tenant and its pods. firstIP is the first backend's IP, machineIP the IP of the
+// machine on the second node.
 func (e *env) fleet(t *testing.T, name, firstIP, machineIP string) *fleet {
 	t.Helper()
 	first, second := e.Nodes()
@@ -88,7 +88,7 @@ func (e *env) fleet(t *testing.T, name, firstIP, machineIP string) *fleet {
 	return f
 }
 
-// serving are the pods that may be put behind Services.
+// serving returns the pods that may be put behind Services.
 func (f *fleet) serving() []*corev1.Pod {
 	return append(slices.Clone(f.backends), f.leaver, f.near, f.nearMachine)
 }
@@ -138,8 +138,7 @@ func at(service *corev1.Service, protocols ...string) []string {
 	return targets
 }
 
-// each does something for all pods at once, and fails the test for those with which it
-// does not work.
+// each does something for all pods at once, and fails the test for the pods where it does not work.
 func each(t *testing.T, pods []*corev1.Pod, do func(ctx context.Context, pod *corev1.Pod) error) {
 	t.Helper()
 	ctx := within(t, patience)
@@ -156,7 +155,7 @@ func each(t *testing.T, pods []*corev1.Pod, do func(ctx context.Context, pod *co
 	}
 }
 
-// text is what a pod of the fleet sends, so that its messages are known wherever they
+// text returns the text that a pod of the fleet sends, so that its messages are known wherever they
 // come in.
 func (f *fleet) text(from *corev1.Pod) string { return f.Name + "-" + from.Name }
 
@@ -227,7 +226,7 @@ func (f *fleet) awaitHeard(t *testing.T, from []*corev1.Pod, targets []string, w
 	})
 }
 
-// allAre reports whether what was heard at each target is as wanted.
+// allAre reports whether the names heard at each target are as wanted.
 func allAre(heard map[string][]string, wanted func([]string) bool) bool {
 	for _, got := range heard {
 		if !wanted(got) {

@@ -29,7 +29,7 @@ var suite = stage.NewSuite("e2e", "../..")
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-// env is what every test gets.
+// env is the environment of every test.
 type env struct{ *stage.Env }
 
 // start returns the shared lab, or fails the test; see stage.Suite.Start.

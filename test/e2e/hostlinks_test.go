@@ -26,7 +26,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// onVXLAN is a network on a VXLAN of the nodes' devices.
+// onVXLAN returns a network on a VXLAN of the nodes' devices.
 func onVXLAN(namespace, name, device string, vni int32) *danmv1.DanmNet {
 	return danmNet(namespace, name, danmv1.NetworkSpec{
 		NetworkID: name, NetworkType: "macvlan",
@@ -82,7 +82,7 @@ func TestNetworksOnVXLANsOfTheNodes(t *testing.T) {
 	}
 }
 
-// A device beside that of the nodes' network: one node reports that it has no address there,
+// A device beside the device of the nodes' network: one node reports that it has no address there,
 // and the network is Ready all the same. Once it has one, pods of both nodes reach each other.
 func TestAVXLANOnASecondDeviceOfTheNodes(t *testing.T) {
 	t.Parallel()
@@ -158,8 +158,8 @@ func (e *env) expectClusterIPs(t *testing.T, network string, asker, server *core
 	})
 }
 
-// A plugin of others makes interfaces on a VXLAN of the nodes, as its definition says, once a
-// grant permits it: pods on both nodes reach each other there.
+// A plugin of others makes interfaces on a VXLAN of the nodes, as its definition says, once a grant
+// permits this. Pods on both nodes reach each other there.
 func TestADefinitionOnAVXLANReachesPodsOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	e := start(t)

@@ -27,7 +27,7 @@ const (
 	hostEcho = 17001
 	hostTied = 18081 // at the node's IPv4 address alone
 	hostOwn  = 18082 // of a pod without a tenant
-	// hostNodePort becomes a Service's, of those that are not chosen by chance.
+	// hostNodePort becomes a Service's node port. The API server does not choose it by chance.
 	hostNodePort = 30011
 )
 

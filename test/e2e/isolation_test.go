@@ -19,13 +19,13 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// mac is the address of a pod's interface, as the operator decided it.
+// mac returns the address of a pod's interface, as the operator decided it.
 func mac(t *testing.T, pod *corev1.Pod) string {
 	t.Helper()
 	return stage.MAC(t, pod)
 }
 
-// vni is the network identifier of a VPC.
+// vni returns the network identifier of a VPC.
 func (e *env) vni(t *testing.T, vpc string) string {
 	t.Helper()
 	object := &v1alpha1.VPC{}
@@ -99,7 +99,7 @@ func (e *env) waitSaw(t *testing.T, pod *corev1.Pod, text string) {
 	}
 }
 
-// vxlanTo are the arguments of a packet to a pod of the given VNI, as a node
+// vxlanTo returns the arguments of a packet to a pod of the given VNI, as a node
 // would send it.
 func vxlanTo(node netip.Addr, vni string, from, to netip.Addr, text string) []string {
 	return []string{
@@ -202,7 +202,7 @@ func (e *env) hostThatPassesFor(t *testing.T, node cluster.Node) func(t *testing
 // onUnderlay returns addresses of the nodes' network; see stage.Env.OnUnderlay.
 func (e *env) onUnderlay(number byte) (v4, v6 netip.Addr) { return e.OnUnderlay(number) }
 
-// outsideHost is a machine on the underlay that is no node; see stage.Env.OutsideHost.
+// outsideHost returns a machine on the underlay outside of the cluster; see stage.Env.OutsideHost.
 func (e *env) outsideHost(t *testing.T, name string, number byte) *cluster.Host {
 	t.Helper()
 	return e.OutsideHost(t, name, number)

@@ -78,8 +78,8 @@ func (w *town) publish(t *testing.T, pod *corev1.Pod) {
 	w.published = append(w.published, published{service, pod})
 }
 
-// expectAsEver requires that clients reach what Services allow, and nothing more. All ask
-// at the same time.
+// expectAsEver requires that clients reach exactly the backends that Services allow. All ask at the
+// same time.
 func (w *town) expectAsEver(t *testing.T) {
 	t.Helper()
 	t.Run("all is as ever", func(t *testing.T) {
@@ -169,8 +169,7 @@ func (w *town) expectHealthChecks(t *testing.T) {
 	}
 }
 
-// kubeProxyRules are the commands that print what kube-proxy has programmed, by mode,
-// without counters.
+// kubeProxyRules are the commands that print the rules of kube-proxy, by mode, without counters.
 var kubeProxyRules = map[string]string{
 	"nftables": "for family in ip ip6; do nft -s list table $family kube-proxy; done | tr , '\\n'",
 	"iptables": "for command in iptables-save ip6tables-save; do $command | grep KUBE | sed 's/ \\[.*//'; done",

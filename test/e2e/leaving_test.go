@@ -28,7 +28,7 @@ func untilLet(pod *corev1.Pod) {
 	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: wait}}}
 }
 
-// conversations are what one pod talks about with some servers, over one socket each.
+// conversations are the conversations of one pod with some servers, over one socket each.
 type conversations struct {
 	*stage.Running
 	e       *env
@@ -36,7 +36,7 @@ type conversations struct {
 	results []report.Conversation
 }
 
-// converse has all of those who ask talk, and returns once each has had answers.
+// converse has all asking pods talk, and returns once each has had answers.
 func (f *fleet) converse(t *testing.T, targets []string) []*conversations {
 	t.Helper()
 	ctx := within(t, 3*patience)
@@ -64,7 +64,7 @@ func (c *conversations) end(t *testing.T) []report.Conversation {
 	return c.results
 }
 
-// newest is the number of the last line that a server has had of a conversation; 0: none.
+// newest returns the number of the last line that a server has had of a conversation; 0: none.
 func (c *conversations) newest(ctx context.Context, server *corev1.Pod, target string) (int, error) {
 	seen, err := c.e.Seen(ctx, server)
 	newest := 0
@@ -110,8 +110,8 @@ func (f *fleet) leavesByDeletion(t *testing.T) {
 	f.expectHeard(t, f.asking(), vipTargets(service), f.backends[1])
 }
 
-// leaves has a backend with connections make room for another: those of TCP go on with
-// it, and everything else is with the other from then on.
+// leaves has a backend with connections make room for another. TCP connections stay with the first,
+// and everything else goes to the other from then on.
 func (f *fleet) leaves(t *testing.T, service *corev1.Service, leaver *corev1.Pod, leave func()) {
 	t.Helper()
 	stays := f.backends[1]

@@ -25,7 +25,7 @@ import (
 // balancedIPs are the addresses that load balancers of several tenants have at once.
 var balancedIPs = []netip.Addr{netip.MustParseAddr("10.10.9.40"), netip.MustParseAddr("fd10:10:0:9::40")}
 
-// balancerSubnet is the part of a tenant's VPC where those addresses are.
+// balancerSubnet returns the part of a tenant's VPC where those addresses are.
 func balancerSubnet(tenant *scene.Tenant) *v1alpha1.Subnet {
 	subnet := scene.Subnet(tenant.VPC.Name, "lb", "10.10.9.0/24", "fd10:10:0:9::/64")
 	subnet.Spec.Use = v1alpha1.SubnetForServices
@@ -39,7 +39,7 @@ func balance(service *corev1.Service) {
 	service.Spec.AllocateLoadBalancerNodePorts = ptr.To(false)
 }
 
-// balanced is a shop with a load balancer at those addresses.
+// balanced returns a shop with a load balancer at those addresses.
 func (e *env) balanced(t *testing.T, name string) (*shop, *corev1.Service) {
 	t.Helper()
 	s := e.shop(t, name)
@@ -55,7 +55,7 @@ func (e *env) balanced(t *testing.T, name string) (*shop, *corev1.Service) {
 	return s, service
 }
 
-// awaitIngress waits until the status of a Service shows so many addresses.
+// awaitIngress waits until the status of a Service shows count addresses.
 func (e *env) awaitIngress(t *testing.T, service *corev1.Service, count int) {
 	t.Helper()
 	err := scene.Until(within(t, patience), "addresses of Service "+service.Name, func(ctx context.Context) (bool, string, error) {
@@ -68,10 +68,10 @@ func (e *env) awaitIngress(t *testing.T, service *corev1.Service, count int) {
 	}
 }
 
-// socketPort is the source port of sockets, framePort that of frames that pods send past
-// their sockets. Services are translated at the socket for the first, in packets for the
-// second. Both are below the ports that the kernel gives to sockets by itself: a
-// connection that had such a port before keeps it for a minute after its end.
+// socketPort is the source port of sockets. framePort is the source port of frames that pods send
+// past their sockets. Services are translated at the socket for the first, in packets for the
+// second. Both are below the ports that the kernel gives to sockets by itself: a connection that
+// had such a port before keeps it for a minute after its end.
 const socketPort, framePort = 20000, 20001
 
 // checkBalanced asks the load balancer from a pod, all from one and the same port,

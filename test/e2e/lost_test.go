@@ -99,7 +99,7 @@ func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
 				t.Errorf("connected: %t; the trace ends with status %d\n%s", connected, status, text)
 			}
 			if last := steps[len(steps)-1].Reason; last == "replied_refused" {
-				return // the sender is told, so it is no drop
+				return // the sender gets an error, so this does not count as a drop
 			}
 			if !connected {
 				e.expectDrop(t, c.from, c.to, steps[len(steps)-1].Reason)

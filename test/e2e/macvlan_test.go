@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// heldSockets are so many that each of two backends gets some, which it is given
-	// at random.
+	// heldSockets is large enough that each of two backends gets some, which the client is given at
+	// random.
 	heldSockets = 24
 	// askedAgain is how often a service is asked by each kind of socket, for the same
 	// reason.
@@ -35,9 +35,9 @@ func (e *env) wire(t *testing.T, name string) {
 	e.Cable(t, name)
 }
 
-// moveToMacvlan gives pods macvlan interfaces on a cable, and with them the addresses
-// of their own, which are shut: no program of packets sees what the pods send from then
-// on. Whatever is not beside them they ask for on the cable.
+// moveToMacvlan gives pods macvlan interfaces on a cable, and with them the addresses of their own,
+// which are shut: no program of packets sees the pods' packets from then on. They ask on the cable
+// for every address that is not beside them.
 func (e *env) moveToMacvlan(t *testing.T, cable string, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, pod := range pods {
@@ -97,7 +97,7 @@ func (e *env) counterOnMacvlan(t *testing.T, name, cable string) *counter {
 	return c
 }
 
-// socketTargets are a service's ports as each kind of socket asks them.
+// socketTargets returns a service's ports as each kind of socket asks them.
 func socketTargets(service *corev1.Service) []string {
 	var targets []string
 	for _, text := range service.Spec.ClusterIPs {
@@ -115,7 +115,7 @@ func socketTargets(service *corev1.Service) []string {
 	return targets
 }
 
-// askBySockets asks each target so many times, once by each socket.
+// askBySockets asks each target a number of times, once by each socket.
 func (e *env) askBySockets(ctx context.Context, from *corev1.Pod, times int, targets ...string) ([]report.Socket, error) {
 	out, err := e.Exec(ctx, from, append([]string{scene.Tool, "socket", "--count", strconv.Itoa(times)}, targets...)...)
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *counter) expectServed(t *testing.T, e *env, pods ...*corev1.Pod) {
 }
 
 func refused(r report.Socket) string {
-	// A datagram's socket is refused when it is connected, or else by what it sends.
+	// A datagram's socket is refused when it is connected, or else when it sends.
 	if strings.HasSuffix(r.Error, "connection refused") && !strings.HasPrefix(r.Error, "receive") {
 		return ""
 	}
@@ -244,9 +244,9 @@ func (c *counter) hold(t *testing.T, e *env) *held {
 	return h
 }
 
-// unharmed ends the sockets, and requires that nothing has ended one before, and that each goes
-// on with whom it had. The pods of this scene were moved to macvlan by hand, so the datapath takes
-// them for pods with a host end: what becomes of sockets without one is a test of its own.
+// unharmed ends the sockets, and requires that nothing has ended one before, and that each goes on
+// with whom it had. The pods of this scene were moved to macvlan by hand, so the datapath takes
+// them for pods with a host end: another test covers sockets of pods without one.
 func (c *counter) unharmed(t *testing.T, e *env, h *held) {
 	t.Helper()
 	e.InPod(t, c.client, "touch", h.stop)

@@ -34,7 +34,7 @@ const (
 	manyServices, fewerServices = 5000, 250
 	// manyWriters ask the API server at the same time.
 	manyWriters = 32
-	// samples are so many Services that are asked.
+	// samples is the number of Services that are asked.
 	samples = 20
 )
 
@@ -124,8 +124,8 @@ func (c *crowd) remove(ctx context.Context, i int) error {
 	return c.api.DiscoveryV1().EndpointSlices(c.Namespace.Name).Delete(ctx, manyName(i), metav1.DeleteOptions{})
 }
 
-// awaitMaps waits until every node's maps hold so many Services of the VPC, each with
-// all backends but one, which has some of its own.
+// awaitMaps waits until every node's maps hold want Services of the VPC, each with all backends but
+// one, which has some of its own.
 func (c *crowd) awaitMaps(t *testing.T, want int, special netip.Addr, backends int) {
 	t.Helper()
 	began := time.Now()
@@ -157,7 +157,8 @@ func (c *crowd) awaitMaps(t *testing.T, want int, special netip.Addr, backends i
 	t.Logf("after a further %s the maps of every node hold %d Services", time.Since(began).Round(100*time.Millisecond), want)
 }
 
-// isService reports whether the key of a row names a Service, and of which address.
+// isService reports whether the key of a row names a Service, and sets vip to the Service's
+// address.
 func isService(key string, vip *string) bool {
 	n, _ := fmt.Sscanf(key, "service %s", vip)
 	return n == 1

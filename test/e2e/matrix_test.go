@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// places are the pods of a tenant in the matrix: on either node and in either
+// places returns the pods of a tenant in the matrix: on either node and in either
 // subnet, with addresses that the other tenant's pods have as well, on other
 // nodes.
 func places(first, second string) map[string]struct{ node, ip string } {
@@ -39,8 +39,8 @@ func TestTwoTenantsWithOneRange(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	blue, red := e.Tenant(t, stage.Overlapping("blue")), e.Tenant(t, stage.Overlapping("red"))
-	// The red pods sit the other way round, so that an address of blue on one
-	// node is one of red on the other.
+	// The red pods sit the other way round: an address of a blue pod on one node belongs to a red
+	// pod on the other node.
 	bluePods, redPods := tenantPods(blue, first, second), tenantPods(red, second, first)
 	bluePods = append(bluePods, blue.Pod("only-blue", scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.31,fd10:10:0:1::31"}`)))
 	redPods = append(redPods, red.Pod("only-red", scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.32,fd10:10:0:1::32"}`)))
@@ -76,7 +76,7 @@ func TestTwoTenantsWithOneRange(t *testing.T) {
 	})
 }
 
-// wantOthers is what a pod must get from all pods of its tenant but itself.
+// wantOthers has the answers that a pod must get from all pods of its tenant but itself.
 func wantOthers(from *corev1.Pod, pods []*corev1.Pod) map[string]string {
 	want := map[string]string{}
 	for _, to := range pods {

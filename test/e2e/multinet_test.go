@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// macvlanSpec is a network on a device of the nodes, with both families and a table for
+// macvlanSpec returns a network on a device of the nodes, with both families and a table for
 // the routes that pods request.
 func macvlanSpec(device string) danmv1.NetworkSpec {
 	return danmv1.NetworkSpec{
@@ -104,7 +104,7 @@ func TestAPodHasInterfacesInItsVPCAndInANetworkOfDANM(t *testing.T) {
 // that allow them.
 func (e *env) checkDanmInterfaces(t *testing.T, pod *corev1.Pod, static netip.Addr) {
 	t.Helper()
-	pool := netip.MustParsePrefix("10.100.1.96/28") // of the addresses 100 to 110, those of the pool
+	pool := netip.MustParsePrefix("10.100.1.96/28") // the pool has the addresses 100 to 110
 	dynamic := e.onDevice(t, pod, "ext1", false)
 	if !pool.Contains(dynamic) || !netip.MustParsePrefix("fd10:100:1::/64").Contains(e.onDevice(t, pod, "ext1", true)) || e.onDevice(t, pod, "ext2", false) != static {
 		t.Errorf("ext1 of pod %s has %s and ext2 not %s", pod.Name, dynamic, static)
@@ -143,8 +143,8 @@ func (e *env) checkDanmInterfaces(t *testing.T, pod *corev1.Pod, static netip.Ad
 	}
 }
 
-// checkUsage waits until the status of a network has so many pods, with three addresses
-// each, and until no others are claimed.
+// checkUsage waits until the status of a network has a number of pods, with three addresses each,
+// and until no others are claimed.
 func (e *env) checkUsage(t *testing.T, network *danmv1.DanmNet, pods int) {
 	t.Helper()
 	err := scene.Until(within(t, patience), fmt.Sprintf("the network has %d pods", pods), func(ctx context.Context) (bool, string, error) {

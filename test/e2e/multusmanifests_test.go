@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// globalNamespace is the one of multiNetwork.globalNamespaces in the lab.
+// globalNamespace is the namespace in multiNetwork.globalNamespaces of the lab.
 const globalNamespace = "alioth-global"
 
 // borrowing is a namespace whose pods use the definitions of others, with the bridge of
@@ -42,7 +42,7 @@ func (b *borrowing) definition(t *testing.T, namespace, name, ipam string) *nadv
 	return def
 }
 
-// gateways are the devices of the default routes of a pod, of both families.
+// gateways returns the devices of the default routes of a pod, of both families.
 func (b *borrowing) gateways(t *testing.T, pod *corev1.Pod) []string {
 	t.Helper()
 	var devices []string
@@ -59,8 +59,8 @@ func (b *borrowing) gateways(t *testing.T, pod *corev1.Pod) []string {
 	return devices
 }
 
-// Manifests that Multus accepts: requests that a definition does not take, definitions of
-// other namespaces, default routes of plugins, and another default network.
+// Manifests that Multus accepts: requests that a definition does not take, definitions of other
+// namespaces, default routes of plugins, and a default network other than the usual one.
 func TestManifestsOfMultus(t *testing.T) {
 	t.Parallel()
 	e := start(t)

@@ -41,8 +41,8 @@ func preferring(distribution string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.TrafficDistribution = ptr.To(distribution) }
 }
 
-// prefersNearOnes goes by the hints that the cluster's controller writes, with both nodes
-// in one zone and then in two. No other test minds where they are.
+// prefersNearOnes uses the hints that the cluster's controller writes, with both nodes in one zone
+// and then in two. No other test minds where they are.
 func (f *fleet) prefersNearOnes(t *testing.T) {
 	first, second := f.e.Nodes()
 	f.e.inZone(t, first, "e2e-a")

@@ -35,9 +35,9 @@ type demo struct {
 	pods map[string][]*corev1.Pod
 }
 
-// newDemo reads the manifests of the demo with these differences: the namespaces are those
-// of the tenants; the networks are macvlan on cables of their own in place of a VLAN and a
-// VXLAN, which the lab's kernel lacks.
+// newDemo reads the manifests of the demo with these differences: the namespaces are the tenants'
+// own; the networks are macvlan on cables of their own in place of a VLAN and a VXLAN, which the
+// lab's kernel lacks.
 func (e *env) newDemo(t *testing.T) *demo {
 	t.Helper()
 	text, err := os.ReadFile("testdata/danm/demo.yaml")
@@ -76,8 +76,8 @@ func ofKind[O any](t *testing.T, d *demo, kind string) []*O {
 	return all
 }
 
-// run runs two pods of each Deployment of the demo, on both nodes. The client has an
-// interface in its own VPC beside that of the demo, by which it asks DNS.
+// run runs two pods of each Deployment of the demo, on both nodes. The client has an interface in
+// its own VPC beside the interface of the demo. It asks DNS through its own VPC.
 func (d *demo) run(t *testing.T) {
 	t.Helper()
 	first, second := d.Nodes()
@@ -128,9 +128,9 @@ func (d *demo) talks(t *testing.T, asker *corev1.Pod, own, device string, peers 
 	}
 }
 
-// The demo of the DANM user guide, "Multi-domain service discovery in Kubernetes": each pod
-// finds its peers by the name of a Service, at their addresses in the network that the
-// Service names, and never at those of the management network.
+// The demo of the DANM user guide, "Multi-domain service discovery in Kubernetes": each pod finds
+// its peers by the name of a Service, at their addresses in the network that the Service names, and
+// never at their addresses in the management network.
 func TestServicesLeadToInterfacesInTheirNetworks(t *testing.T) {
 	t.Parallel()
 	e := start(t)

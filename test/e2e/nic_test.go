@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// nicSpec has a first subnet for both families, a second one with reserved
-// addresses, and a third one that two pods fill.
+// nicSpec has a first subnet for both families, a second subnet with reserved addresses, and a
+// third subnet that two pods fill.
 func nicSpec() scene.TenantSpec {
 	return scene.TenantSpec{
 		Name:    "nic",
@@ -96,8 +96,8 @@ func (e *env) checkAddresses(t *testing.T, pod *corev1.Pod, ranges []string) {
 	}
 }
 
-// checkAnnotations requires what the operator writes on a pod, in the formats
-// of the Arktos integration.
+// checkAnnotations requires the annotations that the operator writes on a pod, in the formats of
+// the Arktos integration.
 func (e *env) checkAnnotations(t *testing.T, pod *corev1.Pod, vpc, subnet string) {
 	t.Helper()
 	want := fmt.Sprintf(`{"vpc": %q, "net": %q, "ip": %q}`, vpc, subnet, scene.IPs(pod)[0])

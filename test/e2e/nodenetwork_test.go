@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// awaitDevice waits until a node has a device, with a text in what ip tells of it, or has
-// none.
+// awaitDevice waits until a node has a device, with a text in the output of ip about it, or does
+// not have the device.
 func (e *env) awaitDevice(t *testing.T, node, device, text string, there bool) {
 	t.Helper()
 	what := fmt.Sprintf("device %s on %s with %q: %v", device, node, text, there)
@@ -74,7 +74,7 @@ func TestAPolicyGivesNodesABridgeForAsLongAsItIsThere(t *testing.T) {
 	}
 }
 
-// A policy that can't be applied, and that comes first, keeps no other one from its node. One
+// A policy that can't be applied, and that comes first, keeps no other one from its node. A policy
 // that only matches an interface neither makes it again nor removes it.
 func TestAPolicyThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
 	t.Parallel()
@@ -106,7 +106,7 @@ func TestAPolicyThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
 }
 
 // A policy whose device is removed by hand is Degraded with the cause, and Available again once the
-// device is back with what the policy desires. Its end leaves the device.
+// device is back with its desired settings. Its end leaves the device.
 func TestAPolicyThatANodeLosesIsDegradedUntilTheRepair(t *testing.T) {
 	t.Parallel()
 	e := start(t)
@@ -129,8 +129,8 @@ func TestAPolicyThatANodeLosesIsDegradedUntilTheRepair(t *testing.T) {
 	e.awaitDevice(t, node, "nns-lost", "mtu 1500", true)
 }
 
-// A policy that takes a device from what uses it is refused with its users, and one with an
-// unknown field with the field's path. The node stays as it is.
+// A policy that takes a device from its users is refused with the users' names. A policy with an
+// unknown field is refused with the field's path. The node stays as it is.
 func TestAPolicyThatWouldHarmANodeIsRefused(t *testing.T) {
 	t.Parallel()
 	e := start(t)

@@ -25,7 +25,7 @@ type published struct {
 	pod     *corev1.Pod
 }
 
-// targetsAt are the ports of the Service at an address of a node.
+// targetsAt returns the ports of the Service at an address of a node.
 func (p published) targetsAt(ip netip.Addr) []string {
 	var targets []string
 	for _, port := range p.service.Spec.Ports {
@@ -69,7 +69,7 @@ func TestNodePortsLeadIntoEveryVPC(t *testing.T) {
 	for _, p := range list {
 		at := nodes
 		if p.service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-			at = nodes[1:] // those with a backend
+			at = nodes[1:] // the nodes with a backend
 		}
 		for _, node := range at {
 			t.Run(fmt.Sprintf("%s by %s", p.pod.Namespace, node.Name), func(t *testing.T) {
@@ -95,7 +95,7 @@ func (e *env) knock(t *testing.T, host *cluster.Host, targets ...string) []repor
 	return results
 }
 
-// isShadow reports whether an address is one under which nodes speak to pods.
+// isShadow reports whether an address is a source address of nodes that speak to pods.
 func isShadow(ip netip.Addr) bool {
 	return netip.MustParsePrefix(v1alpha1.ShadowCIDR4).Contains(ip) || netip.MustParsePrefix(v1alpha1.ShadowCIDR6).Contains(ip)
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// handlers are the four kinds of probe; each fails when the pod's server is
-// told to fail, except TCP, which has no answer to look at.
+// handlers returns the four kinds of probe. Each fails when the test sets the pod's server to fail,
+// except TCP, which has no answer to look at.
 func handlers(mark string) map[string]corev1.ProbeHandler {
 	return map[string]corev1.ProbeHandler{
 		"http": httpProbe("/healthz"),
@@ -125,8 +125,8 @@ func TestAVPCMayHaveTheNodesOwnRange(t *testing.T) {
 			pods = append(pods, tenant.Pod(kind+"-"+node.Name, scene.OnNode(node.Name), scene.WithReadiness(handler)))
 		}
 	}
-	// The operator may come to the pods in any order, and another one may be given the
-	// address that the first one asks for.
+	// The operator may come to the pods in any order. So another pod may get the address that the
+	// first one asks for.
 	e.Run(t, pods[0])
 	e.Run(t, pods[1:]...)
 	for _, from := range pods[:2] {
@@ -143,8 +143,8 @@ func TestAPodWithTheAPIServersAddressLeavesItsNodeReady(t *testing.T) {
 	pod := tenant.Pod("twin-of-the-api-server", scene.OnNode(second),
 		scene.WithReadiness(handlers("")["exec"]), scene.WithLiveness(httpProbe("/healthz")),
 		scene.WithNIC(fmt.Sprintf(`{"ip": "%s,%s"}`, server.IPv4, server.IPv6)))
-	// Nothing may listen on the node at the probe's port, so that a liveness
-	// probe which went to the node shows as restarts and nothing else.
+	// No program may listen on the node at the probe's port, so that a liveness probe which went to
+	// the node shows as restarts and nothing else.
 	pod.Spec.Containers[0].LivenessProbe.FailureThreshold = 1000
 	peer := tenant.Pod("peer", scene.OnNode(second))
 	e.Run(t, pod) // before the peer, which may be given any free address

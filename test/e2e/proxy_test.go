@@ -61,7 +61,7 @@ func TestPortForwardReachesATenantsPod(t *testing.T) {
 	e.Run(t, pod)
 	e.serves(t, pod)
 	local := e.forward(t, pod, report.PortHTTP)
-	// One attempt: the forwarder ends with the first one that fails.
+	// One attempt: the forwarder ends with the first attempt that fails.
 	result := probe.AskOnce(within(t, patience), fmt.Sprintf("http://127.0.0.1:%d/echo", local))
 	if want := scene.ServerName(pod.Namespace, pod.Name); !result.OK || result.Name != want {
 		t.Errorf("through port-forward: %+v, want an answer of %s", result, want)

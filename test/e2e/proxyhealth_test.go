@@ -22,8 +22,8 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// leavingTaint is what a node gets that the cluster's autoscaler is about to delete. With
-// this effect nothing else comes of it.
+// leavingTaint is the taint of a node that the cluster's autoscaler is about to delete. With this
+// effect the taint does nothing else.
 var leavingTaint = corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Value: "test", Effect: corev1.TaintEffectPreferNoSchedule}
 
 func TestLoadBalancersAskNodesAsTheyAskKubeProxy(t *testing.T) {

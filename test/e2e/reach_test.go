@@ -53,7 +53,7 @@ func answered(results []report.Probe) []string {
 	return wrong
 }
 
-// marker is the line that a pod sends to targets that it must not reach.
+// marker returns the line that a pod sends to targets that it must not reach.
 func marker(from *corev1.Pod) string { return "from-" + from.Namespace + "-" + from.Name }
 
 // expectNeverSaw requires that a pod's server got no message with that text.

@@ -22,8 +22,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// matrix is what must not notice that daemons go and come back: two tenants with the same
-// ranges, one of them with a Service.
+// matrix has the parts that must not notice that daemons go and come back: two tenants with the
+// same ranges, one of them with a Service.
 type matrix struct {
 	*env
 	blue, red *scene.Tenant
@@ -52,16 +52,16 @@ func (e *env) matrix(t *testing.T) *matrix {
 	return m
 }
 
-// TestDaemonsRestartAndNobodyNotices is a matrix. Its rows are ways in which daemons, or
-// the pods of a Service, are replaced; its columns are what goes on meanwhile:
-// connections, the deletion and the creation of pods, and connections to the Service.
+// TestDaemonsRestartAndNobodyNotices is a matrix. Its rows are ways to replace daemons, or the pods
+// of a Service. Its columns are activities meanwhile: connections, the deletion and the creation of
+// pods, and connections to the Service.
 func TestDaemonsRestartAndNobodyNotices(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	m := e.matrix(t)
 	for _, row := range []struct {
 		name string
-		// replace calls meanwhile when the first of what is replaced is away.
+		// replace calls meanwhile when the first of the replaced pods is away.
 		replace func(t *testing.T, meanwhile func())
 		// servers is how many pods of the Service must have answered.
 		servers int
@@ -77,7 +77,7 @@ func TestDaemonsRestartAndNobodyNotices(t *testing.T) {
 			meanwhile()
 			back()
 		}, 2},
-		// Those that go first, or come last, may have had no chance to be asked.
+		// Pods that go first, or come last, may have had no chance to be asked.
 		{"the Service's Deployment is updated", func(t *testing.T, meanwhile func()) {
 			m.beginUpdate(t)
 			meanwhile()

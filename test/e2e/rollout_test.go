@@ -22,8 +22,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Of a rolling update: so many backends, and new connections per second from each
-// of two pods.
+// Numbers of a rolling update: backends, and new connections per second from each of two pods.
 const (
 	rolloutBackends = 20
 	rolloutRate     = 100
@@ -33,7 +32,7 @@ const (
 // seconds: as is usual, longer than it takes until all nodes have the change.
 const drainTime = 10
 
-// deploymentOf is a Deployment of servers that behaves as one should that is to be
+// deploymentOf returns a Deployment of servers that behaves as a Deployment should that is to be
 // updated without a loss.
 func deploymentOf(tenant *scene.Tenant, name string) *appsv1.Deployment {
 	pod := tenant.Pod(name, scene.WithLabel("app", name), scene.WithReadiness(httpProbe("/healthz")))

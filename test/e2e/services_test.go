@@ -17,12 +17,12 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// serviceOf is a Service of a namespace in front of the pods with a label.
+// serviceOf returns a Service of a namespace in front of the pods with a label.
 func serviceOf(namespace, name, app string) *corev1.Service {
 	return scene.Service(namespace, name, app)
 }
 
-// vipTargets are all that a service answers.
+// vipTargets returns all targets that a service answers.
 func vipTargets(service *corev1.Service) []string {
 	var targets []string
 	for _, ip := range service.Spec.ClusterIPs {
@@ -107,8 +107,8 @@ func (e *env) expectRefusals(t *testing.T, from *corev1.Pod, vip netip.Addr) {
 	}
 }
 
-// expectLacking asks ports of TCP and UDP that a service does not have, and of one that
-// every VPC shares.
+// expectLacking asks ports of TCP and UDP that a service does not have, and ports that a service
+// shared by every VPC does not have.
 func (e *env) expectLacking(t *testing.T, from *corev1.Pod, service *corev1.Service) {
 	t.Helper()
 	var targets []string

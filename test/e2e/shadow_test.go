@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Ports on which a node listens: every one, and the first.
+// Ports that a node listens on: every one, and the first.
 const (
 	kubeletPort   = 10250
 	apiServerPort = 6443
@@ -56,16 +56,15 @@ func nodeTargets(ip netip.Addr) []string {
 	}
 }
 
-// nodeShadows are the addresses under which a node speaks to shadows: the
-// first of each range.
+// nodeShadows returns the source addresses of a node when it speaks to shadows: the first of each
+// range.
 func nodeShadows() []netip.Addr {
 	return []netip.Addr{
 		netip.MustParsePrefix(v1alpha1.ShadowCIDR4).Addr().Next(), netip.MustParsePrefix(v1alpha1.ShadowCIDR6).Addr().Next(),
 	}
 }
 
-// forbidden are the targets that a tenant's pod must not reach, by what they
-// are.
+// forbidden returns the targets that a tenant's pod must not reach, by their kind.
 func (e *env) forbidden(t *testing.T, defaultPods []*corev1.Pod, service *corev1.Service) map[string][]string {
 	t.Helper()
 	targets := map[string][]string{}
@@ -89,7 +88,7 @@ func (e *env) forbidden(t *testing.T, defaultPods []*corev1.Pod, service *corev1
 	return targets
 }
 
-// unsharedService is an ordinary Service in front of default-VPC pods.
+// unsharedService returns an ordinary Service in front of default-VPC pods.
 func unsharedService(namespace string) *corev1.Service {
 	return scene.Service(namespace, "unshared", "unshared")
 }

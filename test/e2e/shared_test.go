@@ -26,8 +26,8 @@ func TestTenantsPodsUseTheSharedServices(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
-	// The second tenant's range is the one in which the cluster DNS pods and
-	// the API server's node have their own addresses.
+	// The second tenant's range contains the addresses of the cluster DNS pods and of the API
+	// server's node.
 	underlay, _ := e.Lab.Topology().Networks()
 	tenants := []*scene.Tenant{
 		e.Tenant(t, stage.Overlapping("blue")),

@@ -22,8 +22,8 @@ import (
 // commitIn is the part of a program's description that names its commit.
 var commitIn = regexp.MustCompile("commit [0-9a-f]{12}( with changes)?")
 
-// commitOf returns what a program in a pod of the system says about its commit; "" for nothing.
-// The pod may restart meanwhile.
+// commitOf returns the commit that a program in a pod of the system reports; "" for nothing. The
+// pod may restart meanwhile.
 func (e *env) commitOf(t *testing.T, of, program string) string {
 	t.Helper()
 	var text string

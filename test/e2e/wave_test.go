@@ -28,8 +28,8 @@ import (
 // waveSize is the number of pods of a wave, half of them on either node.
 const waveSize = 60
 
-// traces is what the pods of some tenants leave on a cluster while they exist. Pods of
-// other tests are not in it. All lists are sorted.
+// traces are the traces of some tenants' pods on a cluster while they exist. Pods of other tests
+// are not in it. All lists are sorted.
 type traces struct {
 	Addresses []string
 	// By node: host ends of pairs, network namespaces, rows of the datapath's maps.
@@ -69,7 +69,7 @@ func (e *env) traces(t *testing.T, tenants ...*scene.Tenant) traces {
 	return all
 }
 
-// vnis are those of some VPCs.
+// vnis are the VNIs of some VPCs.
 type vnis map[uint32]bool
 
 // places returns the host ends and the network namespaces of the VPCs' pods.
@@ -122,8 +122,8 @@ func orphans(dump nodestatus.Dump) (list []string) {
 	return list
 }
 
-// left returns what of a wave is still on the nodes: devices and network namespaces that
-// were there during the wave and not before.
+// left returns the remainders of a wave on the nodes: devices and network namespaces that were
+// there during the wave and not before.
 func (e *env) left(t *testing.T, before, during traces) (left []string) {
 	t.Helper()
 	for _, node := range e.Lab.Nodes() {

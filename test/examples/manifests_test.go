@@ -22,14 +22,14 @@ import (
 // root of the work tree, seen from this package's folder.
 const root = "../.."
 
-// object is what the checks of manifests read of an object.
+// object has the fields of an object that the checks of manifests read.
 type object struct {
 	Kind     string
 	Metadata struct{ Namespace, Name string }
 	Spec     struct{ Containers []corev1.Container }
 }
 
-// name is the object's place in the cluster.
+// name returns the object's place in the cluster.
 func (o object) name() string {
 	return o.Kind + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The fences of a README that mean something. A person sees the second one as the first.
+// The fences of a README that have a meaning. A person sees the second fence as the first.
 const (
 	commandsFence = "sh"
 	failingFence  = "sh fails"
@@ -90,8 +90,8 @@ func fenced(text string) ([]block, error) {
 // changing are the words of commands that may not be typed twice.
 var changing = []string{"apply", "create", "delete", "patch", "label", "annotate", "edit", "add", "set", "cp", "install", "uninstall", "upgrade", "rollback", "restart", "undo", "commit"}
 
-// Repeatable reports whether the commands only look, so that they can be typed again until
-// the cluster shows what it should.
+// Repeatable reports whether the commands only look, so that they can be typed again until the
+// cluster shows the expected state.
 func (s Step) Repeatable() bool {
 	for _, word := range strings.Fields(s.Commands) {
 		for _, change := range changing {

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command fast reads what `go test -json` prints for `make test-fast`. It prints failed tests with
-// their output, and ends with the number of tests that passed and of those that were left out, by
-// what they need.
+// Command fast reads the output of `go test -json` for `make test-fast`. It prints failed tests
+// with their output, and ends with the number of tests that passed, and of tests that were left
+// out, by their needs.
 package main
 
 import (
@@ -20,7 +20,7 @@ func main() {
 	}
 }
 
-// summarize prints what people need of a run, and returns an error if the run failed or ran
+// summarize prints the summary of a run for people, and returns an error if the run failed or ran
 // nothing.
 func summarize(in io.Reader, out io.Writer) error {
 	r := newRun(out)

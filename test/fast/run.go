@@ -21,8 +21,8 @@ type run struct {
 	lines  events.Lines
 	// passed counts tests, without their subtests.
 	passed int
-	// needing counts the tests that were left out by what they need, and other the rest of the
-	// skipped ones by their reason.
+	// needing counts the tests that were left out by their needs, and other the rest of the skipped
+	// tests by their reason.
 	needing, other map[string]int
 }
 

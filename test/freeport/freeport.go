@@ -26,9 +26,9 @@ const first = 12000
 // attempts is how many ports are tried before Choose fails.
 const attempts = 1000
 
-// Choose returns n different ports, on which nothing listens with TCP or UDP. The kernel
-// gives none of them to a connection or listener that leaves the choice to it, so a server
-// may start, end and start again on one, whatever else the machine does.
+// Choose returns n different ports. No program listens on them with TCP or UDP. The kernel gives
+// none of them to a connection or listener that leaves the choice to it, so a server may start, end
+// and start again on one, whatever else the machine does.
 func Choose(ctx context.Context, n int) ([]uint16, error) {
 	end, err := firstOfKernel()
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostile has the values that tests set each field of rows and objects to: those with
-// another meaning, those of others, and those that no field may have.
+// Package hostile has the values that tests set each field of rows and objects to: values with
+// another meaning, values of others, and values that no field may have.
 package hostile
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Texts, Addresses, Prefixes and Numbers are the values by their sort. The names are those of
-// the worlds of tests.
+// Texts, Addresses, Prefixes and Numbers are the values by their sort. The names exist in the
+// worlds of tests.
 var (
 	Texts = []string{
 		"", "nobody", "blue", "default", "red1", "node1", "node2", "b1", "r1", "lan1", "lan1.net", "web", "kubernetes", "kube-system",

@@ -71,8 +71,8 @@ func (c *contents) digest() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// complete returns the entries with their parent folders, sorted so that a
-// folder comes before what it holds.
+// complete returns the entries with their parent folders, sorted so that a folder comes before its
+// content.
 func (c *contents) complete() []entry {
 	entries := slices.Clone(c.entries)
 	known := map[string]bool{".": true}

@@ -45,7 +45,7 @@ type Builder struct {
 	CoreDNS string
 	// Progress receives one line per image; nil discards them.
 	Progress func(line string)
-	// Estimate counts what is compiled; it may be nil.
+	// Estimate counts the compilations; it may be nil.
 	Estimate *build.Estimate
 }
 
@@ -85,7 +85,7 @@ func (b *Builder) Build(ctx context.Context, ref string) (Archive, error) {
 	return archive, nil
 }
 
-// contents compiles what goes into an image.
+// contents compiles the programs of an image.
 func (b *Builder) contents(ctx context.Context, ref string) (*contents, error) {
 	switch ref {
 	case Alioth:
@@ -105,7 +105,7 @@ func (b *Builder) contents(ctx context.Context, ref string) (*contents, error) {
 
 func (b *Builder) alioth(ctx context.Context) (*contents, error) {
 	names := []string{"alioth-operator", "alioth-cnid", "alioth"}
-	// The command line client is for people and not part of what runs.
+	// The command line client is for people and not a part of the running product.
 	if b.hasSources("cmd/aliothctl") {
 		names = append(names, "aliothctl")
 	}
@@ -129,7 +129,7 @@ func (b *Builder) alioth(ctx context.Context) (*contents, error) {
 	return product(files), nil
 }
 
-// product is the image of the product with the files of its programs by their names.
+// product returns the image of the product with the files of its programs by their names.
 func product(files map[string]string) *contents {
 	c := newContents("").dir("tmp", 0o1777)
 	for name, file := range files {
@@ -173,7 +173,7 @@ func (b *Builder) compile(ctx context.Context, image string, of stamp.Stamp, pac
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make the folder for binaries: %w", err)
 	}
-	// With -trimpath the compiler's cache is the one that `make` fills, from any folder.
+	// With -trimpath the compiler's cache is the same as the cache of `make`, from any folder.
 	args := append([]string{"-trimpath", "-ldflags", "-s -w " + of.Flags(), "-o", dir + "/"}, packages...)
 	job := build.Job{Dir: b.Root, Title: "the programs of the image " + image, Progress: b.Progress, Estimate: b.Estimate}
 	if image == shortName(Alioth) { // the other programs of the product share its packages

@@ -33,9 +33,9 @@ type Release struct {
 	Programs map[string]map[string]string
 }
 
-// Write writes the image as an OCI archive: an image layout with one index for all
-// architectures, as a tar archive. The same programs give the same bytes. It returns the digest of
-// the index, by which registries know the image.
+// Write writes the image as an OCI archive: an image layout with one index for all architectures,
+// as a tar archive. The same programs give the same bytes. It returns the digest of the index.
+// Registries know the image by this digest.
 func (r Release) Write(path string) (digest string, err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".image-")
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package killed shows tests what processes leave behind that are killed in the middle of
-// their work, at a moment that nobody has chosen.
+// Package killed shows tests the remainders of processes that are killed in the middle of their
+// work, at a moment that nobody has chosen.
 package killed
 
 import (
@@ -66,7 +66,7 @@ func killOne(t *testing.T, test, job string, span time.Duration) {
 		t.Fatal(err)
 	}
 	_, began := io.ReadFull(output, make([]byte, 1))
-	<-time.After(rand.N(span)) // the moment is what the test is about
+	<-time.After(rand.N(span)) // the test is about this moment
 	_ = cmd.Process.Kill()
 	rest, _ := io.ReadAll(output)
 	_ = cmd.Wait()

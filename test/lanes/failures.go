@@ -25,8 +25,8 @@ const (
 	shownFailures = 6
 )
 
-// writeFailures repeats in short what failed, so that the last lines of the output
-// are enough to know it.
+// writeFailures repeats the failures in short, so that the last lines of the output are enough to
+// know them.
 func writeFailures(out io.Writer, all []outcome) {
 	for _, o := range all {
 		if !o.failed() {
@@ -72,8 +72,8 @@ func writeFlaky(out io.Writer, all []outcome) {
 	}
 }
 
-// said returns a test's first messages and its last lines, without those that Go prints of
-// any test, and of subtests that passed.
+// said returns a test's first messages and its last lines, without the lines that Go prints of any
+// test, and without lines of subtests that passed.
 func said(output []string, last int) []string {
 	lines := slices.DeleteFunc(slices.Clone(output), func(line string) bool {
 		return strings.HasPrefix(line, "=== ") || strings.HasPrefix(strings.TrimSpace(line), "--- PASS: ")

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// lane is what runs one after the other.
+// lane has the steps that run one after the other.
 type lane struct {
 	Name  string
 	Steps []string

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command lanes runs targets of the Makefile in lanes side by side, and ends
-// with a table of what took how long:
+// Command lanes runs targets of the Makefile in lanes side by side, and ends with a table of
+// durations:
 //
 //	lanes --low compute --after lab=down --wait compute=test-e2e lab=test-e2e,test-roles compute=lint
 //

@@ -41,7 +41,7 @@ type repeat struct {
 	Output []string
 }
 
-// String names what was repeated.
+// String names the repeated test.
 func (r repeat) String() string {
 	return r.Failure.Package + " " + cmp.Or(r.Failure.Again, "(all its tests)")
 }
@@ -96,8 +96,8 @@ func (r *run) repeatAll(ctx context.Context, results [][]outcome) {
 	}
 }
 
-// refutable returns the failures of a step that a repetition can refute. The failures of a step
-// that ended by something else than its tests are not all known.
+// refutable returns the failures of a step that a repetition can refute. If a step ended by another
+// cause than its tests, not all of its failures are known.
 func (r *run) refutable(o outcome) (failures []events.Failure) {
 	if o.Err == nil || !slices.Contains(r.Repeats, o.Step) || slices.ContainsFunc(o.Last, otherwise) {
 		return nil
@@ -108,14 +108,14 @@ func (r *run) refutable(o outcome) (failures []events.Failure) {
 // makeError is how make reports the exit code of a command, which is 1 for failed tests.
 var makeError = regexp.MustCompile(`^make(\[\d+\])?: \*\*\* .*\] (Error (\d+)|.*)$`)
 
-// otherwise reports whether a line of make says that a command ended by another code than that
-// of failed tests, or by a signal.
+// otherwise reports whether a line of make says that a command ended by a signal, or by another
+// code than the code of failed tests.
 func otherwise(line string) bool {
 	parts := makeError.FindStringSubmatch(line)
 	return parts != nil && parts[3] != "1"
 }
 
-// repeatLane repeats the failed tests of a lane. What ends the lane runs again after them.
+// repeatLane repeats the failed tests of a lane. The final step of the lane runs again after them.
 func (r *run) repeatLane(ctx context.Context, l lane, done []outcome) []outcome {
 	log, err := os.OpenFile(r.logOf(l.Name), unix.O_APPEND|unix.O_WRONLY, 0)
 	if err != nil {
@@ -153,7 +153,7 @@ func (r *run) repeat(ctx context.Context, l lane, step string, f events.Failure,
 			again.Output = output
 		},
 	}
-	// A repetition takes the lab that it needs down itself, so that the next one finds none.
+	// A repetition takes its lab down itself, so that the next repetition finds no lab.
 	cmd := r.Command(repeatTarget, "STEP="+step, "PACKAGE="+f.Package, "TEST="+pattern(f.Again), "KEEP_LAB=")
 	again.Took, again.Err = r.perform(ctx, cmd, false, &reader, log)
 	if again.Err == nil && !ran {
@@ -166,7 +166,7 @@ func (r *run) repeat(ctx context.Context, l lane, step string, f events.Failure,
 	return again
 }
 
-// pattern is the expression for `go test -run` that matches one test alone, or all of a
+// pattern returns the expression for `go test -run` that matches one test alone, or all of a
 // package for "".
 func pattern(test string) string {
 	if test == "" {

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// failing is a script that prints the events of a package whose tests fail, as `go test -json` does.
+// failing returns a script that prints the events of a package whose tests fail, as `go test -json`
+// does.
 func failing(path string, tests ...string) string {
 	var script strings.Builder
 	for _, test := range tests {
@@ -25,7 +26,7 @@ func failing(path string, tests ...string) string {
 	return script.String() + output(path, "", "FAIL") + event("fail", path, "") + "exit 1"
 }
 
-// passing is a script in which a test passes.
+// passing returns a script of a passing test.
 func passing(path, test string) string {
 	return output(path, test, "    a_test.go:1: right the second time") + event("pass", path, test) + event("pass", path, "")
 }
@@ -38,14 +39,14 @@ func output(path, test, text string) string {
 	return fmt.Sprintf("printf '%%s\\n' '{\"Action\":\"output\",\"Package\":%q,\"Test\":%q,\"Output\":%q}'; ", path, test, text)
 }
 
-// TestAFailureIsRefutedByARepetitionAlone lists what a repetition makes of a run.
+// TestAFailureIsRefutedByARepetitionAlone lists the effects of repetitions on a run.
 func TestAFailureIsRefutedByARepetitionAlone(t *testing.T) {
 	unknown := output("p", "TestA", "panic: nil") + event("fail", "p", "TestA") + output("p", "", "FAIL\tp\t0.1s") + event("fail", "p", "") + "exit 1"
 	for name, tt := range map[string]struct {
 		step, repeat string
 		passes       bool
-		// repeats are the expressions of the tests that run again, says what the end of the
-		// output contains, and silent what it lacks.
+		// repeats are the expressions of the tests that run again. says has texts in the end of the
+		// output, silent texts that it lacks.
 		repeats []string
 		says    []string
 		silent  string
@@ -134,13 +135,14 @@ func TestAFailureIsRefutedByARepetitionAlone(t *testing.T) {
 	}
 }
 
-// read returns the text of a file, "" if there is none.
+// read returns the text of a file, "" without one.
 func read(dir, name string) string {
 	text, _ := os.ReadFile(filepath.Join(dir, name))
 	return string(text)
 }
 
-// TestRepetitionsComeAfterEverythingElse but before what ends their lane, which runs once more.
+// TestRepetitionsComeAfterEverythingElse but before the final step of their lane, which runs once
+// more.
 func TestRepetitionsComeAfterEverythingElse(t *testing.T) {
 	dir := t.TempDir()
 	say := func(what string) string { return "echo " + what + " >> order; " }
@@ -176,8 +178,8 @@ func TestOnlyStepsThatAreNamedAreRepeated(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedRunRepeatsNothing is interrupted after a failure, and another one in its
-// first repetition, which has a second test to repeat.
+// TestAnInterruptedRunRepeatsNothing interrupts a run after a failure, and another run in its first
+// repetition, which has a second test to repeat.
 func TestAnInterruptedRunRepeatsNothing(t *testing.T) {
 	for name, scripts := range map[string]map[string]string{
 		"in a step":       {"tests": failing("p", "TestA"), "long": "touch begun; sleep 600", "repeat": "echo repeated >> repeats"},

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// grace is what an interrupted step has to clean up before it is killed.
+	// grace is the time that an interrupted step has to clean up before it is killed.
 	grace = time.Minute
 	// lowPriority is the nice value of lanes that leave the processors to others.
 	lowPriority = 10
@@ -52,7 +52,7 @@ type gate struct {
 
 func (g *gate) open() { g.once.Do(func() { close(g.way) }) }
 
-// outcome is what became of a step.
+// outcome is the result of a step.
 type outcome struct {
 	Lane, Step string
 	Took       time.Duration
@@ -61,7 +61,7 @@ type outcome struct {
 	Failures   []events.Failure
 	// Last are the last lines that the step printed.
 	Last []string
-	// Repeats are those of Failures that ran again.
+	// Repeats are the repetitions of Failures.
 	Repeats []repeat
 }
 
@@ -97,10 +97,10 @@ func (r *run) end(step string) {
 	}
 }
 
-// lane runs a lane's steps, and in any case what comes after them.
+// lane runs a lane's steps, and in any case the steps behind them.
 func (r *run) lane(ctx context.Context, l lane) (done []outcome) {
 	for _, step := range l.Steps {
-		defer r.end(step) // also of those that an interrupt keeps from their beginning
+		defer r.end(step) // also of steps that an interrupt keeps from their beginning
 	}
 	if l.Wait != "" {
 		<-r.awaited[l.Wait].way
@@ -147,7 +147,7 @@ func (r *run) step(ctx context.Context, l lane, step string, log io.Writer) outc
 	return o
 }
 
-// verdict is a word for the beginning of a line.
+// verdict returns a word for the beginning of a line.
 func verdict(err error) string {
 	if err != nil {
 		return "FAILED"
@@ -160,7 +160,7 @@ func (r *run) perform(ctx context.Context, cmd *exec.Cmd, low bool, reader *even
 	began := time.Now()
 	lines := &events.Lines{Take: reader.Line}
 	out := io.MultiWriter(log, lines)
-	cmd.Stdout, cmd.Stderr = out, out // the same writer, so that nothing is written at once
+	cmd.Stdout, cmd.Stderr = out, out // the same writer, so that no two lines are written at once
 	err = wait(ctx, cmd, low)
 	lines.Flush()
 	reader.Close()

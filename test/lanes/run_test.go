@@ -176,7 +176,7 @@ func TestLanesAreReadFromTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestStepsHaveTheFactorOfTheMachine, or that of a person.
+// TestStepsHaveTheFactorOfTheMachine, or the factor that a person sets.
 func TestStepsHaveTheFactorOfTheMachine(t *testing.T) {
 	for name, set := range map[string]string{"measured": "", "set": "4"} {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func writeTable(out io.Writer, all []outcome, took time.Duration, passed bool) {
 	w.Flush()
 }
 
-// result is a step's result for the table.
+// result returns a step's result for the table.
 func result(o outcome) string {
 	switch {
 	case o.Err == nil:

@@ -12,12 +12,12 @@ import (
 const (
 	// width is the longest line of the picture, in characters.
 	width = 118
-	// margin is the column in which the packages begin.
+	// margin is the column where the packages begin.
 	margin = 18
 )
 
 // Draw returns the picture of the table: one layer after the other, each with its packages.
-// Packages of one folder share its name.
+// Packages in one folder share its name.
 func (t Table) Draw(packages []Package) string {
 	byLayer := map[string][]string{}
 	for _, p := range packages {
@@ -48,8 +48,8 @@ type group struct {
 	names  []string
 }
 
-// groups divides sorted packages by the folder that they are in. A package that is alone there,
-// and one with packages below it, stand for themselves.
+// groups divides sorted packages by their folder. A package that is alone in its folder, and a
+// package with packages below it, stand for themselves.
 func groups(folders []string) (list []group) {
 	within := map[string]int{}
 	for _, folder := range folders {

@@ -17,8 +17,8 @@ var claims = model{source: claimsSource, run: []string{"-m1000000", "-w23"}}
 
 func TestNoTwoSandboxesAreEverGivenOneAddress(t *testing.T) { claims.holds(t) }
 
-// TestTheModelFindsWhatItIsThereToFind leaves out the second look of an ADD,
-// without which the model once found that a release overtakes it.
+// TestTheModelFindsWhatItIsThereToFind leaves out the second look of an ADD. Without this look the
+// model once found that a release overtakes the ADD.
 func TestTheModelFindsWhatItIsThereToFind(t *testing.T) { claims.fails(t, "", "NO_SECOND_LOOK") }
 
 // TestATokenOfAnotherNodeChangesNothing has a thief make and delete Addresses for pods
@@ -34,8 +34,8 @@ func TestTheModelFindsWhatATokenDidThatWasBelieved(t *testing.T) {
 // TestAForgedStatusGivesNothing has a tenant write the status of its pod.
 func TestAForgedStatusGivesNothing(t *testing.T) { claims.holds(t, "FORGER") }
 
-// TestTheModelFindsWhatAStatusDidThatWasBelieved: the operator claimed again what the status
-// of a pod named.
+// TestTheModelFindsWhatAStatusDidThatWasBelieved: the operator claimed again the addresses that the
+// status of a pod named.
 func TestTheModelFindsWhatAStatusDidThatWasBelieved(t *testing.T) {
 	claims.fails(t, "", "FORGER", "TRUST_STATUS")
 }

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package needs has the one rule by which tests say that they need more than Go. `make test-fast`
-// leaves these tests out, wherever it runs, and counts them by what they need. Other runs leave
-// them out only where the machine lacks it.
+// Package needs has the one rule for tests that need more than Go. `make test-fast` leaves these
+// tests out, wherever it runs, and counts them by their needs. Other runs leave them out only where
+// the machine lacks the thing.
 package needs
 
 import (
@@ -35,7 +35,7 @@ func Root(t testing.TB, why string) {
 }
 
 // Kubernetes skips a test in `make test-fast` that needs a real API server or Helm. Other runs
-// build what the cache lacks.
+// build the programs that the cache lacks.
 func Kubernetes(t testing.TB) {
 	t.Helper()
 	if fast() {
@@ -57,8 +57,8 @@ const prefix = "needs "
 
 func reason(thing, why string) string { return prefix + thing + ", " + why }
 
-// Of returns the thing that a test needs which was skipped for a reason that begins as those of
-// this package.
+// Of returns the thing that a skipped test needs. ok is true if the reason of the skip begins like
+// a reason of this package.
 func Of(reason string) (thing string, ok bool) {
 	rest, ok := strings.CutPrefix(reason, prefix)
 	if at := strings.IndexAny(rest, ",:"); at >= 0 {

@@ -70,7 +70,7 @@ func downOf(step string) string {
 	return ""
 }
 
-// expression is the expression for `go test -run` that matches a test alone.
+// expression returns the expression for `go test -run` that matches a test alone.
 func expression(name string) string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
@@ -102,8 +102,8 @@ func find(files fs.FS, name, only string) (string, error) {
 	return "", fmt.Errorf("%d packages have a test %s; set PACKAGE to one of: %s", len(all), name, strings.Join(all, " "))
 }
 
-// packagesOf returns the packages whose tests have a name. A folder with a go.mod of its own is
-// another module.
+// packagesOf returns the packages whose tests have a name. It leaves out folders with a
+// go.mod of their own, because these are other modules.
 func packagesOf(files fs.FS, name string) (found []string, err error) {
 	begin := []byte("\nfunc " + name + "(t *testing.T)")
 	err = fs.WalkDir(files, ".", func(file string, entry fs.DirEntry, err error) error {

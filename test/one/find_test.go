@@ -84,7 +84,7 @@ func TestMakeSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// recipe returns what make would run for a target, without running it.
+// recipe returns the commands that make would run for a target, without running them.
 func recipe(t *testing.T, arguments ...string) string {
 	t.Helper()
 	// A result in Go's cache depends on the files that this process has opened.

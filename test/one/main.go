@@ -62,7 +62,7 @@ func command() *cobra.Command {
 func perform(ctx context.Context, out io.Writer, step, path, name string) error {
 	fmt.Fprintf(out, "%s is a test of %s, which %s runs\n", name, path, step)
 	cmd := exec.CommandContext(ctx, "make", "--no-print-directory", "repeat", "ONE=1", "KEEP_LAB=1", "TESTFLAGS=-json", "STEP="+step)
-	// The names go by the environment: make would expand the $ of an expression.
+	// The names are passed by the environment: make would expand the $ of an expression.
 	cmd.Env = append(os.Environ(), "PACKAGE="+path, "TEST="+expression(name))
 	r := newResult(out, name)
 	cmd.Stdout, cmd.Stderr = &r.lines, os.Stderr

@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/test/lanes/events"
 )
 
-// result reads what `go test -json` prints about the run of one test, and prints it as
-// `go test -v` does.
+// result reads the output of `go test -json` about the run of one test, and prints it as `go test
+// -v` does.
 type result struct {
 	lines  events.Lines
 	reader events.Reader
@@ -56,8 +56,8 @@ func (r *result) close() {
 	r.reader.Close()
 }
 
-// err returns why a run without a failure is no success: nothing of the test ran. Go itself
-// reports a success then.
+// err returns an error if a run without a failure ran nothing of the test. Go itself reports a
+// success then.
 func (r *result) err() error {
 	switch {
 	case r.skipped != nil:

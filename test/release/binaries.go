@@ -51,7 +51,7 @@ func (b *builder) compile(ctx context.Context, name, arch string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly",
 		"-ldflags", "-s -w "+b.stamp.Flags(), "-o", b.path(binary(name, arch)), "./cmd/"+name)
 	cmd.Dir = b.Root
-	// What the environment may say otherwise would be in the binaries.
+	// Other values of the environment would be in the binaries.
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0",
 		"GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOFIPS140=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -93,7 +93,7 @@ func (b *builder) image(context.Context) error {
 }
 
 // sboms lists the modules in each binary, with their licences. The program reads them out of the
-// binary itself, so the list has what was linked and nothing else.
+// binary itself, so the list has exactly the linked modules.
 func (b *builder) sboms(ctx context.Context) error {
 	tool, err := b.Tools.Ensure(ctx, build.SBOM())
 	if err != nil {

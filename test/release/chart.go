@@ -42,7 +42,7 @@ func (b *builder) chart(ctx context.Context) (err error) {
 	return errors.Join(archive.Repack(out, packed, b.stamp.Time), out.Close())
 }
 
-// runHelm returns what a command of helm prints.
+// runHelm returns the output of a command of helm.
 func runHelm(ctx context.Context, tools *build.Builder, args ...string) (string, error) {
 	dir, err := tools.Ensure(ctx, build.Helm())
 	if err != nil {
@@ -76,7 +76,7 @@ type manifest struct {
 	args []string
 }
 
-// manifests are the files of rendered templates.
+// manifests returns the files of rendered templates.
 func manifests() []manifest {
 	return []manifest{
 		{

@@ -51,8 +51,8 @@ func newBuilder(t *testing.T) *builder {
 	}
 }
 
-// readChart reads the files that Helm reads: a result in Go's cache depends on the files that
-// the process of the test has opened, and Helm is another process.
+// readChart reads the files that Helm reads: a result in Go's cache depends on the files that the
+// process of the test has opened, and Helm runs as a process of its own.
 func readChart(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(root, "helm/alioth"), func(path string, entry fs.DirEntry, err error) error {

@@ -24,14 +24,14 @@ import (
 // attempt is how long one of several attempts may take.
 const attempt = 1500 * time.Millisecond
 
-// Answers that are no server's name.
+// Answers without the name of a server.
 const (
 	anybody = "anybody"
 	refused = "a refusal"
 	nothing = "no answer"
 )
 
-// tool runs the test tool somewhere, and returns what it prints.
+// tool runs the test tool somewhere, and returns its output.
 type tool func(ctx context.Context, arguments ...string) (string, error)
 
 func (l *lab) in(pod *corev1.Pod) tool {
@@ -52,7 +52,7 @@ func (l *lab) onNode(node string) tool {
 	}
 }
 
-// question is what somebody asks.
+// question is a request of the test tool.
 type question struct {
 	from    tool
 	targets []string
@@ -62,8 +62,8 @@ type question struct {
 	text string
 }
 
-// ask makes so many attempts at each target. From one port it asks one target after the
-// other, because two sockets can't share it.
+// ask makes count attempts at each target. From one port it asks one target after the other,
+// because two sockets can't share it.
 func (q question) ask(ctx context.Context, count int, limit time.Duration) ([]report.Probe, error) {
 	rounds := [][]string{q.targets}
 	if q.port != 0 {
@@ -124,7 +124,7 @@ func (q question) awaitAll(t *testing.T, want ...string) {
 	}
 }
 
-// expect asks so many times, and requires that each attempt gives the answer.
+// expect asks count times, and requires that each attempt gives the answer.
 func (q question) expect(t *testing.T, count int, want string) {
 	t.Helper()
 	results, err := q.ask(patience(t), count, stage.AnswerTime)
@@ -148,7 +148,7 @@ func (q question) expectNothing(t *testing.T) {
 	}
 }
 
-// wrongAmong are the results that are not the answer.
+// wrongAmong returns the results that are not the answer.
 func wrongAmong(results []report.Probe, want string) (wrong []string) {
 	for _, r := range results {
 		right := r.OK && r.Name == want
@@ -176,8 +176,8 @@ func at(service *corev1.Service, protocols ...string) []string {
 	return targets
 }
 
-// expectUnseen requires that a pod's server never got a text. Messages that were sent to it
-// before others that it has got have come by then.
+// expectUnseen requires that a pod's server never got a text. A message of this text was sent
+// before others that the server has got, so it would have come by then.
 func (l *lab) expectUnseen(t *testing.T, pod *corev1.Pod, texts ...string) {
 	t.Helper()
 	seen, err := l.Seen(patience(t), pod)

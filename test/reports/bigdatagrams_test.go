@@ -33,8 +33,8 @@ var _ = kept(Report{
 	},
 })
 
-// askInSizes has pods and the host outside ask the servers of both nodes, in datagrams of
-// sizes that depend on the greatest one that fits into a packet.
+// askInSizes has pods and the host outside ask the servers of both nodes, in datagrams of sizes
+// that depend on the largest datagram that fits into a packet.
 func (l *lab) askInSizes(t *testing.T, sizes func(fits int) []int) {
 	t.Helper()
 	service := l.service(t, withNodePorts)

@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// common is what cases share that change no pods: a tenant with servers and clients, and a
-// host outside. A case leads Services of its own to the servers.
+// common is the scene that cases share that change no pods: a tenant with servers and clients, and
+// a host outside. A case leads Services of its own to the servers.
 type common struct {
 	tenant *scene.Tenant
 	// one and two serve, on the first node and on the second. one has a second echo server,
@@ -25,7 +25,8 @@ type common struct {
 	// asker asks on the first node, where its sockets are translated; machine on the second,
 	// where its packets are.
 	asker, machine *corev1.Pod
-	// host is no node. It has an address of each family on the nodes' network.
+	// host is a machine outside of the cluster. It has an address of each family on the nodes'
+	// network.
 	host *cluster.Host
 }
 
@@ -64,13 +65,13 @@ func withSecondServer(pod *corev1.Pod) {
 	pod.Spec.Containers = append(pod.Spec.Containers, second)
 }
 
-// name is what a pod's server calls itself.
+// name returns the name that a pod's server gives itself.
 func name(pod *corev1.Pod) string { return scene.ServerName(pod.Namespace, pod.Name) }
 
-// secondName is what the second server of a pod calls itself.
+// secondName returns the name that the second server of a pod gives itself.
 func secondName(pod *corev1.Pod) string { return name(pod) + "-second" }
 
-// clients are the pods that ask.
+// clients returns the pods that ask.
 func (c *common) clients() []*corev1.Pod { return []*corev1.Pod{c.asker, c.machine} }
 
 // nodePort is where a node leads to the port of a Service that has this name.
@@ -83,7 +84,7 @@ func nodePort(service *corev1.Service, port string) uint16 {
 	return 0
 }
 
-// atNodes are the targets of a protocol at all nodes' IPv4 addresses.
+// atNodes returns the targets of a protocol at all nodes' IPv4 addresses.
 func (l *lab) atNodes(service *corev1.Service, protocol string) []string {
 	var targets []string
 	for _, node := range l.Lab.Nodes() {

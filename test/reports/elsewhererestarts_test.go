@@ -30,7 +30,7 @@ var (
 	_ = kept(Report{
 		Name: "pods-after-an-upgrade", Source: "cilium/cilium#37271", Kind: restarts,
 		Input: "The chart is upgraded while pods have connections to pods and Services.",
-		Want:  "No connection breaks, and each pod keeps what was decided for it.", Test: ofUpgrades,
+		Want:  "No connection breaks, and each pod keeps its addresses and interfaces.", Test: ofUpgrades,
 	})
 	_ = kept(Report{
 		Name: "reboot-of-a-node", Source: "flannel-io/flannel#1474", Kind: restarts,

@@ -20,7 +20,7 @@ const tooManyFlows = 2048 + 12
 
 var _ = kept(Report{
 	Name: "flows-of-one-pod", Source: "kubernetes/kubernetes#71261", Kind: fullTables,
-	Input: "A virtual machine opens UDP flows to a Service until the node gives it no more.",
+	Input: "A virtual machine opens UDP flows to a Service until the node refuses it further flows.",
 	Want:  "Its own new flows are dropped and counted. A pod beside it has new flows to the Service, and to cluster DNS.",
 	Run: func(t *testing.T, l *lab) {
 		first, second := l.Nodes()

@@ -27,10 +27,10 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Main(m))
 }
 
-// lab is what every case gets.
+// lab is the environment of every case.
 type lab struct {
 	*stage.Env
-	// common is there for all cases that run beside others. A case that disturbs has none.
+	// common exists for all cases that run beside others. A case that disturbs does not have it.
 	*common
 }
 
@@ -81,7 +81,7 @@ func TestReportsOfOutages(t *testing.T) {
 	}
 }
 
-// run says what a case is about where it fails.
+// run names the case in its failures.
 func (r Report) run(t *testing.T, l *lab) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -92,7 +92,7 @@ func (r Report) run(t *testing.T, l *lab) {
 	r.Run(t, l)
 }
 
-// patience is what a case may wait for.
+// patience bounds the waits of a case.
 func patience(t *testing.T) context.Context {
 	t.Helper()
 	return stage.Within(t, stage.Patience)

@@ -26,7 +26,7 @@ func (l *lab) forceDelete(t *testing.T, pods ...*corev1.Pod) {
 	}
 }
 
-// expectFreed requires that pods go, and that nothing holds an address for them.
+// expectFreed requires that pods go, and that no address is held for them.
 func (l *lab) expectFreed(t *testing.T, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, pod := range pods {
@@ -40,7 +40,8 @@ func (l *lab) expectFreed(t *testing.T, pods ...*corev1.Pod) {
 	}
 }
 
-// expectOwn requires that pods report different addresses, so many each, and hold these.
+// expectOwn requires that all pods report different addresses and hold them. each is the number of
+// addresses of one pod.
 func (l *lab) expectOwn(t *testing.T, each int, pods ...*corev1.Pod) {
 	t.Helper()
 	owners := map[netip.Addr]string{}

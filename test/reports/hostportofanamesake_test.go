@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// mailPort and the next one are ports of the second node, at which no other program listens.
+// mailPort and the next one are ports of the second node. No other program listens there.
 const mailPort = 18190
 
 // namesakes are two pods of one name on the second node with one hostPort and different IPs;

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// endpointOf is a slice that has a pod as a ready endpoint, whatever the pod is.
+// endpointOf returns a slice that has a pod as a ready endpoint, whatever the pod is.
 func endpointOf(service *corev1.Service, pod *corev1.Pod, ip string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: pod.Namespace, Name: service.Name + "-kept", Labels: map[string]string{discoveryv1.LabelServiceName: service.Name}},

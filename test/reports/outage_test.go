@@ -22,7 +22,7 @@ type outage struct {
 	begin, end func(context.Context, *lab) error
 
 	mu sync.Mutex
-	// left is how many cases have not ended; waiting are those that await the next step.
+	// left is how many cases have not ended; waiting are the cases that await the next step.
 	left    int
 	waiting []chan error
 	steps   []func() error

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// outages are all, in the order in which they happen.
+// outages has all outages, in the order of the test.
 var outages = []*outage{noDaemons, noOperators, noRuntime}
 
 // noDaemons is a time without daemons: their DaemonSet selects nodes that do not exist.
@@ -75,7 +75,7 @@ func (l *lab) selectNodes(value string) func(context.Context) error {
 	}
 }
 
-// component selects what belongs to a part of Alioth.
+// component selects the objects of a part of Alioth.
 func component(name string) []client.ListOption {
 	return []client.ListOption{client.InNamespace(cluster.SystemNamespace), client.MatchingLabels{"app.kubernetes.io/component": name}}
 }
@@ -90,7 +90,7 @@ func (l *lab) awaitNone(name string) func(context.Context) error {
 	return func(ctx context.Context) error { return scene.Until(ctx, "no pod of the "+name, look) }
 }
 
-// scaleOperators gives each Deployment of an operator so many pods, and waits for new ones.
+// scaleOperators gives each Deployment of an operator a number of pods, and waits for new ones.
 func (l *lab) scaleOperators(replicas int32) func(context.Context) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
 	return func(ctx context.Context) error {

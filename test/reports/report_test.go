@@ -26,14 +26,14 @@ type Report struct {
 	// Disturbs: Run stops or restarts something that other cases need. Such cases run one
 	// after the other, when all others have ended.
 	Disturbs bool
-	// Outage is what Run goes through together with other cases, by its method during.
+	// Outage is the outage that Run goes through together with other cases, by its method during.
 	Outage *outage
-	// Test is set in place of Run where a test elsewhere has the right value: its folder,
-	// a space, and its name, with the one of the subtest after a slash.
+	// Test is set in place of Run where a test elsewhere has the right value: its folder, a space,
+	// and its name, with the name of the subtest after a slash.
 	Test string
 }
 
-// Kind is what reports have in common.
+// Kind groups reports by subject.
 type Kind string
 
 // Kinds of reports.
@@ -62,7 +62,7 @@ const (
 
 var reports []Report
 
-// kept adds a report to those of the package.
+// kept adds a report to the reports of the package.
 //
 //nolint:unparam // the result lets a variable of a file call it
 func kept(r Report) Report {
@@ -70,7 +70,7 @@ func kept(r Report) Report {
 	return r
 }
 
-// sorted are all reports by kind and name.
+// sorted returns all reports by kind and name.
 func sorted() []Report {
 	return slices.SortedFunc(slices.Values(reports), func(a, b Report) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))

@@ -29,8 +29,8 @@ var _ = kept(Report{
 // routedNumber ends the address of the client behind the router.
 const routedNumber = 221
 
-// behindRouter makes a network namespace for the time of a case, which the host outside
-// connects with the nodes' network. Packets to it must be smaller than those that it sends.
+// behindRouter makes a network namespace for the time of a case, which the host outside connects
+// with the nodes' network. Packets to it must be smaller than packets from it.
 func (l *lab) behindRouter(t *testing.T) tool {
 	t.Helper()
 	space := stage.Unique("far")

@@ -12,7 +12,7 @@ import (
 var _ = kept(Report{
 	Name: "same-address-in-two-slices", Source: "kubernetes/kubernetes#114144", Kind: endpoints,
 	Input: "Two EndpointSlices of a Service have an address in common. Then one of them ends.",
-	Want:  "All addresses answer, and later those of the slice that is left.",
+	Want:  "All addresses answer, and later the addresses of the slice that is left.",
 	Run: func(t *testing.T, l *lab) {
 		service := l.service(t)
 		l.slice(t, service, "a", report.PortEcho, ready(l.one)...)

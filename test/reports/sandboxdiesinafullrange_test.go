@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// sandbox is the container of a pod that has its network, as the daemon of its node knows
+// sandbox returns the container of a pod that has its network, as the daemon of its node knows
 // it.
 func (l *lab) sandbox(t *testing.T, at string, pod *corev1.Pod) (container string) {
 	t.Helper()

@@ -52,7 +52,7 @@ type endpoint struct {
 	pod *corev1.Pod
 	// conditions as in an EndpointSlice.
 	ready, serving, terminating bool
-	// forNode is the node that a hint names; "" is none.
+	// forNode is the node that a hint names; "" stands for no hint.
 	forNode string
 }
 
@@ -65,7 +65,7 @@ func ready(pods ...*corev1.Pod) []endpoint {
 	return list
 }
 
-// leaving is a pod that is about to end, and serves on meanwhile.
+// leaving returns a pod that is about to end, and serves on meanwhile.
 func leaving(pod *corev1.Pod) endpoint { return endpoint{pod: pod, serving: true, terminating: true} }
 
 // lead has a Service lead to these pods and to no others.

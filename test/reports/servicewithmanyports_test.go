@@ -13,12 +13,12 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// manyPorts are as many as one Service may have in an EndpointSlice.
+// manyPorts is the number of ports that one Service may have in an EndpointSlice.
 const manyPorts = 100
 
 var _ = kept(Report{
 	Name: "service-with-many-ports", Source: "cilium/cilium#28726", Kind: fullTables,
-	Input: "A Service has a hundred ports, all of which lead to one port of two backends.",
+	Input: "A Service has a hundred ports. All of them lead to one port of two backends.",
 	Want:  "Each port is answered, and both backends answer.",
 	Run: func(t *testing.T, l *lab) {
 		service := l.service(t, func(service *corev1.Service) {

@@ -31,7 +31,7 @@ func statefulSet(tenant *scene.Tenant, replicas int32) *appsv1.StatefulSet {
 	}
 }
 
-// awaitPods waits until all pods of a set run, and none of the earlier pods is among them.
+// awaitPods waits until all pods of a set run, and all of them are new.
 func (l *lab) awaitPods(t *testing.T, set *appsv1.StatefulSet, before map[string]bool) (pods []*corev1.Pod) {
 	t.Helper()
 	until(t, "the pods of the set", func(ctx context.Context) (bool, string, error) {

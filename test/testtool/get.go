@@ -51,7 +51,8 @@ func getCommand() *cobra.Command {
 	return command
 }
 
-// clientAt returns a client of the server at a unix socket; of those in the URLs for "".
+// clientAt returns a client of the server at a unix socket. For "" it returns a client of the
+// servers in the URLs.
 func clientAt(socket string, insecure bool) *http.Client {
 	if socket == "" {
 		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: insecure}}}

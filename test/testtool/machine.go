@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/machine"
 )
 
-// firstProcess of a pod is that of its container.
+// firstProcess is the ID of the container's process in a pod.
 const firstProcess = 1
 
 // podDevice is the interface that a machine has.
@@ -59,9 +59,9 @@ func becomeMachine(ctx context.Context, args []string) error {
 	return nil
 }
 
-// onAnotherThread runs a function on a thread that is not the one by which the process
-// is seen: until the program is executed anew, which is when all is ready, that one
-// shows the pod's namespace.
+// onAnotherThread runs a function on a thread other than the main thread, which shows the namespace
+// of the process to others. The main thread shows the pod's namespace until the program is executed
+// anew. All is ready then.
 func onAnotherThread(done chan<- error, do func() error) {
 	runtime.LockOSThread()
 	if unix.Gettid() != os.Getpid() {

@@ -59,8 +59,8 @@ func printJSON(out io.Writer, value any) error {
 	return nil
 }
 
-// untilFile returns a context that also ends when a file of that name exists;
-// an empty name stands for none.
+// untilFile returns a context that also ends when a file of that name exists. An empty name means
+// no file.
 func untilFile(ctx context.Context, name string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if name == "" {
@@ -84,8 +84,8 @@ func untilFile(ctx context.Context, name string) (context.Context, context.Cance
 	return ctx, cancel
 }
 
-// touch makes an empty file; without a name it does nothing. Whoever waits for
-// the file reports that it never came.
+// touch makes an empty file; without a name it does nothing. The process that waits for the file
+// reports that it never came.
 func touch(name string) {
 	if name != "" {
 		_ = os.WriteFile(name, nil, 0o600)

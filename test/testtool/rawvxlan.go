@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/wire"
 )
 
-// headerLength is that of Ethernet, in bytes.
+// headerLength is the length of an Ethernet header, in bytes.
 const headerLength = 14
 
 // tunnel is where VXLAN packets go, and how they are sent.
@@ -67,7 +67,7 @@ func rawVXLANCommand() *cobra.Command {
 	return command
 }
 
-// sender returns what sends a VXLAN packet once.
+// sender returns a function that sends a VXLAN packet once.
 func (t *tunnel) sender(ctx context.Context, packet []byte) (func() error, error) {
 	node, err := netip.ParseAddr(t.node)
 	if err != nil {

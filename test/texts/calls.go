@@ -20,7 +20,8 @@ var decoders = []string{
 	"sigs.k8s.io/json.UnmarshalCaseSensitivePreserveInts", "sigs.k8s.io/yaml.Unmarshal", "sigs.k8s.io/yaml.UnmarshalStrict",
 }
 
-// call notes what the parameters of a function get, and what a message is formatted of.
+// call notes the values that the parameters of a function get, and the values that a message is
+// formatted of.
 func (r *reader) call(n *ast.CallExpr) {
 	if r.isType(n.Fun) {
 		return
@@ -68,7 +69,7 @@ func (r *reader) instance(n *ast.CallExpr) {
 	}
 }
 
-// bind notes what the receiver and the first arguments of a function of the module get.
+// bind notes the values that the receiver and the first arguments of a function of the module get.
 func (r *reader) bind(fn *types.Func, n *ast.CallExpr, most int) {
 	for _, fn := range r.bodies(fn) {
 		if selector, ok := ast.Unparen(n.Fun).(*ast.SelectorExpr); ok && fn.Signature().Recv() != nil {
@@ -135,8 +136,8 @@ func (r *reader) isBounded(fn *types.Func) bool {
 	return path == r.rules.Cut || fn.FullName() == "errors.New" || slices.Contains(r.rules.Stores, path)
 }
 
-// resultOfOthers is resultOf for functions of other modules: any text of theirs may be one of
-// the arguments.
+// resultOfOthers does the same as resultOf for functions of other modules: any text of theirs may
+// be one of the arguments.
 func (r *reader) resultOfOthers(fn *types.Func, n *ast.CallExpr, i int) (list []types.Object) {
 	if fn == nil && isError(r.signature(n), i) {
 		return nil // the errors of functions that are values have been formatted
@@ -208,7 +209,8 @@ func (r Rules) bounds(owner, field string) bool {
 	return r.Unbounded[path.Base(owner[:dot])+owner[dot:]+"."+field] == ""
 }
 
-// formatOf returns the index of the format of a function such as fmt.Errorf, -1 for others.
+// formatOf returns the index of the format of a function such as fmt.Errorf, -1 for other
+// functions.
 func (r *reader) formatOf(fn *types.Func, signature *types.Signature) int {
 	if signature == nil || !signature.Variadic() {
 		return -1
@@ -276,13 +278,13 @@ func (r *reader) sink(verb string, e ast.Expr) {
 	r.sinks = append(r.sinks, sink{pos: e.Pos(), verb: verb, text: types.ExprString(e), roots: append(r.roots(e), r.formatted(t)...), typed: t})
 }
 
-// formatted returns what fmt writes of a value with methods for it, or of a struct.
+// formatted returns the texts that fmt writes of a value with methods for it, or of a struct.
 func (r *reader) formatted(t types.Type) (list []types.Object) {
 	for _, name := range []string{"Error", "String"} {
 		method, _, _ := types.LookupFieldOrMethod(t, true, r.pkg.Types, name)
 		if fn, ok := method.(*types.Func); ok {
 			if types.IsInterface(t) {
-				return nil // what the value is made of is followed
+				return nil // the parts of the value are followed
 			}
 			for _, fn := range r.bodies(fn.Origin()) {
 				list = append(list, fn.Signature().Results().At(0))

@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/test/api/trust/reads"
 )
 
-// Cuts returns the places where a program cuts a text after a number of bytes, which may be
-// within a character, by file. A text that ends where something was found in it is none of
-// them. but is the path of the package whose function cuts texts.
+// Cuts returns the places where a program cuts a text after a number of bytes, which may be within
+// a character, by file. It leaves out a text that ends where something was found in it. but is the
+// path of the package whose function cuts texts.
 func Cuts(p *reads.Program, but string) (places []string) {
 	for pkg := range p.Packages() {
 		if pkg.Types.Path() == but {

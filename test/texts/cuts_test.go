@@ -15,8 +15,7 @@ import (
 	"github.com/alioth-net/alioth/test/texts"
 )
 
-// plain are files that cut texts which can have no character of several bytes, one place in
-// each.
+// plain are files that cut texts without characters of several bytes, one place in each.
 var plain = map[string]string{
 	"api/annotations/position.go":          "lines that are counted, and not shown",
 	"api/nmstate/v1beta1/names.go":         "names of objects",

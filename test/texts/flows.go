@@ -16,27 +16,27 @@ import (
 
 // Rules say whose texts are followed.
 type Rules struct {
-	// Others are the paths of packages whose structs others fill; a path that ends with a slash
-	// stands for all below it.
+	// Others are the paths of packages whose structs others fill. A path that ends with a slash
+	// stands for all paths below it.
 	Others []string
-	// Bounded are fields of these that whoever stores them bounds: by package, type and field,
-	// such as k8s.io/api/core/v1.PodSpec.NodeName, or package and type for all fields.
+	// Bounded are fields of these structs that the writer of the struct bounds: by package, type
+	// and field, such as k8s.io/api/core/v1.PodSpec.NodeName, or package and type for all fields.
 	Bounded map[string]bool
-	// Rows are the paths of packages with structs whose texts have a bound, but for those of
-	// Unbounded, by package name, type and field.
+	// Rows are the paths of packages with structs whose texts have a bound. Unbounded has the
+	// exceptions, by package name, type and field.
 	Rows      []string
 	Unbounded map[string]string
 	// Decoders are functions of the module that fill the struct behind their last argument from
 	// a text.
 	Decoders []string
 	// Stores are the paths of packages of other modules whose results have no text of their
-	// arguments: these are keys.
+	// arguments, because the arguments are keys.
 	Stores []string
 	// Cut is the path of the package whose functions cut and quote texts.
 	Cut string
 }
 
-// flows has what each variable, field, parameter and result gets its texts from.
+// flows has the sources of the texts of each variable, field, parameter and result.
 type flows struct {
 	rules   Rules
 	from    map[types.Object][]types.Object
@@ -175,7 +175,7 @@ func (r *reader) returns(n *ast.ReturnStmt) {
 	}
 }
 
-// literal notes what the fields of a struct get.
+// literal notes the values that the fields of a struct get.
 func (r *reader) literal(n *ast.CompositeLit) {
 	st, ok := under(r.pkg.Info.TypeOf(n)).(*types.Struct)
 	if !ok {

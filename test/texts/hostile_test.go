@@ -87,7 +87,7 @@ func leavesOf(v reflect.Value, path string, find func(reflect.Value) reflect.Val
 	return list
 }
 
-// repeats returns what is wrong with a message that repeats a hostile text.
+// repeats returns the fault of a message that repeats a hostile text.
 func repeats(message string) string {
 	switch {
 	case strings.Count(message, string(mark)) > 128 || strings.Count(message, "a") > 300:
@@ -123,7 +123,7 @@ func textsOf(v reflect.Value, path string, visit func(path, text string)) {
 	}
 }
 
-// annotated has the annotations that rows are made of. The values are those of no user.
+// annotated has the annotations that rows are made of. No user would write these values.
 var annotated = map[string]string{
 	arktosv1.NICAnnotation: "{}", v1alpha1.AttachmentsAnnotation: "[]", annotations.NetworksKey: "[]", annotations.DefaultNetworkKey: "net", annotations.NetworkStatusKey: "[]",
 	v1alpha1.LoadBalancerAnnotation: "", v1alpha1.LoadBalancerIPsAnnotation: "", v1alpha1.ExternalPoolAnnotation: "",
@@ -131,7 +131,7 @@ var annotated = map[string]string{
 	annotations.InterfacesKey: "[]", annotations.EndpointSelectorKey: "",
 }
 
-// typedSamples are the samples of the kinds that have rows.
+// typedSamples returns the samples of the kinds that have rows.
 func typedSamples(t *testing.T) map[*descriptor.Kind]kube.Object {
 	t.Helper()
 	all := map[*descriptor.Kind]kube.Object{}
@@ -160,8 +160,8 @@ func typedSamples(t *testing.T) map[*descriptor.Kind]kube.Object {
 }
 
 // TestRowsAndErrorsRepeatLittleOfATextOfOthers sets each text of each kind of object to each
-// hostile text. The row is refused by an error that repeats at most 256 bytes of the text, or
-// it has no more of it, but for what unbounded lists.
+// hostile text. An error that repeats at most 256 bytes of the text refuses the row, or the row has
+// at most that much of it. unbounded lists the exceptions.
 func TestRowsAndErrorsRepeatLittleOfATextOfOthers(t *testing.T) {
 	objects := typedSamples(t)
 	for _, kind := range kinds.All() {

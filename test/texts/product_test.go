@@ -11,10 +11,10 @@ import (
 	"github.com/alioth-net/alioth/test/texts"
 )
 
-// TestNoMessageRepeatsTextsOfOthersWithoutBound: whoever writes the text of an object, an
-// annotation or a request gets at most 256 bytes of it, in quotes, into an error, a condition,
-// an event or a log of the product. Mend a finding by said.Quote, said.Name or said.Error, or by
-// a bound where the text is decoded, with its test.
+// TestNoMessageRepeatsTextsOfOthersWithoutBound: the author of the text of an object, an annotation
+// or a request gets at most 256 bytes of it, in quotes, into an error, a condition, an event or a
+// log of the product. Mend a finding by said.Quote, said.Name or said.Error, or by a bound where
+// the text is decoded, with its test.
 func TestNoMessageRepeatsTextsOfOthersWithoutBound(t *testing.T) {
 	program, err := reads.Load(t.Context(), "../..", module, "./cmd/alioth-operator", "./cmd/alioth-cnid")
 	if err != nil {

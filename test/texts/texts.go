@@ -15,9 +15,9 @@ import (
 
 // Finding is a text of others that a message repeats as it is.
 type Finding struct {
-	// Place is the file and line, Verb that of the format, Text the expression.
+	// Place is the file and line, Verb the verb of the format, Text the expression.
 	Place, Verb, Text string
-	// Source is the field that others fill, Way what is between.
+	// Source is the field that others fill, Way the steps from there to the message.
 	Source string
 	Way    []string
 	// Pos and Type are of the expression.

@@ -40,7 +40,7 @@ func expand(word string) []string {
 	return all
 }
 
-// words returns what each line of a page names: quoted words and, in blocks of code, all words.
+// words returns the names in each line of a page: quoted words and, in blocks of code, all words.
 func words(page string) (lines [][]string) {
 	code := false
 	for line := range strings.Lines(page) {

@@ -47,7 +47,7 @@ func targets(t *testing.T) (names []string) {
 // call is a command of a forge: make with one target, as root or not.
 var call = regexp.MustCompile(`^(?:sudo --preserve-env=PATH )?make ([a-z0-9-]+)$`)
 
-// TestForgesCallTargetsOnly finds commands in the definitions that nobody can repeat by make on
+// TestForgesCallTargetsOnly finds commands in the definitions that a person can't repeat by make on
 // another machine.
 func TestForgesCallTargetsOnly(t *testing.T) {
 	known := targets(t)
@@ -96,8 +96,7 @@ func ofGitLab(t *testing.T) (commands []string) {
 	return ofJobs(jobs)
 }
 
-// ofJobs returns the commands of a definition of GitLab: what is beside the jobs is for all of
-// them.
+// ofJobs returns the commands of a definition of GitLab. Keys beside the jobs apply to all of them.
 func ofJobs(jobs map[string]any) (commands []string) {
 	commands = ofJob(jobs)
 	for _, job := range jobs {
@@ -115,8 +114,8 @@ func ofJob(job any) (commands []string) {
 	return commands
 }
 
-// texts returns the texts of a value: GitLab takes one text, and a list of texts and lists. A
-// value of another type gives a text that is no command.
+// texts returns the texts of a value: GitLab takes one text, and a list of texts and lists. A value
+// of another type gives a text that can't be a command.
 func texts(value any) (all []string) {
 	switch value := value.(type) {
 	case nil:
@@ -147,7 +146,7 @@ default: {before_script: six}
 	}
 }
 
-// TestEachModuleGetsUpdates compares the folders of the tree with those that updates of
+// TestEachModuleGetsUpdates compares the folders of the tree with the folders that updates of
 // dependencies look at.
 func TestEachModuleGetsUpdates(t *testing.T) {
 	var settings struct {

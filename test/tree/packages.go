@@ -15,8 +15,8 @@ func Matches(pattern, path string) bool {
 	return path == above || all && strings.HasPrefix(path, above+"/")
 }
 
-// Enter lets a walk skip the folders without packages of the module: a folder with a go.mod of
-// its own is another module.
+// Enter lets a walk skip the folders without packages of the module. A folder with a go.mod of its
+// own belongs to another module.
 func Enter(tree fs.FS, dir string, entry fs.DirEntry) error {
 	if dir == "." {
 		return nil

@@ -35,7 +35,7 @@ var larger = map[string]size{
 	"cnid/forward/plan": {15, 3400},
 }
 
-// smallest is the number of lines from which on a package with one importer needs no reason.
+// smallest is the least number of lines of a package with one importer that needs no reason.
 const smallest = 100
 
 // ownReason is the phrase before the reason in the doc comment of a smaller package.
@@ -94,7 +94,7 @@ func sources(t *testing.T) map[string]*source {
 	return found
 }
 
-// isModule reports whether a folder is a module beside the one of the product.
+// isModule reports whether a folder is a module beside the product's.
 func isModule(folder string) bool {
 	_, err := os.Stat(path.Join(root, folder, "go.mod"))
 	return err == nil && folder != "."

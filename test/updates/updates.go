@@ -24,8 +24,8 @@ type Update struct {
 // methods write whole objects. Each client of the API server has some of them.
 var methods = []string{"Update", "UpdateStatus"}
 
-// Of returns the places where a program writes whole objects, by file. A function that hands
-// its own object on is no place if it is such a method itself: its callers are.
+// Of returns the places where a program writes whole objects, by file. A function that hands its
+// own object on does not count if it is such a method itself. Its callers count.
 func Of(p *reads.Program) []Update {
 	var list []Update
 	for pkg := range p.Packages() {

@@ -37,9 +37,9 @@ var open = map[string]string{
 	"cnid/cluster/rollcall/rollcall.go": "v1alpha1.RollCall",
 }
 
-// TestTheProductUpdatesOnlyObjectsOfItsOwn: mend a finding by a patch of what the product
-// changes, as package operator/write does. A new kind that the product alone
-// writes gets a line above.
+// TestTheProductUpdatesOnlyObjectsOfItsOwn: mend a finding by a patch of the fields that the
+// product changes, as package operator/write does. A new kind that the product alone writes gets a
+// line above.
 func TestTheProductUpdatesOnlyObjectsOfItsOwn(t *testing.T) {
 	program, err := reads.Load(t.Context(), "../..", module, "./cmd/...")
 	if err != nil {

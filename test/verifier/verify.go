@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
-// level is what a log has. It is a flag.
+// level is the detail of a log. It is a flag.
 type level string
 
 const (
@@ -29,7 +29,7 @@ const (
 	instructions level = "instructions"
 )
 
-// levels are those of the kernel. Each log ends with the figures.
+// levels are the levels of the kernel. Each log ends with the figures.
 var levels = map[level]ebpf.LogLevel{
 	stats:        ebpf.LogLevelStats,
 	branches:     ebpf.LogLevelStats | ebpf.LogLevelBranch,
@@ -38,7 +38,7 @@ var levels = map[level]ebpf.LogLevel{
 
 func (l *level) String() string { return string(*l) }
 
-// Type is the word in the help of a command.
+// Type returns the word in the help of a command.
 func (l *level) Type() string { return "level" }
 
 // Set implements pflag.Value.
@@ -50,8 +50,8 @@ func (l *level) Set(text string) error {
 	return nil
 }
 
-// everything is a configuration with all parts that a node can have: the verifier leaves out the
-// code of parts that are off. The numbers of devices mean nothing, because nothing is attached.
+// everything returns a configuration with all parts that a node can have: the verifier leaves out
+// the code of parts that are off. The numbers of devices mean nothing, because nothing is attached.
 func everything() programs.Config {
 	return programs.Config{
 		VXLANIfindex: 1, UnderlayIfindex: 2, UnderlayIfindex6: 2, FragmentIfindex: 3, FragmentPeerIfindex: 4,

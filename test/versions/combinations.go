@@ -60,7 +60,7 @@ type suite struct {
 	tests []string
 }
 
-// onLab are the scenes that each combination must pass: the demo's matrix, and for each
+// onLab returns the scenes that each combination must pass: the demo's matrix, and for each
 // interface between Alioth and Kubernetes the scene that uses most of it.
 func onLab() []suite {
 	return []suite{
@@ -94,7 +94,7 @@ func onLab() []suite {
 	}
 }
 
-// onAPIServer are the tests of CRDs and admission policies, which need an API server alone. A
+// onAPIServer returns the tests of CRDs and admission policies, which need an API server alone. A
 // combination with other programs on the nodes has the API server of an earlier one.
 func (c combination) onAPIServer() []suite {
 	if c.Versions != (cluster.Versions{Kubernetes: c.Kubernetes}) {

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command versions tests Alioth on the versions of Kubernetes and containerd that it supports.
-// It brings a lab up for each combination, runs a set of scenes, and writes what passed into
+// Command versions tests Alioth on the versions of Kubernetes and containerd that it supports. It
+// brings a lab up for each combination, runs a set of scenes, and writes the results into
 // docs/install.
 package main
 
@@ -74,8 +74,8 @@ func testAll(ctx context.Context, root string, chosen []combination) error {
 	return newTester(root, commit, os.Stdout).testAll(ctx, chosen)
 }
 
-// testAll tests combinations, and writes the record after each. A combination that failed does
-// not stop those behind it.
+// testAll tests combinations, and writes the record after each. A combination that failed does not
+// stop later ones.
 func (t *tester) testAll(ctx context.Context, chosen []combination) error {
 	var all error
 	for _, c := range chosen {

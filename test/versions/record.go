@@ -33,8 +33,8 @@ type record struct {
 	Runs []run `json:"runs"`
 }
 
-// run is one run of a combination. The versions are those that the cluster itself told; they are
-// "" if its lab failed before that.
+// run is one run of a combination. The versions come from the cluster itself; they are "" if its
+// lab failed before that.
 type run struct {
 	Name       string `json:"name"`
 	Kubernetes string `json:"kubernetes"`
@@ -43,11 +43,11 @@ type run struct {
 	Kernel     string `json:"kernel"`
 	// Date is the day of the run, in UTC.
 	Date string `json:"date"`
-	// Commit is what was tested, with " and changes" if the work tree differed from it.
+	// Commit is the tested commit, with " and changes" if the work tree differed from it.
 	Commit string `json:"commit"`
 	// Passed is how many tests passed.
 	Passed int `json:"passed"`
-	// Failed names what failed.
+	// Failed names the failed tests.
 	Failed []string `json:"failed,omitempty"`
 }
 
@@ -74,8 +74,8 @@ func readRecord(root string) (record, error) {
 	return r, nil
 }
 
-// with returns the record with a run in the place of the last one of its combination, in the
-// order of combinations. Runs of other names are dropped.
+// with returns the record with a run in the place of the last run of its combination, in the order
+// of combinations. Runs of other names are dropped.
 func (r record) with(last run) record {
 	var next record
 	for _, c := range combinations() {
@@ -121,7 +121,7 @@ func (r record) last(name string) (run, bool) {
 	return r.Runs[i], true
 }
 
-// table is the record in Markdown. A combination without a run has a row too, so that nobody
+// table returns the record in Markdown. A combination without a run has a row too, so that nobody
 // takes it for tested.
 func (r record) table() string {
 	var b strings.Builder
@@ -142,7 +142,7 @@ func (r record) table() string {
 	return b.String()
 }
 
-// planned are the cells of the versions of a combination that no cluster has told.
+// planned returns the cells of the versions of a combination that no cluster has told.
 func (c combination) planned() string {
 	return fmt.Sprintf("%s | %s | containerd %s", c.Kubernetes, cmp.Or(c.Kubelet, c.Kubernetes), cmp.Or(c.Containerd, "2"))
 }

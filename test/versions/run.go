@@ -29,7 +29,7 @@ import (
 type tester struct {
 	root, commit string
 	out          io.Writer
-	// onLab returns which of the scenes passed on a lab, which it describes in result.
+	// onLab returns the scenes that passed on a lab. It describes the lab in result.
 	onLab func(ctx context.Context, c combination, result *run) (tests map[string]bool, err error)
 }
 
@@ -42,14 +42,14 @@ func newTester(root, commit string, out io.Writer) *tester {
 // errLabUp is the error for a work tree whose lab is up.
 var errLabUp = errors.New("a lab is up here, and this one needs its place: run first: make down")
 
-// wholeLab is the name of a lab in the list of what failed: it did not come up, tell its versions,
-// or go down.
+// wholeLab is the name of a lab in the list of failures: it did not come up, tell its versions, or
+// go down.
 const wholeLab = "lab"
 
 func (t *tester) progress(line string) { fmt.Fprintln(t.out, "versions:", line) }
 
-// test runs one combination. The error is for what says nothing about the combination, nor about
-// those behind it: an interruption, or a lab that is up.
+// test runs one combination. The error is for events that say nothing about the combination, or
+// about later ones: an interruption, or a lab that is up.
 func (t *tester) test(ctx context.Context, c combination) (run, error) {
 	t.progress("testing " + c.name)
 	result := run{Name: c.name, Date: time.Now().UTC().Format(time.DateOnly), Commit: t.commit}
@@ -126,8 +126,8 @@ func describe(ctx context.Context, lab *cluster.Cluster, result *run) error {
 	return nil
 }
 
-// run runs the tests of a suite and returns which of them passed. A test that did not run, or
-// was skipped, did not pass. A package that fails without a failed test is in the result too.
+// run runs the tests of a suite and returns the passed ones. A test that did not run, or was
+// skipped, did not pass. A package that fails without a failed test is in the result too.
 func (t *tester) run(ctx context.Context, s suite, env ...string) map[string]bool {
 	args := []string{"test", "-vet=off", "-count=1", "-parallel=4", "-timeout=30m", "-v"}
 	passed := map[string]bool{}
@@ -154,7 +154,7 @@ func (t *tester) run(ctx context.Context, s suite, env ...string) map[string]boo
 	return passed
 }
 
-// ended is the line of `go test -v` about a test that ended; those of subtests are indented.
+// ended matches the line of `go test -v` about a test that ended. Lines of subtests are indented.
 var ended = regexp.MustCompile(`^--- (PASS|FAIL): (\S+) \(`)
 
 // readResults repeats the output of tests, and returns which of them passed.

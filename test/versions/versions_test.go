@@ -169,7 +169,7 @@ func TestARunTakesThePlaceOfItsCombinationsLastOne(t *testing.T) {
 	}
 }
 
-// newRecord makes a folder with the page and a record in which two combinations passed.
+// newRecord makes a folder with the page and a record of two combinations that passed.
 func newRecord(t *testing.T) (root string) {
 	t.Helper()
 	root = t.TempDir()

@@ -22,11 +22,12 @@ import (
 type program struct {
 	// importPath and folder are the package's, file the binary.
 	importPath, folder, file string
-	// run is the package's pattern, files what its tests read, tools what they run.
+	// run is the package's pattern, files the files that its tests read, tools the programs that
+	// they run.
 	run          string
 	files, tools []string
-	// tests is the number of its tests, and omitted are those that the kernel of a
-	// series leaves out, where it leaves any out.
+	// tests is the number of its tests, and omitted has the tests that the kernel of a series
+	// leaves out, where it leaves any out.
 	tests   int
 	omitted map[string][]string
 	// hardware: it runs on machines with hardware only.
@@ -73,12 +74,12 @@ func goCommand(ctx context.Context, root string, args ...string) (string, error)
 	return string(out), nil
 }
 
-// choice is what one machine runs of the programs.
+// choice is one machine's part of the programs.
 type choice struct {
 	series string
 	// hardware: the machine has some.
 	hardware bool
-	// pattern of tests takes the place of the packages' own, and of what they omit.
+	// pattern of tests takes the place of the packages' own, and of their omissions.
 	pattern string
 	// everything keeps the tests that the packages omit on this kernel.
 	everything bool
@@ -86,8 +87,8 @@ type choice struct {
 	environment []string
 }
 
-// testVariables is how the names of variables begin that change what a test does. They are
-// the same in the machine as on the host.
+// testVariables begins the names of variables that change the work of a test. They are the same in
+// the machine as on the host.
 const testVariables = "ALIOTH_"
 
 // environmentOf returns the variables that a machine's tests get from the host's.
@@ -100,7 +101,7 @@ func environmentOf(host []string) (variables []string) {
 	return variables
 }
 
-// plan is what the guest does with programs and modules.
+// plan returns the work of the guest with programs and modules.
 func (c choice) plan(programs []program, modules []string) guest.Plan {
 	p := guest.Plan{Environment: c.environment}
 	for _, module := range modules {
@@ -175,8 +176,7 @@ func writeImage(ctx context.Context, file, initBinary string, plan guest.Plan, p
 	return w.Close()
 }
 
-// addTools adds the programs that tests run, each at the place that it has on this
-// machine.
+// addTools adds the programs that tests run, each at the same place as on this machine.
 func addTools(ctx context.Context, w *initramfs.Writer, programs []program) error {
 	for _, p := range programs {
 		for _, tool := range p.tools {

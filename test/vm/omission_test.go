@@ -56,8 +56,8 @@ func TestEveryOmissionHasTestsKernelsAndAReason(t *testing.T) {
 	}
 }
 
-// TestTheProgramsAreLoadedOnEveryKernel: the verifier, attaching and what changes a
-// frame's length differ between kernels, so no kernel leaves their tests out.
+// TestTheProgramsAreLoadedOnEveryKernel: the verifier, attaching and changes of a frame's length
+// differ between kernels, so no kernel leaves their tests out.
 func TestTheProgramsAreLoadedOnEveryKernel(t *testing.T) {
 	for path, files := range map[string][]string{
 		"./ebpf/datapath":               {"adopt_test.go", "filters_test.go", "loaded_test.go", "netkit_test.go"},

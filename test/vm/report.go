@@ -20,10 +20,10 @@ const (
 	skipped = "skip"
 )
 
-// Report is what became of one package's tests on one kernel.
+// Report is the result of one package's tests on one kernel.
 type Report struct {
 	Package string
-	// Tests are the package's own, and those of their subtests that were skipped.
+	// Tests are the package's own, and their subtests that were skipped.
 	Tests []Result
 	// Failure is how the test's process ended, if not well.
 	Failure string
@@ -34,17 +34,15 @@ type Report struct {
 	Complete bool
 }
 
-// Result is what became of one test.
+// Result is the result of one test.
 type Result struct {
 	Name, Outcome string
-	// Output is what the test and its subtests printed; of a skipped one, what
-	// it printed itself.
+	// Output is the output of the test and its subtests. Of a skipped one it is its own output.
 	Output string
 	Took   time.Duration
 }
 
-// event is one of the stream that `go doc test2json` describes. Elapsed is in
-// seconds.
+// event is an event of the stream that `go doc test2json` describes. Elapsed is in seconds.
 type event struct {
 	Action  string
 	Package string  `json:",omitempty"`
@@ -87,7 +85,7 @@ func readEvents(r io.Reader) (Report, error) {
 	return report, nil
 }
 
-// leftover is what belongs to no test that has ended.
+// leftover returns the output that does not belong to a test that has ended.
 func leftover(output map[string]*strings.Builder) string {
 	var text strings.Builder
 	names := make([]string, 0, len(output))
@@ -112,7 +110,7 @@ func (r Report) count(outcome string) int {
 	return n
 }
 
-// problem describes what is wrong with the package apart from failed tests.
+// problem describes the fault of the package apart from failed tests.
 func (r Report) problem() string {
 	switch {
 	case r.Failure != "" && r.count(failed) == 0:
@@ -138,9 +136,9 @@ func (t *Total) add(r Report) {
 	}
 }
 
-// write prints a package's line, and below it what people have to know: why tests were
-// skipped, and what was printed outside of tests if that is the problem. The output of
-// failed tests is left to writeFailures or writeEvents.
+// write prints a package's line, and below it the important lines for people: why tests were
+// skipped, and the text printed outside of tests if that is the problem. The output of failed tests
+// is left to writeFailures or writeEvents.
 func (r Report) write(w io.Writer, kernel string) {
 	verdict := "ok  "
 	if r.count(failed) > 0 || r.problem() != "" {
@@ -167,8 +165,8 @@ func (r Report) writeFailures(w io.Writer) {
 	}
 }
 
-// writeEvents prints how long each test took, and what failed ones have printed, as
-// `go test -json` does. The kernel is a part of the package's name.
+// writeEvents prints the time of each test, and the output of failed ones, as `go test -json` does.
+// The kernel is a part of the package's name.
 func (r Report) writeEvents(w io.Writer, kernel string) error {
 	encoder := json.NewEncoder(w)
 	all := event{Action: passed, Package: "linux " + kernel + " " + r.Package, Elapsed: r.Took.Seconds()}
@@ -203,7 +201,7 @@ func (t Result) writeOutput(encoder *json.Encoder, path string) error {
 	return nil
 }
 
-// skipReason is the last line that a skipped test has logged, without the place
+// skipReason returns the last line that a skipped test has logged, without the place
 // in its source.
 func skipReason(output string) string {
 	reason := "no reason given"

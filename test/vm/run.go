@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/test/vm/qemu"
 )
 
-// Options say what to run.
+// Options say which tests to run.
 type Options struct {
 	// Root is the project's root folder.
 	Root     string
@@ -36,20 +36,20 @@ type Options struct {
 	Everything bool
 	// CPUs of each machine.
 	CPUs int
-	// Devices are further devices of each machine, Modules what they need.
+	// Devices are further devices of each machine, Modules the modules for them.
 	Devices, Modules []string
 	// Out gets the reports, Progress one line per step.
 	Out io.Writer
-	// Log gets all that the tests print, nil for nobody. With several kernels it gets
-	// it from their machines at the same time.
+	// Log gets all output of the tests, and is nil for no output. With several kernels it gets the
+	// output of their machines at the same time.
 	Log io.Writer
 	// Events adds to each report an event per test, as `go test -json` prints them.
 	Events   bool
 	Progress func(line string)
 }
 
-// Run runs the packages' tests on the kernels, in one machine for each at the
-// same time, and returns their number. Failed tests are no error.
+// Run runs the packages' tests on the kernels, in one machine for each at the same time, and
+// returns their number. It returns no error for failed tests.
 func Run(ctx context.Context, o Options) (Total, error) {
 	dir := filepath.Join(o.Root, ".vm")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options) (Total, error) {
 	return r.total, errors.Join(errs...)
 }
 
-// runner is what the machines share.
+// runner is the common part of the machines.
 type runner struct {
 	Options
 	dir      string
@@ -106,7 +106,7 @@ func (r *runner) runOn(ctx context.Context, kernel Kernel) error {
 	return nil
 }
 
-// prepare makes what a machine with this kernel boots.
+// prepare makes the files that a machine with this kernel boots.
 func (r *runner) prepare(ctx context.Context, kernel Kernel) (qemu.Machine, error) {
 	linux, err := debian.Fetch(ctx, r.cache, kernel.Release)
 	if err != nil {
@@ -182,7 +182,7 @@ func (r *runner) follow(ctx context.Context, kernel Kernel, results io.Reader) e
 	}
 }
 
-// report prints and counts what a package's tests have printed.
+// report prints and counts the output of a package's tests.
 func (r *runner) report(ctx context.Context, kernel Kernel, ended guest.Message, output *bytes.Buffer, took time.Duration) error {
 	if output == nil {
 		output = &bytes.Buffer{}

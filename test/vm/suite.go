@@ -7,18 +7,18 @@ package vm
 
 import "time"
 
-// Kernel is one that the tests run on.
+// Kernel is a kernel that the tests run on.
 type Kernel struct {
 	// Series is how people call it, Release the Debian release that has it.
 	Series, Release string
-	// Modules are further ones that are built into newer kernels' others.
+	// Modules are further modules, which newer kernels have built into others.
 	Modules []string
 	// Hardware: its machine has a network adapter with virtual functions.
 	Hardware bool
 }
 
-// Kernels are the oldest that Alioth supports, which has neither TCX nor
-// netkit, and one that has both.
+// Kernels returns the oldest kernel that Alioth supports, which has neither TCX nor netkit, and a
+// kernel that has both.
 func Kernels() []Kernel {
 	return []Kernel{
 		{Series: "6.1", Release: "bookworm", Modules: []string{"nft_objref"}},
@@ -29,29 +29,28 @@ func Kernels() []Kernel {
 // everything is the pattern of all files of tests.
 const everything = "*_test.go"
 
-// Package is one whose tests are about what the kernel does.
+// Package is a package whose tests are about the behaviour of the kernel.
 type Package struct {
 	// Path is relative to the project's root folder.
 	Path string
-	// Run is a pattern of those of its tests that run, "" for all.
+	// Run is a pattern of the tests that run, "" for all.
 	Run string
-	// Omitted are those of its tests that some kernels leave out.
+	// Omitted has the tests that some kernels leave out.
 	Omitted []Omission
-	// Files are what its tests read of the project, relative to its folder; they
-	// have testdata anyway.
+	// Files are the files of the project that its tests read, relative to its folder; they have
+	// testdata anyway.
 	Files []string
 	// Tools are programs of this machine that its tests run.
 	Tools []string
-	// Hardware: its tests need a network adapter with virtual functions, and run on
-	// machines with one only. A test that skips there is a failure: all that it may
-	// lack is there.
+	// Hardware: its tests need a network adapter with virtual functions, and run on machines with
+	// an adapter only. A test that skips there is a failure, because the machine lacks nothing.
 	Hardware bool
 	// Soaked: other machines may lack what its tests need, so make soak runs those that
 	// test/soak marks here, as it does with those that need hardware.
 	Soaked bool
 }
 
-// Packages are those that run by default.
+// Packages returns the packages that run by default.
 func Packages() []Package {
 	return []Package{
 		{Path: "./cnid/system/netns", Omitted: betweenOthers()},

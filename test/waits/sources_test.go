@@ -23,7 +23,7 @@ import (
 // shorter.
 const longest = 5 * time.Second
 
-// idles is a test that is about a minute in which nothing happens.
+// idles is a test about a minute without any event.
 const idles = "cnid/nmstate/handler/figures_test.go"
 
 // TestNoTestWaitsForABareLimit finds limits in tests, and in the packages that only tests use,
@@ -82,8 +82,8 @@ func checkFolder(t *testing.T, paths []string) (files int) {
 	return files
 }
 
-// ofTests reports whether a file waits for the machine in tests: of packages of tests, those
-// that name package testing, and the lab.
+// ofTests reports whether a file waits for the machine in tests: files in packages of tests, files
+// that name package testing, and files of the lab.
 func ofTests(path string, file *ast.File) bool {
 	if strings.HasSuffix(path, idles) || imports(file, "testing/synctest") {
 		return false

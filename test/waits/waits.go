@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package waits bounds what tests wait for. A limit only ends a test that would hang, so it is
+// Package waits bounds the waits of tests. A limit only ends a test that would hang, so it is
 // multiplied by a factor of the machine, which `make test` measures (test/lanes/machine).
 package waits
 
@@ -24,9 +24,9 @@ const (
 
 const firstPause, longestPause = time.Millisecond, 32 * time.Millisecond
 
-// Factor returns what limits are multiplied by. It asks the kernel's copy of the environment
-// and not package os: a result in Go's cache depends on each variable that a test asks package
-// os for. A test that passed within a limit passes within every longer one.
+// Factor returns the factor for limits. It asks the kernel's copy of the environment and not
+// package os: a result in Go's cache depends on each variable that a test asks package os for. A
+// test that passed within a limit passes within every longer one.
 func Factor() int {
 	text, _ := unix.Getenv(Variable)
 	factor, err := strconv.Atoi(text)
@@ -39,8 +39,8 @@ func Factor() int {
 // Limit returns how long a wait that takes at most limit elsewhere may take on this machine.
 func Limit(limit time.Duration) time.Duration { return limit * time.Duration(Factor()) }
 
-// Within returns a context for what a test waits for. The context outlives the test's own, so
-// that the clean-up can use it.
+// Within returns a context for a wait of a test. The context outlives the test's own, so that the
+// clean-up can use it.
 func Within(t testing.TB, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Limit(limit))
@@ -48,8 +48,8 @@ func Within(t testing.TB, limit time.Duration) context.Context {
 	return ctx
 }
 
-// fewest is how often a condition is checked at least. On a machine that others keep busy a check
-// may take seconds, so that the limit is over after a few of them.
+// fewest is the least number of checks of a condition. On a busy machine a check may take seconds,
+// so that the limit is over after a few of them.
 const fewest = 20
 
 // Until calls check until it returns nil, and fails the test after the limit.

@@ -42,7 +42,7 @@ func (f *failing) Fatalf(format string, arguments ...any) {
 	runtime.Goexit()
 }
 
-// fails returns what a test says that fails.
+// fails returns the output of a failing test.
 func fails(t *testing.T, wait func(*failing)) string {
 	t.Helper()
 	f, ended := &failing{TB: t}, make(chan struct{})

@@ -11,9 +11,9 @@ import (
 	"unicode"
 )
 
-// Find returns the entries of a word in any case, or of the number of a CNI code. For a text
-// of several words, such as the message of an error, it returns the entries whose words are
-// in the text. If there are none, the text may be a part of a message.
+// Find returns the entries of a word in any case, or of the number of a CNI code. For a text of
+// several words, such as the message of an error, it returns the entries whose words are in the
+// text. If it finds nothing, the text may be a part of a message.
 func Find(entries []Entry, text string) []Entry {
 	text = strings.TrimSpace(text)
 	if found := matching(entries, func(word string) bool { return isWord(word, text) }); len(found) > 0 {
@@ -28,7 +28,7 @@ func Find(entries []Entry, text string) []Entry {
 	return matching(entries, func(word string) bool { return partly(word, text) })
 }
 
-// enough is the length of a part of a message that no other message has by chance.
+// enough is the length of a part of a message that no other message shares by chance.
 const enough = 20
 
 // partly reports whether a text is a part of a message, or has a long part of it.
@@ -56,17 +56,17 @@ func isWord(word, text string) bool {
 	return strings.EqualFold(word, text) || strings.EqualFold(word, "cni-"+text)
 }
 
-// telling reports whether a word in the middle of a text can be nothing else: the name of a
-// reason such as Invalid is an English word too.
+// telling reports whether a word in the middle of a text is certainly a word of an entry. The name
+// of a reason such as Invalid is an English word too.
 func telling(word string) bool {
 	return strings.ContainsAny(word, "-_ ") || strings.ContainsFunc(word[1:], unicode.IsUpper)
 }
 
-// anything stands for any text in a message.
+// anything means any text in a message.
 const anything = "…"
 
-// within reports whether a text contains a word, and not as a part of a longer word. Of a
-// message of several parts it contains each, in their order.
+// within reports whether a text contains a word, and not as a part of a longer word. Of a message
+// of several parts the text contains each part, in their order.
 func within(word, text string) bool {
 	first, _, _ := strings.Cut(word, anything)
 	if !strings.Contains(text, first) {
@@ -89,8 +89,8 @@ func Words(entries []Entry) []string {
 // nearest is how many suggestions Near makes at most.
 const nearest = 5
 
-// Near returns the words that a user may have meant, the nearest first: those with few
-// letters changed, and those that contain the text.
+// Near returns the words that a user may have meant, the nearest first: words with few letters
+// changed, and words that contain the text.
 func Near(entries []Entry, text string) []string {
 	text = strings.ToLower(text)
 	limit := max(2, len(text)/3)
@@ -117,7 +117,7 @@ func Near(entries []Entry, text string) []string {
 	return words
 }
 
-// distance is the number of letters to insert, delete or replace to get from a to b.
+// distance returns the number of letters to insert, delete or replace to get from a to b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

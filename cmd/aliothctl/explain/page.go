@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// Entry is a row of a table: one or several words, and what is known about them.
+// Entry is a row of a table: one or several words, with their meaning and remedy.
 type Entry struct {
-	// Words are what programs show: reasons, names of policies, codes, messages. In a message
-	// "…" stands for any text.
+	// Words are the words that programs show: reasons, names of policies, codes, messages. In a
+	// message "…" means any text.
 	Words []string `json:"words"`
-	// Kind tells what the words are, for example "reason of a pod".
+	// Kind names the kind of the words, for example "reason of a pod".
 	Kind string `json:"kind"`
 	// Note restricts the kind, for example "event".
 	Note string `json:"note,omitempty"`
@@ -29,7 +29,7 @@ type Entry struct {
 	Meaning string `json:"meaning"`
 	// Remedy is empty if nothing has to be done.
 	Remedy string `json:"remedy,omitempty"`
-	// Messages are those by which the words are found too.
+	// Messages lists texts that find the words too.
 	Messages []string `json:"messages,omitempty"`
 }
 
@@ -39,7 +39,7 @@ const (
 	remedyHeader  = "what to do"
 )
 
-// seeHeader is that of the column that names the word of another row, in a table of messages.
+// seeHeader is the header of the column that names the word of another row, in a table of messages.
 const seeHeader = "see"
 
 // wordHeaders start the header of the column with the words.
@@ -57,8 +57,8 @@ func All(folder string, pages ...string) []Entry {
 	return entries
 }
 
-// Entries returns the rows of all tables of a page that have words, a meaning and a remedy.
-// folder is the folder of the page in the repository, to which its links are relative.
+// Entries returns the rows of all tables of a page that have words, a meaning and a remedy. folder
+// is the folder of the page in the repository. The page's links are relative to it.
 func Entries(page, folder string) []Entry {
 	var entries []Entry
 	var header []string
@@ -154,8 +154,8 @@ func messagesOf(cell string) []string {
 	return messages
 }
 
-// wordsOf returns the words of a cell, and what it adds to them in parentheses. A message is
-// one word.
+// wordsOf returns the words of a cell, and the text that the cell adds to them in parentheses. A
+// message is one word.
 func wordsOf(header, cell string) (words []string, added string) {
 	if strings.HasPrefix(header, "message") {
 		return messagesOf(cell), ""

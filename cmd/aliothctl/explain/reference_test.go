@@ -96,7 +96,7 @@ func isErrorsNew(call *ast.CallExpr) bool {
 	return ok && of.Name == "errors"
 }
 
-// fine are the reasons of conditions that are as they should be, which nobody looks up.
+// fine are the reasons of conditions that are as they should be. Users do not look them up.
 var fine = []string{"Ready", "AddressesAssigned", "Written", "Complete"}
 
 func TestEveryReasonOfTheCodeIsExplained(t *testing.T) {
@@ -123,7 +123,7 @@ func TestEveryReasonOfTheCodeIsExplained(t *testing.T) {
 	}
 }
 
-// needNothing are the words of the rows without a remedy: what they say is as it should be.
+// needNothing are the words of the rows without a remedy: they describe a state as it should be.
 var needNothing = []string{
 	"AliothIsUp", "Healthy", "SuccessfullyConfigured", "NoConflict", "arp_own", "arp_other", "nd_own", "nd_other",
 	"router_solicitation", "mld", "egress_link_local", "egress_multicast",
@@ -161,7 +161,7 @@ func words(kind string) []string {
 	return Words(of)
 }
 
-// differ reports what only one of two lists has.
+// differ reports the elements that only one of two lists has.
 func differ(t *testing.T, kind string, code, page []string) {
 	t.Helper()
 	for _, name := range code {

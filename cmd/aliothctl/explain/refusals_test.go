@@ -100,12 +100,13 @@ var (
 	message = regexp.MustCompile(`(?m)^( +)message(Expression)?: (>-\n((?:[ ]*\S.*\n)+?)( +reason:| +- |---| *\{\{- (?:end|if)|\n)|.*)`)
 	// key is how a message begins.
 	key = regexp.MustCompile(`(?m)^ +message(Expression)?:`)
-	// literal is a text in an expression of CEL, value what the template or an expression puts in.
+	// literal is a text in an expression of CEL. value is a value that the template or an
+	// expression puts in.
 	literal = regexp.MustCompile(`'((?:[^'\\]|\\.)*)'`)
 	value   = regexp.MustCompile(`\{\{.*?\}\}`)
 )
 
-// shortest is the length of the shortest part of a message by which somebody would look for it.
+// shortest is the length of the shortest part of a message that somebody would look for.
 const shortest = 25
 
 // partsOf returns the parts of a message that do not change.
@@ -163,7 +164,7 @@ func TestEveryMessageOfAnAdmissionPolicyFindsItsPolicy(t *testing.T) {
 	}
 }
 
-// refusal is the text with which a template ends the rendering.
+// refusal is the text of a template that ends the rendering.
 var refusal = regexp.MustCompile(`(?:fail|required) (?:\(printf )?"((?:[^"\\]|\\.)*)"`)
 
 // verb is where a value is in it.

@@ -25,7 +25,7 @@ import (
 
 // Errors of policy handle.
 var (
-	// errDegraded reports that a node has not become what a policy desires.
+	// errDegraded reports that a node has not reached the state that a policy desires.
 	errDegraded = errors.New("a policy is degraded")
 	errNotOnce  = errors.New("set --once: the operator, and with the chart's value nodeNetworkState.enabled each node's daemon, handle policies continuously")
 )
@@ -40,7 +40,7 @@ func PolicyCommand() *cobra.Command {
 	return cmd
 }
 
-// policyOptions are those of policy handle.
+// policyOptions are the options of policy handle.
 type policyOptions struct {
 	kubeconfig string
 	once       bool
@@ -110,7 +110,7 @@ func policyClient(kubeconfig string) (*kube.Client, error) {
 	return kube.New(config, scheme)
 }
 
-// policyConfig is what Once needs.
+// policyConfig returns the configuration for Once.
 func policyConfig(api *kube.Client, log *slog.Logger) policyhandler.Config {
 	return policyhandler.Config{
 		API: api, Now: time.Now, Log: log,
@@ -126,7 +126,7 @@ func policyConfig(api *kube.Client, log *slog.Logger) policyhandler.Config {
 	}
 }
 
-// namesOfNodes returns those that were asked for, which must exist, or all.
+// namesOfNodes returns the requested nodes, which must exist, or all nodes.
 func namesOfNodes(ctx context.Context, api *kube.Client, asked []string) ([]string, error) {
 	var list corev1.NodeList
 	if err := api.List(ctx, &list, "", ""); err != nil {

@@ -82,7 +82,7 @@ func answersOf(t *testing.T, bodies map[string]string) (kubeconfig string) {
 	return kubeconfig
 }
 
-// nodeNetworkBodies are those of a cluster with the node n1 that has no policy.
+// nodeNetworkBodies returns the answers of a cluster with the node n1 and without a policy.
 func nodeNetworkBodies() map[string]string {
 	bodies := map[string]string{
 		"/api/v1/nodes":    `{"items":[{"metadata":{"name":"n1"}}]}`,

@@ -21,7 +21,7 @@ import (
 type policyLine struct {
 	kind, name              string
 	status, reason, message string
-	// conflict names the fields that others have, "" if there are none.
+	// conflict names the fields that others have, "" without a conflict.
 	conflict string
 }
 

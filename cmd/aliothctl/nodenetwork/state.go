@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodenetwork has the commands about the nodes' own networks: state for the node on
-// which it runs, and policy for the cluster.
+// Package nodenetwork has the commands about the nodes' own networks: state for the node that it
+// runs on, and policy for the cluster.
 package nodenetwork
 
 import (
@@ -25,11 +25,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/reserved"
 )
 
-// stateOptions are those that all commands about the node's network state have.
+// stateOptions are the options that all commands about the node's network state have.
 type stateOptions struct {
 	// dir has the transactions, root is the host's file system.
 	dir, root string
-	// apiServer has to be reached after a change if it was before; the zero value is none.
+	// apiServer has to be reached after a change if it was before. The zero value means no such
+	// check.
 	apiServer reach.Target
 	// shadows are the ranges of shadow addresses, as the chart has them.
 	shadows []string
@@ -51,7 +52,7 @@ it too if the first one is killed.
 
 Exit status: 0 after success, 1 if the network could not be shown, changed or
 restored, 2 if the command or a document can't be read.`,
-		// This command stands for nmstatectl, which tells its version too.
+		// This command replaces nmstatectl, which tells its version too.
 		Version:     version.Get().String(),
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "aliothctl"},
 	}
@@ -65,15 +66,15 @@ restored, 2 if the command or a document can't be read.`,
 	return cmd
 }
 
-// failure is an error of the node's network, and none of the command: a change was refused or
+// failure is an error of the node's network, and not of the command: a change was refused or
 // undone, or the node does not have a state.
 type failure struct{ error }
 
 // Unwrap returns the error.
 func (f failure) Unwrap() error { return f.error }
 
-// IsFinding reports whether an error of a command is a failure of the node's network or a
-// degraded policy. Other errors are those of the command.
+// IsFinding reports whether an error of a command is a failure of the node's network or a degraded
+// policy, and not an error of the command itself.
 func IsFinding(err error) bool {
 	_, failed := errors.AsType[failure](err)
 	return failed || errors.Is(err, errDegraded)
@@ -86,7 +87,7 @@ func failureOf(err error) error {
 	return failure{err}
 }
 
-// with calls f with the engine of this node. An error of f is a failure.
+// with calls f with the engine of this node. An error of f counts as a failure of the network.
 func (o *stateOptions) with(log io.Writer, f func(*engine.Engine) error) error {
 	cfg, err := o.config(log)
 	if err != nil {
@@ -203,7 +204,7 @@ when the process ends, and the next one goes on with them.`,
 	}
 }
 
-// guardCommand is what the second process of a transaction runs.
+// guardCommand returns the command that the second process of a transaction runs.
 func (o *stateOptions) guardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "guard ID",

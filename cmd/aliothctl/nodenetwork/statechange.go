@@ -57,7 +57,7 @@ interface with its routes, and with the rules that lead to the tables of these r
 	return cmd
 }
 
-// withoutAutomatic is a state without what DHCP servers and routers gave.
+// withoutAutomatic returns a state without the values that DHCP servers and routers gave.
 func withoutAutomatic(state *document.State) *document.State {
 	s := *state
 	s.Interfaces = slices.Clone(s.Interfaces)
@@ -84,7 +84,7 @@ func withStatic(ip *document.IP) *document.IP {
 	return &family
 }
 
-// only is what a state has of one interface.
+// only returns the part of a state about one interface.
 func only(state *document.State, name string) (*document.State, error) {
 	at := slices.IndexFunc(state.Interfaces, func(i document.Interface) bool { return i.Name == name })
 	if at < 0 {
@@ -105,8 +105,8 @@ func only(state *document.State, name string) (*document.State, error) {
 	return one, nil
 }
 
-// rulesOf are the rules about packets from an interface, and those that lead to the tables of
-// its routes.
+// rulesOf returns the rules about packets from an interface, and the rules that lead to the tables
+// of its routes.
 func rulesOf(rules []document.RouteRule, routes *document.Routes, name string) []document.RouteRule {
 	list := []document.RouteRule{}
 	for _, rule := range rules {
@@ -221,8 +221,8 @@ func printSteps(out io.Writer, word string, steps []plan.Step) error {
 	return nil
 }
 
-// readStates reads the documents of a command line. A dry run knows the host before the first
-// of them alone, and a change that waits for its commit admits no other one.
+// readStates reads the documents of a command line. A dry run knows the host only before the first
+// document, and a change that waits for its commit admits no other document.
 func (a *applying) readStates(cmd *cobra.Command, paths []string) (list []*document.State, err error) {
 	if len(paths) > 1 && (a.dryRun || a.NoCommit) {
 		return nil, errors.New("--dry-run and --no-commit take one document: call the command for each")

@@ -59,9 +59,8 @@ func RESTConfig(kubeconfig, socket string) (*rest.Config, error) {
 	return config, nil
 }
 
-// isDaemons reports whether a config has the daemon's own credentials, which carry
-// none of the rights that commands need: those of the ServiceAccount of a pod that
-// has the daemon's socket.
+// isDaemons reports whether a config has the daemon's own credentials: the ServiceAccount of a pod
+// that has the daemon's socket. They carry none of the rights that commands need.
 func isDaemons(config *rest.Config, socket string) bool {
 	if config.BearerTokenFile != serviceAccountToken {
 		return false

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// While the store is filled, the process has little in use and makes much garbage, of which
-// each collection needs as much processor time as what is in use. So there is more garbage
+// While the store is filled, the process has little memory in use and makes much garbage. Each
+// collection takes as much processor time as the memory in use requires. So there is more garbage
 // than later, up to a limit of the whole memory (docs/design/140).
 const (
 	fillingPercent = 200
 	filledPercent  = 60
-	// leastLimit is the limit of the memory while the store is filled, in bytes, unless so much
-	// is in use that limitPercent of it is more.
+	// leastLimit is the limit of the memory while the store is filled, in bytes. If limitPercent of
+	// the memory in use is more, that is the limit.
 	leastLimit   = 1200 << 20
 	limitPercent = 125
 	// adjustEvery is how often the limit follows the memory in use.
@@ -28,8 +28,8 @@ const (
 // Filling limits the garbage of a process that fills a store first, such as the operator.
 type Filling struct{}
 
-// Limit sets how much garbage there may be until filled returns, and afterwards. It returns once
-// it has set the second.
+// Limit limits the garbage while filled runs, and sets another limit afterwards. It returns once
+// the second limit is set.
 func (Filling) Limit(ctx context.Context, filled func(context.Context) error) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -53,7 +53,7 @@ func (Filling) Limit(ctx context.Context, filled func(context.Context) error) {
 	debug.SetMemoryLimit(math.MaxInt64)
 }
 
-// limitFor is the limit of the memory for so much in use, in bytes.
+// limitFor returns the limit of the memory, in bytes, for a number of bytes in use.
 func limitFor(used uint64) int64 {
 	return max(leastLimit, int64(min(used, math.MaxInt64/limitPercent))*limitPercent/100)
 }

@@ -10,9 +10,9 @@ import (
 	"runtime/metrics"
 )
 
-// percentOfNode and leastOfNode, in bytes, are how much garbage the daemon may have. The daemon's
-// memory is the memory of the node and so of the pods, and the daemon has little to do most of
-// the time, so it rather collects often (docs/design/062).
+// percentOfNode and leastOfNode, in bytes, limit the garbage of the daemon. The daemon uses memory
+// of the node, which pods could use, and has little to do most of the time. So it rather collects
+// often (docs/design/062).
 const percentOfNode, leastOfNode = 15, 8 << 20
 
 // SaveMemory limits the garbage of a daemon of a node, unless the environment has another value.
@@ -35,9 +35,9 @@ func inUse() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// limitGarbage lets the process have garbage up to a percentage of what is in use, or up to
+// limitGarbage lets the process have garbage up to a percentage of the memory in use, or up to
 // least bytes, but not more of these than are in use. With a percentage alone a small process
-// collects often: the less is in use, the sooner the next collection comes.
+// collects often: the less memory is in use, the sooner the next collection comes.
 func limitGarbage(percent int, least uint64) {
 	(&limit{percent: percent, least: least}).adjust()
 }
@@ -48,7 +48,7 @@ type limit struct {
 	set     int
 }
 
-// adjust sets the percentage for what is in use, now and after each collection.
+// adjust sets the percentage for the memory in use, now and after each collection.
 func (l *limit) adjust() {
 	if percent := l.of(inUse()); percent != l.set {
 		debug.SetGCPercent(percent)
@@ -59,7 +59,7 @@ func (l *limit) adjust() {
 	runtime.AddCleanup(new([4]*limit), (*limit).adjust, l)
 }
 
-// of is the percentage for so many bytes in use.
+// of returns the percentage for a number of bytes in use.
 func (l *limit) of(used uint64) int {
 	if used == 0 {
 		return mostPercent

@@ -21,7 +21,7 @@ func TestGarbageIsAShareOfWhatIsInUseAndALeast(t *testing.T) {
 	}
 }
 
-// TestThePercentageFollowsWhatIsInUse collects until what is set has followed.
+// TestThePercentageFollowsWhatIsInUse collects until the percentage has followed.
 func TestThePercentageFollowsWhatIsInUse(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(before) })

@@ -33,10 +33,10 @@ import (
 )
 
 const (
-	// allowedFor is how long a permission is cached. A refusal counts once,
-	// so that strangers fill nothing.
+	// allowedFor is how long a permission is cached. Refusals are not cached, so that strangers
+	// can't fill the cache.
 	allowedFor = time.Minute
-	// Requests per second to the API server: what strangers can make of them.
+	// Requests per second to the API server that strangers can cause.
 	askQPS, askBurst = 5, 10
 	// certifiedFor is the life of a certificate, which each start of a program makes anew.
 	certifiedFor = 10 * 365 * 24 * time.Hour
@@ -154,7 +154,7 @@ func (g *guard) remembers(digest [sha256.Size]byte) bool {
 	return time.Now().Before(g.allowed[digest])
 }
 
-// remember forgets what is over, too: tokens change.
+// remember notes an allowed token, and forgets expired ones: tokens change.
 func (g *guard) remember(digest [sha256.Size]byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cmd/process/guard"
 )
 
-// reviewer is an API server with two tokens, one of which may get /metrics.
+// reviewer is an API server with two tokens. One of them may get /metrics.
 type reviewer struct {
 	t     *testing.T
 	away  bool

@@ -78,8 +78,8 @@ func testLog(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
 }
 
-// Connections is the size of the table of flows in tests, one for all: programs
-// that are loaded with another can't be handed on.
+// Connections is the size of the table of flows in tests, one size for all: programs that are
+// loaded with another size can't be handed on.
 const Connections = 4096
 
 // Datapath is a datapath with the programs that it holds.

@@ -54,8 +54,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case err != nil:
 		return ctrl.Result{}, r.create(ctx, request.NamespacedName, want)
 	case want == nil || !isOf(object, want):
-		// The config is of a former pod, or of an earlier request of the pod: its deletion requests
-		// the pod again.
+		// The config belongs to a former pod, or to an earlier request of the pod: its deletion
+		// requests the pod again.
 		uid := object.GetUID()
 		return ctrl.Result{}, client.IgnoreNotFound(r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}))
 	case object.GetDeletionTimestamp() != nil:
@@ -64,8 +64,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.report(ctx, object, want)
 }
 
-// create makes a config, and reports in it. One that exists although the informer does not
-// have it yet is requested again by its event.
+// create makes a config, and writes its status. If a config exists although the informer does not
+// have it yet, the event of the config requests it again.
 func (r *Reconciler) create(ctx context.Context, name types.NamespacedName, want *content) error {
 	object := ipamapi.PodNetworkConfigs[r.Group].NewObject().(client.Object)
 	object.SetNamespace(name.Namespace)

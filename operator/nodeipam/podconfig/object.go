@@ -19,7 +19,7 @@ func owner(want *content) metav1.OwnerReference {
 	}
 }
 
-// isOf reports whether a config is about the pod with this UID, and what it asks for.
+// isOf reports whether a config is about the pod with this UID, with its present requests.
 func isOf(object client.Object, want *content) bool {
 	by := metav1.GetControllerOfNoCopy(object)
 	if by == nil || string(by.UID) != want.uid {

@@ -19,7 +19,7 @@ import (
 
 type state = multitenancyv1alpha1.PodNetworkConfigState
 
-// content is what the config of a pod reports.
+// content is the content of a pod's config.
 type content struct {
 	name, uid   string
 	choice      multitenancyv1alpha1.PodNetworkChoice
@@ -29,7 +29,7 @@ type content struct {
 	defaultDeny bool
 }
 
-// decide returns what the config of a pod reports, nil for a pod that has none.
+// decide returns the content of a pod's config, nil for a pod without one.
 func decide(tx store.ReadTx, pod *store.Pod) *content {
 	if pod == nil || !pods.IsMultitenant(pod) || !served(tx, pod) {
 		return nil
@@ -44,7 +44,7 @@ func decide(tx store.ReadTx, pod *store.Pod) *content {
 	if row := nodeipam.ServingInstance(tx, pod.Namespace, c.choice.PodNetworkInstance); row != nil {
 		c.defaultDeny = row.DefaultDeny
 	}
-	// Clients take any address that they see for one that they can use.
+	// Clients use any address that they see.
 	if c.state == multitenancyv1alpha1.ConfigReady || c.state == multitenancyv1alpha1.ConfigDeleting {
 		c.interfaces = interfacesOf(tx, pod, names)
 	}
@@ -109,8 +109,8 @@ func claimed(tx store.ReadTx, pod *store.Pod) bool {
 	return delegated && lacking == 0
 }
 
-// interfacesOf describes the interfaces of a pod in PodNetworks by its Addresses. names are
-// the PodNetworks. Of an interface with two addresses it is that of IPv4.
+// interfacesOf describes the interfaces of a pod in PodNetworks by its Addresses. names are the
+// PodNetworks. An interface with two addresses shows its IPv4 address.
 func interfacesOf(tx store.ReadTx, pod *store.Pod, names []string) []multitenancyv1alpha1.InterfaceInfo {
 	type one struct {
 		index int

@@ -19,7 +19,7 @@ import (
 
 const group = "multitenancy.acn.azure.com"
 
-// asked is a pod of instance pni on node-1.
+// asked returns a pod of instance pni on node-1.
 func asked(change func(*store.Pod)) *store.Pod {
 	pod := operatortest.Pod("blue", "shop", "web", "", "")
 	pod.Labels = map[string]string{multitenancyv1alpha1.PodNetworkInstanceLabel: "pni"}
@@ -46,7 +46,7 @@ func told(pod *store.Pod) {
 	pod.Attachments, pod.NetworkReady, pod.Reason = text, true, v1alpha1.AttachedReason
 }
 
-// addresses are those of the allocation status, each changed by its interface.
+// addresses returns the Addresses of the allocation status. change may change each of them.
 func addresses(pod *store.Pod, change func(*store.Address)) []any {
 	var rows []any
 	for _, one := range []struct{ name, vpc, ip string }{{"eth0", "infra", "10.9.0.2"}, {"eth2", "v", "10.0.1.3"}, {"eth1", "v", "10.0.1.2"}} {

@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
-// source requests the config of a pod when it, the pod or one of the pod's Addresses
-// changes, and when the node or the instance does that decides about it.
+// source requests the config of a pod when the config, the pod or one of the pod's Addresses
+// changes, and when the node or the instance changes that decides about it.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(_ store.ReadTx, old, now *nodeipam.PodConfig) []feed.Request {
@@ -50,7 +50,7 @@ func source(f *feed.Feed) *feed.Source {
 	).ByTurns()
 }
 
-// everything requests the configs that exist, and those of all pods.
+// everything requests the configs that exist, and the configs of all pods.
 func everything(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
 	for row := range nodeipam.PodConfigs(tx) {

@@ -99,8 +99,8 @@ func ofSubnet(tx store.ReadTx, row *nodeipam.PodNetwork) decision {
 }
 
 // inUse reports whether an instance has reserved addresses in a PodNetwork, or a pod has an
-// interface in it. Several PodNetworks may have one subnet. Of a pod that is gone only the
-// subnet is known.
+// interface in it. Several PodNetworks may share one subnet. Of a pod that is gone only the subnet
+// is known.
 func inUse(tx store.ReadTx, row *nodeipam.PodNetwork, subnet *store.Subnet) bool {
 	if nodeipam.CountReserved(tx, row.Name) > 0 {
 		return true

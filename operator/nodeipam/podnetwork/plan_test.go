@@ -24,7 +24,7 @@ func podNetwork(group string, age int, change func(*nodeipam.PodNetwork)) *nodei
 	return row
 }
 
-// delegated is the address of an interface in a PodNetwork, of a pod that asks for one.
+// delegated returns the address of an interface in a PodNetwork, of a pod that asks for one.
 func delegated(attachment string, external bool, label string) []any {
 	pod := operatortest.Pod("blue", "a", "p", "", "")
 	pod.Labels = map[string]string{multitenancyv1alpha1.PodNetworkLabel: label}

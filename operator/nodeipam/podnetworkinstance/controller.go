@@ -42,8 +42,8 @@ type Reconciler struct {
 	noticed announce.Board
 }
 
-// tryForeign is how often the operator tries whether the API keeps reservations by now: nobody
-// tells it of a CRD that was replaced.
+// tryForeign is the pause between two tries of whether the API keeps reservations by now. The
+// operator gets no event about a CRD that was replaced.
 const tryForeign = time.Minute
 
 // Register adds the controller.
@@ -88,10 +88,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// plan decides, and puts new reservations into the store in the same transaction, so that no
-// claim of an address is between. known is false if the store has another version of the
-// object: its event has come or will come, and requests the instance again. The status is
-// written with this version as precondition, so that what is assumed for it is in the next.
+// plan decides, and puts new reservations into the store in the same transaction, so that no claim
+// of an address is between. known is false if the store has another version of the object: its
+// event has come or will come, and requests the instance again. The status is written with this
+// version as precondition, so that the assumed reservations are in the next version.
 func (r *Reconciler) plan(ctx context.Context, object client.Object) (d decision, known bool, err error) {
 	converted, err := ipamapi.PodNetworkInstances[r.Group].Row(object)
 	written, ok := converted.(*nodeipam.Instance)

@@ -40,8 +40,8 @@ func (r *Reconciler) tryKeeping(ctx context.Context, object client.Object) error
 	return nil
 }
 
-// tellForeign tells of a decision whose condition the API server has dropped. object is as the
-// API server has it after the write.
+// tellForeign writes an event about a decision whose condition the API server has dropped. object
+// is the API server's version after the write.
 func (r *Reconciler) tellForeign(object client.Object, d decision) error {
 	has := statusOf(object)
 	r.keeps = r.keeps && (len(d.reserved) == 0 || len(has.Reservations) > 0)
@@ -65,7 +65,7 @@ func (r *Reconciler) tellForeign(object client.Object, d decision) error {
 	})
 }
 
-// notice is the event of a decision; nil for a state that is over within a moment.
+// notice returns the event of a decision; nil for a state that is over within a moment.
 func (d decision) notice() *tenancy.Refusal {
 	if d.reason == v1alpha1.ReservingReason {
 		return nil
@@ -73,5 +73,5 @@ func (d decision) notice() *tenancy.Refusal {
 	return &tenancy.Refusal{Reason: d.reason, Message: d.message}
 }
 
-// forget drops what was noticed about an instance that is gone.
+// forget drops the notices about an instance that is gone.
 func (r *Reconciler) forget(name client.ObjectKey) { r.noticed.News(name, "") }

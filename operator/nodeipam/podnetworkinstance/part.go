@@ -17,22 +17,22 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// part is what an instance has and lacks in one PodNetwork, which may be that of several
-// interfaces.
+// part describes the reservations of an instance in one PodNetwork, and what it lacks there.
+// Several interfaces may use one PodNetwork.
 type part struct {
 	network string
 	// size is the number of addresses to reserve, with fixed among them.
 	size  int
 	fixed []netip.Addr
-	// subnet and most are those of the PodNetwork; nil if it can't be used.
+	// subnet and most come from the PodNetwork; subnet is nil if the PodNetwork can't be used.
 	subnet *store.Subnet
 	most   int
 	// no is why the part can't be reserved, nil for nothing.
 	no *refusal
-	// spared: what is reserved stays although the part can't be used now.
+	// spared: the reservations stay although the part can't be used now.
 	spared bool
-	// had is the number of addresses before this decision, elsewhere that of those that
-	// are kept outside of the subnet.
+	// had is the number of addresses before this decision. elsewhere is the number of addresses
+	// that are kept outside of the subnet.
 	had, elsewhere int
 	kept           []netip.Addr
 	// room is how many free addresses that are not fixed may be kept.
@@ -40,7 +40,7 @@ type part struct {
 	fresh []netip.Addr
 }
 
-// partsOf lists the parts of an instance, with what it has in each.
+// partsOf lists the parts of an instance, with the reservations in each.
 func partsOf(tx store.ReadTx, row *nodeipam.Instance) []*part {
 	var parts []*part
 	for _, one := range row.Interfaces {
@@ -60,7 +60,7 @@ func partsOf(tx store.ReadTx, row *nodeipam.Instance) []*part {
 	return parts
 }
 
-// find finds the subnet of a part, or why there is none.
+// find finds the subnet of a part, or sets the reason why the part has no subnet.
 func (p *part) find(tx store.ReadTx, row *nodeipam.Instance) {
 	network := nodeipam.ServingPodNetwork(tx, p.network)
 	namespace := store.GetNamespace(tx, row.Namespace)
@@ -83,7 +83,7 @@ func (p *part) find(tx store.ReadTx, row *nodeipam.Instance) {
 	}
 }
 
-// measure counts what a part has, and finds how much of it can stay.
+// measure counts the addresses of a part, and finds how many of them can stay.
 func (p *part) measure(tx store.ReadTx, row *nodeipam.Instance) {
 	p.room = p.size
 	for _, reserved := range row.Reserved {
@@ -117,8 +117,8 @@ func (p *part) inside(reserved nodeipam.Reserved, ip netip.Addr) bool {
 		slices.ContainsFunc(p.subnet.Prefixes, func(prefix netip.Prefix) bool { return prefix.Contains(ip) })
 }
 
-// keeps decides about a reserved address, and notes one that is kept. It is called once for
-// each, in the order of the status.
+// keeps decides about a reserved address, and notes an address that is kept. It is called once for
+// each address, in the order of the status.
 func (p *part) keeps(tx store.ReadTx, row *nodeipam.Instance, reserved nodeipam.Reserved, ip netip.Addr) bool {
 	inside, use := p.inside(reserved, ip), useOf(tx, row, reserved.VPC, ip)
 	stays := use == held || use == free && p.spared
@@ -147,8 +147,8 @@ func (p *part) lacks() int {
 	return max(p.size-len(p.kept), 0)
 }
 
-// reserve chooses what the parts of an instance lack, for all of them or none: with a half
-// each, two instances would wait for each other. It reports whether it chose any.
+// reserve chooses the missing addresses of the parts of an instance, for all of them or none: with
+// a half each, two instances would wait for each other. It reports whether it chose any.
 func reserve(tx store.ReadTx, row *nodeipam.Instance, parts []*part, settled bool) bool {
 	taken := map[place]bool{}
 	chosen, refused := 0, false
@@ -173,7 +173,8 @@ type place struct {
 	ip  netip.Addr
 }
 
-// choose chooses what a part lacks. taken are the addresses that other parts have chosen.
+// choose chooses the missing addresses of a part. taken has the addresses that other parts have
+// chosen.
 func (p *part) choose(tx store.ReadTx, row *nodeipam.Instance, taken map[place]bool) *refusal {
 	if others := nodeipam.CountReserved(tx, p.network) - p.had; others+p.elsewhere+p.size > p.most {
 		return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.ReservationLimitReason, fmt.Sprintf(
@@ -218,8 +219,8 @@ func unreservable(network string, err error) *refusal {
 	return no
 }
 
-// hasV4 reports whether a subnet has addresses of IPv4: of one with both families these are
-// reserved.
+// hasV4 reports whether a subnet has IPv4 addresses. Of a subnet with both families, IPv4 addresses
+// are reserved.
 func hasV4(subnet *store.Subnet) bool {
 	return slices.ContainsFunc(subnet.Prefixes, func(prefix netip.Prefix) bool { return prefix.Addr().Is4() })
 }

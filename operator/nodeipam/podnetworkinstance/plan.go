@@ -23,8 +23,8 @@ const podsNamed = 3
 type decision struct {
 	// reserved has at most one element for each PodNetwork and VPC.
 	reserved []nodeipam.Reserved
-	// assume: some of the addresses are new. The store gets them before the API does, so
-	// that nobody else chooses them.
+	// assume: some of the addresses are new. The store gets them before the API does, so that no
+	// other instance gets them.
 	assume bool
 	// unused is true once an instance being deleted may lose its finalizer.
 	unused bool
@@ -40,11 +40,10 @@ type refusal struct {
 	reason, message string
 }
 
-// facts are what a decision needs to know beside the store.
+// facts are inputs of a decision besides the store.
 type facts struct {
-	// written are the reservations that the status in the API has: an instance is Ready only
-	// when that has all of them, so that a successor of this operator finds them, whenever
-	// this one ends.
+	// written has the reservations in the status in the API. An instance is Ready only if the
+	// status has all of them, so that a successor of this operator finds them at any moment.
 	written []nodeipam.Reserved
 	// settled is false while nodes may hold addresses that the API lacks.
 	settled bool
@@ -54,10 +53,10 @@ type facts struct {
 
 // decide plans for one instance.
 //
-// Each step is written before the next one. What the store assumes is written even if the
-// instance does not need it any more, because it is unknown whether an earlier write has
-// reached the API. Addresses are released only from an instance that is not Ready, whose
-// pods get no addresses.
+// Each step is written before the next one. Assumed reservations in the store are written even if
+// the instance does not need it any more, because it is unknown whether an earlier write has
+// reached the API. Addresses are released only from an instance that is not Ready, whose pods get
+// no addresses.
 func decide(tx store.ReadTx, row *nodeipam.Instance, now facts) decision {
 	if !within(row.Reserved, now.written) {
 		return decision{reserved: row.Reserved}.reserving()
@@ -78,7 +77,7 @@ func decide(tx store.ReadTx, row *nodeipam.Instance, now facts) decision {
 	return d
 }
 
-// reserving makes a decision one that is not the last.
+// reserving turns a decision into an intermediate one.
 func (d decision) reserving() decision {
 	d.state, d.networks, d.reason, d.message = "", nil, v1alpha1.ReservingReason, "its addresses are being reserved"
 	return d
@@ -91,7 +90,7 @@ func ofParts(tx store.ReadTx, row *nodeipam.Instance, now facts) decision {
 	}
 	parts := partsOf(tx, row)
 	d := decision{reserved: remaining(tx, row, parts), networks: map[string]state{}}
-	if count(d.reserved) == count(row.Reserved) { // first the status without what is released
+	if count(d.reserved) == count(row.Reserved) { // otherwise the status drops the released addresses first
 		d.assume = reserve(tx, row, parts, now.settled)
 	}
 	for _, p := range parts {
@@ -149,7 +148,7 @@ func reserves(row *nodeipam.Instance) bool {
 	return slices.ContainsFunc(row.Interfaces, func(one nodeipam.Interface) bool { return one.Reserve > 0 })
 }
 
-// deleting lists what delays the deletion of an instance.
+// deleting lists the reasons that delay the deletion of an instance.
 func deleting(tx store.ReadTx, row *nodeipam.Instance) decision {
 	d := decision{reserved: onlyHeld(tx, row, row.Reserved), reason: v1alpha1.DeletingReason, message: "nothing uses it"}
 	names := users(tx, row)
@@ -163,8 +162,8 @@ func deleting(tx store.ReadTx, row *nodeipam.Instance) decision {
 	return d
 }
 
-// users lists the pods of an instance with an address, as namespace/name. Of a pod that is
-// gone, only reserved addresses are known to be of the instance.
+// users lists the pods of an instance with an address, as namespace/name. Of a pod that is gone,
+// only a reserved address shows the instance.
 func users(tx store.ReadTx, row *nodeipam.Instance) []string {
 	var names []string
 	for _, reserved := range row.Reserved {
@@ -190,7 +189,7 @@ func isLabelled(pod *store.Pod, row *nodeipam.Instance) bool {
 	return named && name == row.Name
 }
 
-// isDelegated reports whether an address is that of an interface in a PodNetwork.
+// isDelegated reports whether an address belongs to an interface in a PodNetwork.
 func isDelegated(address *store.Address) bool {
 	return address.External && address.Attachment != v1alpha1.PodAttachment
 }

@@ -18,8 +18,8 @@ import (
 
 const early, today = "acn.azure.com", "multitenancy.acn.azure.com"
 
-// instance is shop/<name> with a number of addresses of PodNetwork pn to reserve, and those
-// that it has.
+// instance is shop/<name> with a number of addresses of PodNetwork pn to reserve, and its reserved
+// addresses.
 func instance(name string, age, size int, reserved ...string) *nodeipam.Instance {
 	row := &nodeipam.Instance{
 		Meta: operatortest.Meta("uid-"+name, age), Ref: nodeipam.Ref{Group: today, Namespace: "shop", Name: name},
@@ -36,7 +36,7 @@ func changed[R any](row *R, change func(*R)) *R {
 	return row
 }
 
-// podNetwork has subnet net1, with four free addresses from .2 to .6, of which .1 is the
+// podNetwork returns a PodNetwork in subnet net1. Its free addresses are .2 to .6, and .1 is the
 // gateway.
 func podNetwork(name string, change func(*nodeipam.PodNetwork)) *nodeipam.PodNetwork {
 	row := &nodeipam.PodNetwork{
@@ -69,7 +69,7 @@ func pod(instance, name, ip string) []any {
 	return []any{row, address}
 }
 
-// short is a decision as text: state, reason and addresses by PodNetwork.
+// short returns a decision as text: state, reason and addresses by PodNetwork.
 func short(d decision) string {
 	var texts []string
 	for _, reserved := range d.reserved {
@@ -250,7 +250,8 @@ func TestWhatAnInstanceCanNotReserve(t *testing.T) {
 	}
 }
 
-// TestAnInstanceStaysWhilePodsHoldItsAddresses also those that it has not reserved.
+// TestAnInstanceStaysWhilePodsHoldItsAddresses: also while they hold addresses that it has not
+// reserved.
 func TestAnInstanceStaysWhilePodsHoldItsAddresses(t *testing.T) {
 	ending := func(reserved ...string) *nodeipam.Instance {
 		return changed(instance("pni", 1, 1, reserved...), func(i *nodeipam.Instance) { i.Deleting = true })
@@ -282,8 +283,8 @@ func TestAnInstanceStaysWhilePodsHoldItsAddresses(t *testing.T) {
 	}
 }
 
-// TestNothingIsReservedThatTheAPIDrops: a successor would give the address away. What needs no
-// reservation is served.
+// TestNothingIsReservedThatTheAPIDrops: a successor would give the address away. Instances that
+// need no reservation are served.
 func TestNothingIsReservedThatTheAPIDrops(t *testing.T) {
 	for size, want := range map[int]string{1: "CreateReservationSetError ForeignDefinition ", 0: "Ready Ready "} {
 		row := instance("pni", 1, size)

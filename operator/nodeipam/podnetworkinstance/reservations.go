@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
-// use is what a reserved address is used for.
+// use is the use of a reserved address.
 type use int
 
 const (
@@ -39,8 +39,8 @@ func useOf(tx store.ReadTx, row *nodeipam.Instance, vpc string, ip netip.Addr) u
 	return lost
 }
 
-// isOf reports whether an address is that of a pod of an instance. Of a pod that is gone
-// only the namespace is known.
+// isOf reports whether an address belongs to a pod of an instance. Of a pod that is gone only the
+// namespace is known.
 func isOf(tx store.ReadTx, row *nodeipam.Instance, address *store.Address) bool {
 	if address.Holder.Kind != store.HolderPod || address.Holder.Namespace != row.Namespace {
 		return false
@@ -49,7 +49,7 @@ func isOf(tx store.ReadTx, row *nodeipam.Instance, address *store.Address) bool 
 	return pod == nil || isLabelled(pod, row)
 }
 
-// onlyHeld returns those of an instance's reservations that its pods hold.
+// onlyHeld returns the reservations of an instance that its pods hold.
 func onlyHeld(tx store.ReadTx, row *nodeipam.Instance, list []nodeipam.Reserved) []nodeipam.Reserved {
 	return only(list, func(reserved nodeipam.Reserved, ip netip.Addr) bool {
 		return useOf(tx, row, reserved.VPC, ip) == held
@@ -69,8 +69,8 @@ func only(list []nodeipam.Reserved, stays func(nodeipam.Reserved, netip.Addr) bo
 	return all
 }
 
-// remaining returns the reservations that an instance keeps: what its parts keep, and of
-// others what its pods hold.
+// remaining returns the reservations that an instance keeps: the ones that its parts keep, and
+// other addresses that its pods hold.
 func remaining(tx store.ReadTx, row *nodeipam.Instance, parts []*part) []nodeipam.Reserved {
 	return only(row.Reserved, func(reserved nodeipam.Reserved, ip netip.Addr) bool {
 		for _, p := range parts {

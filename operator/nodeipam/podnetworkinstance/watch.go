@@ -17,8 +17,8 @@ import (
 // wakeAfter collects released addresses, so that an instance is examined once for many.
 const wakeAfter = 50 * time.Millisecond
 
-// source requests an instance when one of its name in any group changes, when what decides
-// about its reservations does, and those that wait when addresses become free.
+// source requests an instance when one of its name in any group changes, and when an object changes
+// that decides about its reservations. It requests waiting instances when addresses become free.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(ofInstance), feed.On(ofPodNetwork), feed.On(ofVPC), feed.On(ofSubnet), feed.On(ofAddress), feed.On(ofPod),
@@ -89,8 +89,8 @@ func ofSubnet(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
 	return everything(tx)
 }
 
-// ofAddress requests the instances that have reserved an address, and those that a free one
-// may help.
+// ofAddress requests the instances that have reserved an address, and the instances that a free
+// address may help.
 func ofAddress(tx store.ReadTx, old, now *store.Address) []feed.Request {
 	if old != nil && now != nil {
 		return nil

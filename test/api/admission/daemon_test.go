@@ -222,7 +222,7 @@ func TestDaemonReportsLinksOfItsOwnNodeOnly(t *testing.T) {
 	})
 }
 
-// answerOf is what the daemon of a node answers.
+// answerOf returns the answer of the daemon of a node.
 func answerOf(node string) *v1alpha1.RollCall {
 	return &v1alpha1.RollCall{
 		ObjectMeta: metav1.ObjectMeta{

@@ -29,7 +29,7 @@ func TestDaemonWritesOneAnnotationOfPodsOfItsOwnNode(t *testing.T) {
 		create(t, admin, on(node))
 	}
 	status := annotate(annotations.NetworkStatusKey, "[]")
-	// Another policy refuses some of these changes too. The API server names any one of both.
+	// Another policy refuses some of these changes too. The API server names either of them.
 	const either = "denied request"
 	const one, own = "the annotation k8s.v1.cni.cncf.io/network-status of a pod only", "of its own node only"
 	mine := func(name string, edit func(*corev1.Pod), refused string) change[*corev1.Pod] {

@@ -25,7 +25,7 @@ const (
 	formerly = nmstatev1.NodeNetConfPolicyKind
 )
 
-// enactmentNamed is an enactment of a node with any name.
+// enactmentNamed returns an enactment of a node with any name.
 func enactmentNamed(node, name string) anEnactment {
 	return &nmstatev1beta1.NodeNetworkConfigurationEnactment{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{nmstatev1.NodeLabel: nmstatev1beta1.LabelValue(node), nmstatev1.PolicyLabel: "p"},
@@ -98,8 +98,8 @@ func TestTheSlotOfAnEnactmentStaysThatOfItsPolicy(t *testing.T) {
 	}))
 }
 
-// TestNoNodeTakesTheNameOfAnothersEnactment tries all names that one node's enactments have
-// with the token of another one, whose name is a part of it or has it as a part.
+// TestNoNodeTakesTheNameOfAnothersEnactment tries all names of one node's enactments with the token
+// of another node. The name of one node is a part of the other's name.
 func TestNoNodeTakesTheNameOfAnothersEnactment(t *testing.T) {
 	start(t)
 	nodes := []string{"taken-x", "taken-x.y", "taken-x.parts-2"}
@@ -129,8 +129,8 @@ func TestNoNodeTakesTheNameOfAnothersEnactment(t *testing.T) {
 // and one of these enactments has the name that the policy bonds has there today.
 const formerNode = "former-x"
 
-// makeFormerEnactments makes what earlier versions made. Admission refuses it today, so this
-// comes before the policies.
+// makeFormerEnactments makes the enactments that earlier versions made. Admission refuses them
+// today, so this comes before the policies.
 func makeFormerEnactments(t *testing.T, admin client.Client) {
 	t.Helper()
 	for policy, kind := range map[string]string{"y.bonds": today, "y.old": formerly} {

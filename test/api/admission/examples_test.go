@@ -152,9 +152,8 @@ func checkValues(t *testing.T, block string, values map[string]any) {
 	}
 }
 
-// createExample creates an object, and publishes what a TenantConfig offers, as the
-// operator does. A refusal is repeated, because the API server needs a moment for new
-// namespaces and parameters.
+// createExample creates an object, and publishes the offer of a TenantConfig, as the operator does.
+// A refusal is repeated, because the API server needs a moment for new namespaces and parameters.
 func createExample(t *testing.T, admin client.Client, object *unstructured.Unstructured) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
@@ -190,8 +189,8 @@ func listsOf(object *unstructured.Unstructured) (all []listOfPods) {
 	return all
 }
 
-// checkDefinition requires that a NetworkAttachmentDefinition can be used, and that the
-// network exists for which it stands.
+// checkDefinition requires that a NetworkAttachmentDefinition can be used, and that its network
+// exists.
 func checkDefinition(t *testing.T, admin client.Client, object *unstructured.Unstructured) {
 	t.Helper()
 	if object.GetKind() != multinet.KindDefinition {

@@ -23,8 +23,8 @@ func withFolder(p *corev1.Pod, path string, mount *corev1.VolumeMount) *corev1.P
 	return p
 }
 
-// mountOf is a mount to read or to write. A node mounts what is mounted below a folder with it:
-// by ReadOnly alone the pod could write there.
+// mountOf returns a mount to read or to write. A node mounts the mounts below a folder with it:
+// with ReadOnly alone the pod could write there.
 func mountOf(readOnly bool) *corev1.VolumeMount {
 	mount := &corev1.VolumeMount{Name: "folder", MountPath: "/mnt", ReadOnly: readOnly}
 	if readOnly {
@@ -33,7 +33,7 @@ func mountOf(readOnly bool) *corev1.VolumeMount {
 	return mount
 }
 
-// reachesBelow is a mount to read under which a pod may write, where a node can't tell.
+// reachesBelow returns a mount to read. The pod may write below it, where a node can't tell.
 func reachesBelow(mode *corev1.RecursiveReadOnlyMode) *corev1.VolumeMount {
 	return &corev1.VolumeMount{Name: "folder", MountPath: "/mnt", ReadOnly: true, RecursiveReadOnly: mode}
 }

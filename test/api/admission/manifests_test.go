@@ -15,9 +15,8 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// TestManifestsOfDANMPassThePolicies creates the objects of DANM's manifests as an
-// administrator, where a TenantConfig offers what they use. The schemas are tested in
-// test/api/schema.
+// TestManifestsOfDANMPassThePolicies creates the objects of DANM's manifests as an administrator,
+// where a TenantConfig offers their devices and numbers. The schemas are tested in test/api/schema.
 func TestManifestsOfDANMPassThePolicies(t *testing.T) {
 	admin := start(t)
 	offer(t, &v1alpha1.TenantNetworkGrant{TenantConfig: "tenant-config", Devices: []string{"ens4", "ens5"}, NetworkTypes: []string{"flannel", "calico"}})

@@ -53,8 +53,8 @@ func domainClaim() *unstructured.Unstructured {
 	})
 }
 
-// TestOnlyTheOperatorCreatesClaimsOfNetworks: the owner of a namespace can have all rights
-// in it, and a node attaches what has a claim.
+// TestOnlyTheOperatorCreatesClaimsOfNetworks: the owner of a namespace can have all rights in it,
+// and a node attaches every pod with a claim.
 func TestOnlyTheOperatorCreatesClaimsOfNetworks(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace(claimed, nil))

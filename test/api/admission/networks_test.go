@@ -32,8 +32,8 @@ func danmNet(namespace, name string, edit func(*danmv1.NetworkSpec)) *danmv1.Dan
 	return &network
 }
 
-// TestRangesThatASchemaCannotCompare has what is left of the cases 91 and 110 of DANM's own
-// tests, and the keys of routes, which DANM does not check.
+// TestRangesThatASchemaCannotCompare has the rest of the cases 91 and 110 of DANM's own tests, and
+// the keys of routes, which DANM does not check.
 func TestRangesThatASchemaCannotCompare(t *testing.T) {
 	start(t)
 	pool := func(cidr, start, end string) func(*danmv1.NetworkSpec) {

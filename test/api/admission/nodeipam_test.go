@@ -30,7 +30,7 @@ func inEachGroup(t *testing.T, test func(t *testing.T, group string)) {
 	}
 }
 
-// ipamObject is an object of the node IPAM API.
+// ipamObject returns an object of the node IPAM API.
 func ipamObject(group, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1alpha1", "kind": kind}}
 	object.SetNamespace(namespace)
@@ -78,7 +78,7 @@ type ipamChange = change[*unstructured.Unstructured]
 func sets(value any, path ...string) func(*unstructured.Unstructured) {
 	return func(object *unstructured.Unstructured) {
 		if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
-			panic(err) // the paths are those of this file
+			panic(err) // the paths are constants of this file
 		}
 	}
 }
@@ -87,7 +87,7 @@ func withFinalizer(object *unstructured.Unstructured) {
 	object.SetFinalizers([]string{"example.com/mine"})
 }
 
-// collectors are the accounts of Kubernetes that remove what belongs to something that is
+// collectors returns the accounts of Kubernetes that remove the dependents of objects that are
 // gone.
 func collectors() map[string]user {
 	all := map[string]user{}
@@ -101,7 +101,7 @@ func collectors() map[string]user {
 	return all
 }
 
-// TestOnlyTheOperatorWritesConfigsOfPods: people read them as what a pod has.
+// TestOnlyTheOperatorWritesConfigsOfPods: people read them as the state of a pod.
 func TestOnlyTheOperatorWritesConfigsOfPods(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("ipam-configs", nil))

@@ -17,7 +17,7 @@ const migration = "migrate/nmstate.md"
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// rowsOf are the rows of the table below a heading of the guide: the first column, and the
+// rowsOf returns the rows of the table below a heading of the guide: the first column, and the
 // words in quotes of the second one.
 func rowsOf(t *testing.T, heading string) (rows [][]string) {
 	t.Helper()

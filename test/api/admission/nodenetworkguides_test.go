@@ -37,7 +37,7 @@ routes:
   config: [{destination: 0.0.0.0/0, next-hop-interface: eth0, next-hop-address: 192.0.2.1}]
 `
 
-// guideExamples are the YAML documents of a guide in its order.
+// guideExamples returns the YAML documents of a guide in its order.
 func guideExamples(t *testing.T, name string) (all []map[string]any) {
 	t.Helper()
 	for _, block := range yamlBlock.FindAllStringSubmatch(readGuide(t, name), -1) {
@@ -49,8 +49,8 @@ func guideExamples(t *testing.T, name string) (all []map[string]any) {
 	return all
 }
 
-// TestANodeCanHaveTheStatesOfTheGuides renders each policy for a node, and resolves what it
-// desires against the node's current state.
+// TestANodeCanHaveTheStatesOfTheGuides renders each policy for a node, and resolves its desired
+// state against the node's current state.
 func TestANodeCanHaveTheStatesOfTheGuides(t *testing.T) {
 	current, node := currentOfGuides(t)
 	for _, name := range nodeNetworkGuides {
@@ -86,7 +86,7 @@ func currentOfGuides(t *testing.T) (*document.State, map[string]any) {
 	return current, node
 }
 
-// desiredOfGuide is what an object, or a state document, desires of a node.
+// desiredOfGuide returns the state that an object, or a state document, desires of a node.
 func desiredOfGuide(t *testing.T, object *unstructured.Unstructured, current map[string]any) map[string]any {
 	t.Helper()
 	var row *nmstate.Policy

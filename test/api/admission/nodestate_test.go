@@ -25,7 +25,7 @@ func nodeState(node string) *nmstatev1beta1.NodeNetworkState {
 
 func rawDocument(text string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(text)} }
 
-// enactment is that of a policy on a node, as the node's daemon makes it.
+// enactment returns the enactment of a policy on a node, as the node's daemon makes it.
 func enactment(node, policy string) *nmstatev1beta1.NodeNetworkConfigurationEnactment {
 	return &nmstatev1beta1.NodeNetworkConfigurationEnactment{ObjectMeta: metav1.ObjectMeta{
 		Name: nmstatev1beta1.EnactmentName(node, nmstatev1.NodeNetworkConfigurationPolicyKind, policy),
@@ -169,7 +169,7 @@ func TestOnlyTheOperatorGrantsSlotsAndWritesTheStatusOfPolicies(t *testing.T) {
 	}
 	returned := func(e one) { e.Status.Slot = nil }
 	const slots = "only the Alioth operator grants and takes slots"
-	// Who applies a status without a slot leaves the operator's slot as it is.
+	// An apply of a status without a slot leaves the operator's slot as it is.
 	runChanges(t, []edit{
 		{name: "the daemon, no slot", who: withRights(own), object: bonds(), through: "status", edit: returned, refused: slots, except: byApply},
 	})
@@ -209,7 +209,7 @@ func TestOnlyTheOperatorGrantsSlotsAndWritesTheStatusOfPolicies(t *testing.T) {
 	run(t, creations(t, "an administrator, a policy", clusterAdmin(), configurationPolicy("slot-new"), ""))
 }
 
-// withRights is a user who may do all that no policy refuses.
+// withRights returns a user who may do all that no policy refuses.
 func withRights(u user) user {
 	u.groups = append(slices.Clone(u.groups), "system:masters")
 	return u

@@ -39,7 +39,7 @@ func TestConditionsOfNodesNetworksAreDocumented(t *testing.T) {
 	}
 }
 
-// constants are the values of those of package api/nmstate/v1 with an ending, sorted.
+// constants returns the values of the constants of package api/nmstate/v1 with an ending, sorted.
 func constants(t *testing.T, ending string) (values []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "api", "nmstate", "v1", "conditions.go"), nil, parser.SkipObjectResolution)

@@ -40,8 +40,8 @@ var othersKinds = map[string]string{
 
 var fieldSelector = regexp.MustCompile(`^(?:--field-selector=?)(.*)$`)
 
-// pagesOf returns the pages of the repository with what is true now. Design records and the
-// changelog have what there was.
+// pagesOf returns the pages of the repository that describe the present. Design records and the
+// changelog describe the past.
 func pagesOf(t *testing.T) (list []*pages.Page) {
 	t.Helper()
 	all, err := pages.All(root)
@@ -97,7 +97,7 @@ func TestEveryManifestOfThePagesIsAccepted(t *testing.T) {
 	}
 }
 
-// apiPage has an example of every kind, those that Alioth writes too.
+// apiPage has an example of every kind, also of kinds that Alioth writes.
 const apiPage = "docs/reference/api.md"
 
 // chartValues returns the values of the chart.
@@ -114,7 +114,8 @@ func chartValues(t *testing.T) map[string]any {
 	return values
 }
 
-// pagesNamespace is that of all objects: namespaces of pages belong to tests that keep objects.
+// pagesNamespace is the namespace of all objects: namespaces of pages belong to tests that keep
+// objects.
 const pagesNamespace = "pages"
 
 // offerOfPages makes the namespace, and offers the devices of the TenantConfigs of the pages as
@@ -142,8 +143,8 @@ func offerOfPages(t *testing.T, admin client.Client) {
 	offer(t, grant)
 }
 
-// isValues reports whether the chart has all keys of a block, also those below others. Below an
-// empty map, and among labels, people may set anything.
+// isValues reports whether the chart has all keys of a block, nested keys included. Below an empty
+// map, and among labels, people may set anything.
 func isValues(content, values map[string]any) bool {
 	for key, value := range content {
 		have, found := values[key]
@@ -169,8 +170,8 @@ func isFree(values map[string]any) bool {
 	return true
 }
 
-// wouldCreate asks the API server to create an object without keeping it. The name of an object
-// is looked up after all checks, so one that another test has created is accepted too.
+// wouldCreate asks the API server to create an object without keeping it. The name of an object is
+// looked up after all checks, so an object that another test has created is accepted too.
 func wouldCreate(t *testing.T, author client.Client, object *unstructured.Unstructured) error {
 	t.Helper()
 	namespaced, err := author.IsObjectNamespaced(object)

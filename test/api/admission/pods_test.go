@@ -48,8 +48,8 @@ func drop(key string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { delete(p.Annotations, key); delete(p.Labels, key) }
 }
 
-// podsNamespace makes the namespace in which pods are tried, with one who may
-// edit it and one who is its administrator.
+// podsNamespace makes the namespace where pods are tried, with one user who may edit it, and one
+// who is its administrator.
 func podsNamespace(t *testing.T) {
 	t.Helper()
 	admin := start(t)
@@ -68,9 +68,9 @@ func podsEditor() user { return person("pods-editor") }
 
 func podsAdmin() user { return person("pods-admin") }
 
-// fixedKeys tries every change of a label or annotation of a pod that is bound,
-// by everybody who may write pods, through everything that carries metadata.
-// with has the key, without has not; put sets it.
+// fixedKeys tries every change of a label or annotation of a bound pod, by every user who may write
+// pods, through every resource that carries metadata. with has the key, without has not; put sets
+// it.
 func fixedKeys(key, with, without, refusal string, put func(key, value string) func(*corev1.Pod)) []change[*corev1.Pod] {
 	const namespace = "pods"
 	var all []change[*corev1.Pod]
@@ -154,7 +154,7 @@ func TestOnlyTheOperatorChangesItsConditionsOfPods(t *testing.T) {
 			return change[*corev1.Pod]{name: what + " by " + who, who: u, object: pod("pods", name, ""), through: "status", edit: edit, refused: refused, except: byApply}
 		}
 		removed := mine("told", "removed", say(v1alpha1.NetworkReadyCondition, ""), refusal)
-		removed.except = byPatch // a strategic merge patch lists what stays, and leaves the rest alone
+		removed.except = byPatch // a strategic merge patch lists the elements that stay
 		changes = append(changes,
 			mine("untold", "set", say(v1alpha1.NetworkReadyCondition, corev1.ConditionTrue), refusal),
 			mine("untold", "another one set", say("alioth.dev/Anything", corev1.ConditionTrue), refusal),
@@ -192,8 +192,8 @@ func TestOtherSubresourcesCarryNoConditions(t *testing.T) {
 	}
 }
 
-// TestRestoredPodsMayCarryTheOperatorsAnnotations: they are no claim to
-// anything, and the operator overwrites them.
+// TestRestoredPodsMayCarryTheOperatorsAnnotations: they claim nothing, and the operator overwrites
+// them.
 func TestRestoredPodsMayCarryTheOperatorsAnnotations(t *testing.T) {
 	podsNamespace(t)
 	restored := pod("pods", "restored", "")

@@ -33,8 +33,8 @@ func asPeopleDo(t *testing.T, program string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestPeopleReleaseAddressesWithAliothctlOnly uses the programs that people
-// use, with every right that there is.
+// TestPeopleReleaseAddressesWithAliothctlOnly uses the programs that people use, with every
+// existing right.
 func TestPeopleReleaseAddressesWithAliothctlOnly(t *testing.T) {
 	admin := start(t)
 	left := address("10.8.0.1", "lost-node")

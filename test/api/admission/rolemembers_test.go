@@ -23,8 +23,8 @@ func memberOn(node string) *v1alpha1.RoleMember {
 	}
 }
 
-// TestDaemonReportsAboutItsOwnMembersOnly: a stolen token makes one node serve that has no
-// table, and no other.
+// TestDaemonReportsAboutItsOwnMembersOnly: a stolen token can make its own node serve without a
+// table, and no other node.
 func TestDaemonReportsAboutItsOwnMembersOnly(t *testing.T) {
 	admin := start(t)
 	create(t, admin, memberOn("node-a"))

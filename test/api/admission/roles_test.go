@@ -19,13 +19,12 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// program is a ServiceAccount of the chart and all that it may do, one line per
-// resource. A right that is not here is one that a program does not have; a new
-// one is a decision, and this is where it is seen.
+// program is a ServiceAccount of the chart and all that it may do, one line per resource. A program
+// does not have a right that is not here. A new right is a decision, and this is where it is seen.
 type program struct {
 	account string
-	// everywhere are its rights on cluster-scoped objects and in every
-	// namespace, home those that it has in Alioth's own namespace besides.
+	// everywhere are its rights on cluster-scoped objects and in every namespace. home are its
+	// further rights in Alioth's own namespace.
 	everywhere, home []string
 	// never are some of the rights that it must not get, by whatever rule.
 	never []string
@@ -376,7 +375,7 @@ func TestProgramsMayDoWhatIsListedAndNoMore(t *testing.T) {
 	}
 }
 
-// right is what a user may or may not do, written "verb group/resource", with the core
+// right is an action that a user may or may not do, written "verb group/resource", with the core
 // group left out.
 type right struct {
 	who  user
@@ -406,8 +405,8 @@ func rights(who user, namespace string, allowed bool, texts ...string) []right {
 	return all
 }
 
-// TestPeopleGetNetworksWithKubernetesOwnRoles: users who may edit a namespace have its
-// Networks and TenantNetworks. Of other resources they read what concerns their pods.
+// TestPeopleGetNetworksWithKubernetesOwnRoles: users who may edit a namespace have its Networks and
+// TenantNetworks. Of other resources they read the objects that concern their pods.
 func TestPeopleGetNetworksWithKubernetesOwnRoles(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("roles", nil))

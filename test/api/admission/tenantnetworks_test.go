@@ -26,7 +26,7 @@ func tenantNetwork(name, kind, device, pool string) *danmv1.TenantNetwork {
 	}
 }
 
-// offer has the operator publish what a TenantConfig offers; nil for no TenantConfig.
+// offer has the operator publish the offer of a TenantConfig; nil for no TenantConfig.
 func offer(t *testing.T, grant *v1alpha1.TenantNetworkGrant) {
 	t.Helper()
 	c := as(t, operator())

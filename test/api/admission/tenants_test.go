@@ -85,15 +85,14 @@ func TestTenantLabelNeedsTheRightToAssignTheTenant(t *testing.T) {
 	})
 }
 
-// proxyVerbs are the methods of requests through the API server, whose names in
+// proxyVerbs returns the methods of requests through the API server, whose names in
 // roles are others.
 func proxyVerbs() []string {
 	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 }
 
-// proxy sends a request through the API server to a pod or Service that does
-// not exist, and returns the text of the answer: what admission lets pass is
-// not found.
+// proxy sends a request through the API server to a pod or Service that does not exist, and returns
+// the text of the answer. If admission lets the request pass, the answer is "not found".
 func proxy(ctx context.Context, c kubernetes.Interface, verb, namespace, resource string) string {
 	result := c.CoreV1().RESTClient().Verb(verb).Namespace(namespace).Resource(resource).Name("nobody").SubResource("proxy").Do(ctx)
 	body, err := result.Raw()

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission shows what the chart's admission policies and roles allow
-// and refuse, on the real API server.
+// Package admission shows which requests the chart's admission policies and roles allow and refuse,
+// on the real API server.
 package admission_test
 
 import (
@@ -110,7 +110,7 @@ func serviceAccount(name, node string) user {
 	return user{name: name, groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + chart.Namespace, "system:authenticated"}, node: node}
 }
 
-// kubelet is that of node-a.
+// kubelet returns the kubelet of node-a.
 func kubelet() user { return kubeletOn("node-a") }
 
 func kubeletOn(node string) user {
@@ -212,7 +212,7 @@ func namespace(name string, labels map[string]string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 }
 
-// attempt is one request and what becomes of it.
+// attempt is one request and its result.
 type attempt struct {
 	name string
 	who  user

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tests is the field manager of what the tests apply.
+// tests is the field manager of the objects that the tests apply.
 const tests = client.FieldOwner("tests")
 
-// target is where a write goes: an object, or one of its subresources. What it
-// writes is tried only, and the object becomes what would have been stored.
+// target is where a write goes: an object, or one of its subresources. The write is only tried, and
+// the object becomes the object that would have been stored.
 type target struct {
 	client.Client
 	subresource string
@@ -165,8 +165,8 @@ func (c change[T]) attempts(t *testing.T) []attempt {
 	return all
 }
 
-// send changes what admin reads: who may write an object need not have a right to
-// read it by name.
+// send changes the object that admin reads: the author of a write need not have a right to read it
+// by name.
 func (c change[T]) send(admin client.Client, way write) func(context.Context, client.Client) error {
 	return func(ctx context.Context, user client.Client) error {
 		before, err := copyOf(c.object)

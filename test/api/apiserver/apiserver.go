@@ -80,8 +80,8 @@ func (s *Shared) Server(t testing.TB) *Server {
 	return s.server
 }
 
-// Run runs the tests of a package, stops the server and returns the exit code.
-// It is what TestMain passes to os.Exit.
+// Run runs the tests of a package, stops the server and returns the exit code. TestMain passes this
+// code to os.Exit.
 func (s *Shared) Run(m *testing.M) int {
 	code := m.Run()
 	if s.server != nil {
@@ -135,10 +135,10 @@ func NewBare(ctx context.Context) (*Server, error) {
 	return startAny(ctx, programs)
 }
 
-// NewLarge is New for many objects and clients: with the etcd that Kubernetes is released
-// with, which is built when the cache lacks it. With Debian's the API server reads each
-// consistent list from etcd, and can't stream lists. As in large clusters, it has several times
-// as many requests in flight as by default.
+// NewLarge does the same as New for many objects and clients: with the etcd that Kubernetes is
+// released with, which is built when the cache lacks it. With Debian's the API server reads each
+// consistent list from etcd, and can't stream lists. As in large clusters, it has several times as
+// many requests in flight as by default.
 func NewLarge(ctx context.Context) (*Server, error) {
 	programs, err := find(ctx)
 	if err != nil {
@@ -155,8 +155,8 @@ func NewLarge(ctx context.Context) (*Server, error) {
 
 // startAny starts both programs at ports that are free.
 func startAny(ctx context.Context, programs programs) (_ *Server, err error) {
-	// A port that was free a moment ago may be taken when the program binds
-	// it, so starting is tried again with others.
+	// A port that was free a moment ago may be taken when the program binds it, so the start is
+	// tried again with other ports.
 	for range 3 {
 		var s *Server
 		if s, err = start(ctx, programs); err == nil {
@@ -175,8 +175,8 @@ func (s *Server) Config() *rest.Config {
 	return rest.CopyConfig(s.config)
 }
 
-// Storage returns the URL at which etcd serves without authentication. Objects that are
-// written there pass no admission.
+// Storage returns the URL where etcd serves without authentication. Objects that are written there
+// pass no admission.
 func (s *Server) Storage() string { return s.storage }
 
 // Processes returns the IDs of both programs' processes, by name.

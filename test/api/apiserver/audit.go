@@ -29,12 +29,12 @@ func auditArgs(dir string) ([]string, error) {
 	return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + auditLog(dir)}, nil
 }
 
-// Request is one that a ServiceAccount made for a resource.
+// Request is a request that a ServiceAccount made for a resource.
 type Request struct {
-	// User is the ServiceAccount's user name; Node is that of the pod that its
-	// token was bound to, or "".
+	// User is the ServiceAccount's user name. Node is the node of the pod that its token was bound
+	// to, or "".
 	User, Node string
-	// Right is what it takes: "verb resource.group/subresource".
+	// Right is the required right: "verb resource.group/subresource".
 	Right string
 	// Refused is true where the right, or an admission policy's consent, was
 	// missing.
@@ -58,8 +58,7 @@ type auditEvent struct {
 	} `json:"responseStatus"`
 }
 
-// Requests returns what ServiceAccounts have asked for since the server was
-// started first.
+// Requests returns the requests of ServiceAccounts since the server was started first.
 func (s *Server) Requests() ([]Request, error) {
 	text, err := os.ReadFile(auditLog(s.dir))
 	if err != nil {

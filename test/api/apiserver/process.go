@@ -60,7 +60,7 @@ func launch(ctx context.Context, dir, name, path string, args ...string) (*proce
 		err := p.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = p.cmd.Wait() // how it ended is told by its log
+			_ = p.cmd.Wait() // its log tells the cause of its end
 			close(p.done)
 		}
 	}()
@@ -80,8 +80,8 @@ func (p *process) ended() error {
 	}
 }
 
-// stop kills the child and waits until it is gone. There is nothing to flush:
-// its data goes with it.
+// stop kills the child and waits until it is gone. Its data is removed with it, so nothing has to
+// be flushed.
 func (p *process) stop() {
 	_ = p.cmd.Process.Kill() // an error means that it is gone already
 	<-p.done

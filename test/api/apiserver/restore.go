@@ -30,10 +30,10 @@ func (s *Server) Snapshot(ctx context.Context) error {
 	})
 }
 
-// Restore brings back the data of the last Snapshot. Both programs are down for a moment.
-// With bumpRevision it does with etcd's revisions what `etcdutl snapshot restore
-// --bump-revision --mark-compacted` does: none comes back that a client has seen already,
-// and a watch from an earlier one ends with an error, so that its client reads anew.
+// Restore brings back the data of the last Snapshot. Both programs are down for a moment. With
+// bumpRevision it changes etcd's revisions as `etcdutl snapshot restore --bump-revision
+// --mark-compacted` does: none comes back that a client has seen already, and a watch from an
+// earlier one ends with an error, so that its client reads anew.
 func (s *Server) Restore(ctx context.Context, bumpRevision bool) error {
 	return s.withEtcdDown(ctx, func() error {
 		if err := os.RemoveAll(etcdData(s.dir)); err != nil {

@@ -115,8 +115,8 @@ func apiArgs(dir, etcd string, port int, token string) ([]string, error) {
 		"--cert-dir=" + filepath.Join(dir, "certs"),
 		"--bind-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(port),
-		// Nobody dials the Service "kubernetes" here, so the address in it
-		// (RFC 5737) need not exist.
+		// No client dials the Service "kubernetes" here, so the address in it (RFC 5737) need not
+		// exist.
 		"--advertise-address=192.0.2.1",
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=" + ServiceCIDR4 + "," + ServiceCIDR6,
@@ -134,9 +134,9 @@ func apiArgs(dir, etcd string, port int, token string) ([]string, error) {
 	}...), nil
 }
 
-// celVersion is the version whose CEL libraries the oldest API server accepts in new expressions:
-// one minor version before its own. With it the default API server refuses what the oldest one
-// refuses.
+// celVersion returns the version whose CEL libraries the oldest API server accepts in new
+// expressions: one minor version before its own. With it the default API server refuses the same
+// expressions as the oldest one.
 func celVersion() string {
 	return utilversion.MustParseGeneric(version.OldestKubernetes).OffsetMinor(-1).String()
 }

@@ -62,8 +62,8 @@ func New(t testing.TB, root string, config *rest.Config) *Helm {
 	return h
 }
 
-// Open is New with a folder for Helm's own files, for programs that are no
-// test. The binary is built, and progress told, when the cache lacks it.
+// Open does the same as New with a folder for Helm's own files, for programs instead of tests. The
+// binary is built, and progress reported, when the cache lacks it.
 func Open(ctx context.Context, root, home string, config *rest.Config, progress func(line string)) (*Helm, error) {
 	cache, err := build.DefaultCache()
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// asked finds the metrics in a query: what is called like one and is no label.
+// asked finds the metrics in a query: the words that have the name of a metric. Labels have other
+// names.
 var asked = regexp.MustCompile(`\b(alioth|workqueue)_[a-z0-9_]+`)
 
-// DashboardMetrics returns the metrics that the chart's dashboard asks for and
-// whose names begin with one of the prefixes. Those of histograms come without
-// suffix.
+// DashboardMetrics returns the metrics that the chart's dashboard asks for and whose names begin
+// with one of the prefixes. Metrics of histograms come without suffix.
 func DashboardMetrics(t testing.TB, root string, prefixes ...string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "helm", "alioth", "files", "dashboards", "alioth.json"))

@@ -32,7 +32,7 @@ var levelNames = []string{"alioth-claims", "alioth-daemons", "alioth-lookups"}
 // flowNames are the names of all its FlowSchemas. The last one has a level of the API server's.
 var flowNames = append(slices.Clone(levelNames), "alioth-leader-election")
 
-// request is one that a ServiceAccount makes.
+// request is a request of a ServiceAccount.
 type request struct{ account, verb, path string }
 
 // classes returns the FlowSchema and level of a request, by their names.

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// foreignCRD is a CRD as another project brings it, without rules.
+// foreignCRD returns a CRD as another project brings it, without rules.
 func foreignCRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{
@@ -105,8 +105,8 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestACRDThatIsGivenToTheReleaseBecomesAlioths: the notes of the chart say so, for those who
-// leave kubernetes-nmstate. The objects stay.
+// TestACRDThatIsGivenToTheReleaseBecomesAlioths: the notes of the chart say so, for users who leave
+// kubernetes-nmstate. The objects stay.
 func TestACRDThatIsGivenToTheReleaseBecomesAlioths(t *testing.T) {
 	server := bareServer(t)
 	c, helm := newClient(t, server), chart.New(t, root, server.Config())

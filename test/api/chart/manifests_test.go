@@ -62,7 +62,7 @@ func TestTheManifestsOfAReleaseInstallAliothWithoutHelm(t *testing.T) {
 	}
 }
 
-// commands are the lines of the comment at the begin of a file that run kubectl.
+// commands returns the lines of the comment at the begin of a file that run kubectl.
 func commands(t *testing.T, text string) (list []string) {
 	t.Helper()
 	comment, _, _ := strings.Cut(text, "---\n")

@@ -15,11 +15,11 @@ import (
 // nodeIPAMOn are the values that turn on the node IPAM API.
 const nodeIPAMOn = "nodeIPAM.enabled=true,nodeIPAM.infraSubnet=infra"
 
-// hooks look for what an earlier release, or one with other values, may have left.
+// hooks look for remainders of an earlier release, or of a release with other values.
 var hooks = []string{"alioth-uninstall", "alioth-check-upgrade"}
 
-// objectsWith returns the names of the objects whose text has a word, but for those of
-// the hooks.
+// objectsWith returns the names of the objects whose text has a word, without the objects of the
+// hooks.
 func objectsWith(t *testing.T, word string, args ...string) []string {
 	t.Helper()
 	objects, err := chart.New(t, root, nil).Template(t.Context(), args...)
@@ -47,7 +47,7 @@ func TestTheNodeIPAMAPIIsNothingUnlessAskedFor(t *testing.T) {
 	}
 }
 
-// TestAGroupThatIsNotServedIsNothing: the group may be that of another program.
+// TestAGroupThatIsNotServedIsNothing: the group may belong to another program.
 func TestAGroupThatIsNotServedIsNothing(t *testing.T) {
 	for served, other := range map[string]string{
 		"acn.azure.com": `"multitenancy.acn.azure.com"`, "multitenancy.acn.azure.com": `"acn.azure.com"`,
@@ -69,8 +69,8 @@ func TestAGroupThatIsNotServedIsNothing(t *testing.T) {
 	}
 }
 
-// TestAnotherDevicePluginIsNotHindered: without Alioth's plugin the resources of the group are
-// those of another one.
+// TestAnotherDevicePluginIsNotHindered: without Alioth's plugin the resources of the group belong
+// to another plugin.
 func TestAnotherDevicePluginIsNotHindered(t *testing.T) {
 	const policy = "ValidatingAdmissionPolicy alioth-nodeipam-resources"
 	for set, want := range map[string]bool{nodeIPAMOn: true, nodeIPAMOn + ",nodeIPAM.devicePlugin=false": false} {

@@ -190,8 +190,8 @@ func TestTheDaemonSharesThePIDsOfTheNodeAndIsToldOfDelegation(t *testing.T) {
 	}
 }
 
-// The kubelet's socket tells of all pods of the node, so the daemon has it only to attach
-// devices. The socket is made anew with each kubelet, so the folder is mounted.
+// The kubelet's socket shows all pods of the node, so the daemon has it only to attach devices. The
+// socket is made anew with each kubelet, so the folder is mounted.
 func TestTheDaemonAsksTheKubeletForDevicesOnlyToAttachThem(t *testing.T) {
 	for set, want := range map[string]bool{"image.tag=x": false, "multiNetwork.sriov.enabled=true": true, "multiNetwork.enabled=false,multiNetwork.sriov.enabled=true": false} {
 		daemon := rendered(t, "DaemonSet", "--set", set)["alioth-cnid"]
@@ -241,7 +241,7 @@ func argumentsOf(t *testing.T, object *unstructured.Unstructured) []string {
 // and NetworkAttachmentDefinition.
 const sharedKinds = 9
 
-// installed are the files of the kinds that the chart installs by default: without those of
+// installed returns the files of the kinds that the chart installs by default: without the kinds of
 // nmstate.io and of the node IPAM API.
 func installed(t *testing.T) []string {
 	t.Helper()

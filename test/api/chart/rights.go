@@ -22,9 +22,9 @@ type Account struct {
 	Node string
 }
 
-// Compare returns the requests of an account that were refused, and the rights
-// that it has by the rendered chart and that it made no use of, each once. To
-// list is part of to watch: whether a server streams the list is its business.
+// Compare returns the requests of an account that were refused, and the rights that it has by the
+// rendered chart and that it made no use of, each once. The right to watch covers the right to
+// list, because the server decides whether it streams the list.
 func (a Account) Compare(objects []*unstructured.Unstructured, requests []apiserver.Request) (refused, unused []string, err error) {
 	granted, err := Rights(objects, a.Name)
 	if err != nil {
@@ -51,7 +51,7 @@ func (a Account) Compare(objects []*unstructured.Unstructured, requests []apiser
 	return refused, unused, nil
 }
 
-// Rights lists what the roles of a name grant, as in [apiserver.Request].
+// Rights lists the rights that the roles of a name grant, as in [apiserver.Request].
 func Rights(objects []*unstructured.Unstructured, name string) ([]string, error) {
 	var all []string
 	for _, object := range objects {

@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// TestRightsOnServicesAreThoseOfWhoJudges: a daemon that goes by what the operator has judged
-// reads nothing that Services are judged by, and one that judges reads no verdicts.
+// TestRightsOnServicesAreThoseOfWhoJudges: a daemon that uses the operator's verdicts does not read
+// the objects that Services are judged by. A daemon that judges reads no verdicts.
 func TestRightsOnServicesAreThoseOfWhoJudges(t *testing.T) {
 	const verdicts = "scaledendpoints.alioth.dev"
 	judged := []string{"services", "endpointslices.discovery.k8s.io", "networks.arktos.futurewei.com"}

@@ -68,7 +68,7 @@ func TestUninstallKeepsCRDs(t *testing.T) {
 	want := installed(t)
 	server := bareServer(t)
 	helm := chart.New(t, root, server.Config())
-	for range 2 { // the second time over what was kept
+	for range 2 { // the second time over the objects kept by the first
 		upgrade(t, helm, "an installation")
 		if _, err := helm.Run(t.Context(), "uninstall", chart.Release, "--namespace", chart.Namespace, "--no-hooks"); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// jsonSchema is what the tests read of values.schema.json.
+// jsonSchema has the parts of values.schema.json that the tests read.
 type jsonSchema struct {
 	Ref         string                 `json:"$ref"`
 	Definitions map[string]*jsonSchema `json:"definitions"`
@@ -126,8 +126,8 @@ func TestEveryChartValueHasARow(t *testing.T) {
 	}
 }
 
-// wrongValues are values that values.schema.json refuses: those of the row, and those that its
-// sort makes.
+// wrongValues returns the values that values.schema.json refuses: the values of the row, and the
+// values that its sort makes.
 func wrongValues(row refusedRow, schema *jsonSchema) []any {
 	list := slices.Clone(row.Wrong)
 	switch row.Sort {

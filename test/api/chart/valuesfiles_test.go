@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/test/needs"
 )
 
-// valuesFiles are what people could give to helm; "" is none.
+// valuesFiles returns the files that people could give to helm; "" stands for a run without a file.
 func valuesFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "values", "*.yaml"))
@@ -56,8 +56,8 @@ func textOf(t *testing.T, helm *chart.Helm, file string) string {
 	return text
 }
 
-// TestEachFileOfValuesIsAccepted by helm lint, and what the chart renders with it by the API
-// server. A second rendering is equal.
+// TestEachFileOfValuesIsAccepted: helm lint accepts the file, and the API server accepts the
+// objects that the chart renders with it. A second rendering is equal.
 func TestEachFileOfValuesIsAccepted(t *testing.T) {
 	needs.Kubernetes(t)
 	server, err := apiserver.New(t.Context())
@@ -93,7 +93,7 @@ func TestEachFileOfValuesIsAccepted(t *testing.T) {
 	}
 }
 
-// versions are the resource versions of the objects of the release, hooks aside.
+// versions returns the resource versions of the objects of the release, hooks aside.
 func versions(t *testing.T, helm *chart.Helm, c client.Client) map[string]string {
 	t.Helper()
 	text, err := helm.Run(t.Context(), "get", "manifest", chart.Release, "--namespace", chart.Namespace)
@@ -116,8 +116,8 @@ func versions(t *testing.T, helm *chart.Helm, c client.Client) map[string]string
 	return all
 }
 
-// TestAnUpgradeWithUnchangedValuesChangesNothing has every area on, and what people set for
-// pods. After the second upgrade the default VPC is an ordinary object of the release; the
+// TestAnUpgradeWithUnchangedValuesChangesNothing has every area on, and the values that people set
+// for pods. After the second upgrade the default VPC is an ordinary object of the release; the
 // third one must not write.
 func TestAnUpgradeWithUnchangedValuesChangesNothing(t *testing.T) {
 	server := bareServer(t)

@@ -27,10 +27,10 @@ import (
 // kinds that policies have as parameters every 30 s.
 const settleWithin = time.Minute
 
-// Install creates what the chart in the project's root folder, with all areas, renders of the
-// kinds that decide what a request may do, and returns when it is in force. The grants that
-// the operator writes at its start are written as the operator. Each of values is an argument
-// of helm's --set.
+// Install renders the chart in the project's root folder, with all areas. It creates the objects of
+// the kinds that decide about requests, and returns when they are in force. The grants that the
+// operator writes at its start are written as the operator. Each of values is an argument of helm's
+// --set.
 func Install(t testing.TB, root string, admin, operator client.Client, values ...string) {
 	t.Helper()
 	create(t, admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: chart.Namespace}})
@@ -58,8 +58,8 @@ func Install(t testing.TB, root string, admin, operator client.Client, values ..
 	awaitGrants(t, admin, operator)
 }
 
-// aggregateRoles does what a controller does that does not run here: it fills
-// Kubernetes' own roles with the rules of those that are labelled for them.
+// aggregateRoles does the work of a controller that does not run here: it fills Kubernetes' own
+// roles with the rules of the roles that are labelled for them.
 func aggregateRoles(t testing.TB, admin client.Client) {
 	t.Helper()
 	for _, name := range []string{"view", "edit", "admin"} { // each is a part of the next
@@ -83,9 +83,9 @@ func aggregateRoles(t testing.TB, admin client.Client) {
 	}
 }
 
-// awaitPolicies returns when the policies created so far are in force. Those take effect
-// in the order of their creation, so it creates one more that refuses a certain name, and
-// waits for a refusal.
+// awaitPolicies returns when the policies created so far are in force. Policies take effect in the
+// order of their creation, so it creates one more that refuses a certain name, and waits for a
+// refusal.
 func awaitPolicies(t testing.TB, admin client.Client) {
 	t.Helper()
 	const name = "refused-by-the-sentinel"
@@ -117,8 +117,8 @@ func awaitPolicies(t testing.TB, admin client.Client) {
 	})
 }
 
-// awaitGrants writes what the operator does when it starts, and returns when the API
-// server applies it.
+// awaitGrants writes the grants that the operator writes at its start, and returns when the API
+// server applies them.
 func awaitGrants(t testing.TB, admin, operator client.Client) {
 	t.Helper()
 	const name = "awaits-grants"

@@ -67,7 +67,7 @@ func TestPodsOfOneNetworkGetAsManyAddresses(t *testing.T) {
 	}
 }
 
-// makeCrowd makes a network of all namespaces, and so many pods of it on one node.
+// makeCrowd makes a network of all namespaces, and size pods of it on one node.
 func makeCrowd(t *testing.T, admin client.Client, prefix netip.Prefix, size int) {
 	t.Helper()
 	network := &danmv1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "crowd"}, Spec: danmv1.NetworkSpec{

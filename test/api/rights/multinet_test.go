@@ -31,7 +31,7 @@ type outsideNetwork struct {
 	conditions *[]metav1.Condition
 }
 
-// outsideNetworks are those of a tenant in both groups. TenantNetworks have no device.
+// outsideNetworks returns networks of a tenant in both groups. TenantNetworks have no device.
 func outsideNetworks() []outsideNetwork {
 	spec := func(octet int, device string) danmv1.NetworkSpec {
 		return danmv1.NetworkSpec{
@@ -184,7 +184,7 @@ func serveOutside(t *testing.T, admin client.Client, pod *corev1.Pod) {
 				return len(slices.Items) == 0 && object.UID == "", nil
 			}
 			written := len(object.Subsets) == 1 && object.Subsets[0].Ports[0].Port == port
-			for _, slice := range slices.Items { // that of IPv6 has neither endpoints nor ports
+			for _, slice := range slices.Items { // the IPv6 slice has neither endpoints nor ports
 				written = written && (slice.AddressType == discoveryv1.AddressTypeIPv6 || len(slice.Ports) == 1 && *slice.Ports[0].Port == port)
 			}
 			return written && len(slices.Items) > 0, nil

@@ -120,7 +120,7 @@ func reportAndForget(t *testing.T, admin client.Client) {
 	}
 }
 
-// mustCreate waits until admission knows what it needs.
+// mustCreate waits until admission knows the parameters that it needs.
 func mustCreate(t *testing.T, admin client.Client, object client.Object) {
 	t.Helper()
 	until(t, fmt.Sprintf("%T %s is created", object, object.GetName()), func(ctx context.Context) (bool, error) {

@@ -42,7 +42,8 @@ func TestAPolicyNeedsTheRightsThatTheChartGivesAndNoOthers(t *testing.T) {
 			admin, server := install(t, args...)
 			h := newHandlers(t, admin, server)
 			policies := makePolicies(t, admin)
-			// Who decides about this node, and who must not about the other.
+			// The handler that decides about this node, and the one that must not decide about the
+			// other.
 			decides, decidesNot := h.daemon, h.operator
 			if mode == "centralized" {
 				decides, decidesNot = h.operator, h.other
@@ -54,7 +55,7 @@ func TestAPolicyNeedsTheRightsThatTheChartGivesAndNoOthers(t *testing.T) {
 			if err := decides.Delete(t.Context(), enactment, client.Preconditions{UID: &enactment.UID}); err != nil {
 				t.Fatal(err)
 			}
-			// The operator deletes what a node leaves that is gone.
+			// The operator deletes the remainders of a node that is gone.
 			if err := h.operator.Delete(t.Context(), enact(t, decides, state, "left")); err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +156,7 @@ func makePolicies(t *testing.T, admin client.Client) []client.Object {
 	return policies
 }
 
-// observe makes the state of a node, and reports what is.
+// observe makes the state of a node, and reports its present networks.
 func observe(t *testing.T, daemon client.Client, node string) *nmstatev1beta1.NodeNetworkState {
 	t.Helper()
 	state := &nmstatev1beta1.NodeNetworkState{ObjectMeta: metav1.ObjectMeta{Name: node}}
@@ -174,7 +175,7 @@ func status(t *testing.T, c client.Client, object client.Object, text string) {
 	}
 }
 
-// desire writes what a node shall be.
+// desire writes the desired state of a node.
 func desire(ctx context.Context, c client.Client, state *nmstatev1beta1.NodeNetworkState) error {
 	const desired = `{"interfaces":[{"name":"bond1"}]}`
 	text := fmt.Appendf(nil, `[{"op":"test","path":"/metadata/resourceVersion","value":%q},`+
@@ -182,8 +183,8 @@ func desire(ctx context.Context, c client.Client, state *nmstatev1beta1.NodeNetw
 	return c.Patch(ctx, state.DeepCopy(), client.RawPatch(types.JSONPatchType, text))
 }
 
-// enact does what the policy handler does: an enactment with its status, what the node shall
-// be, and its owners.
+// enact does the work of the policy handler: an enactment with its status, the desired state of the
+// node, and its owners.
 func enact(t *testing.T, decides client.Client, state *nmstatev1beta1.NodeNetworkState, policy string) *nmstatev1beta1.NodeNetworkConfigurationEnactment {
 	t.Helper()
 	const kind = nmstatev1.NodeNetworkConfigurationPolicyKind
@@ -228,8 +229,8 @@ func conclude(t *testing.T, decides client.Client, enactment *nmstatev1beta1.Nod
 	}
 }
 
-// readAll reads and follows what each program needs: the state handler its node's state, who
-// decides all, and the operator all but single states.
+// readAll reads and follows the objects that each program needs: the state handler its node's
+// state, the handler of policies all, and the operator all but single states.
 func readAll(t *testing.T, h handlers, decides client.WithWatch) {
 	t.Helper()
 	states, state := &nmstatev1beta1.NodeNetworkStateList{}, &nmstatev1beta1.NodeNetworkState{}

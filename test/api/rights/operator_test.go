@@ -77,7 +77,7 @@ func install(t *testing.T, args ...string) (client.Client, *apiserver.Server) {
 	return c, server
 }
 
-// log keeps what the operator logs, for when the test fails.
+// log keeps the log of the operator, for when the test fails.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -214,9 +214,9 @@ func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing
 	}
 }
 
-// forRaces are rights that the operator uses only in a race. With another claim it looks at
-// the object in the way (package operator/claim), or replaces it; before it releases a
-// number, or replaces that of a network, it looks for the holder (package operator/danm).
+// forRaces are rights that the operator uses only in a race. With another claim it looks at the
+// object in the way (package operator/claim), or replaces it; before it releases a number, or
+// replaces the number of a network, it looks for the holder (package operator/danm).
 var forRaces = []string{
 	"get addresses.alioth.dev", "get externaladdresses.alioth.dev",
 	"get hostvniclaims.alioth.dev",
@@ -314,8 +314,7 @@ func newBalancer(service, where string) *corev1.Service {
 	}
 }
 
-// flip has the operator say the same of a Network twice, which is one event that
-// is counted up.
+// flip has the operator write the same event about a Network twice. The event is then counted up.
 func flip(t *testing.T, admin client.Client) {
 	t.Helper()
 	const other = "rights-other"

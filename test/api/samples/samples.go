@@ -27,8 +27,8 @@ var twins = map[string]string{
 	"multitenancy.acn.azure.com": "acn.azure.com",
 }
 
-// All returns the samples; the first is the namespace, which others are in. A kind that two
-// groups have alike is in the file once.
+// All returns the samples. The first is the namespace of the others. A kind that two groups have
+// alike is in the file once.
 func All(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	var all []*unstructured.Unstructured

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scale has the small run of the scale lab: what nodes receive, counted. The lab
+// Package scale has the small run of the scale lab: it counts the data that nodes receive. The lab
 // measures nothing here; `make bench-scale` does.
 package scale
 
@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// size is that of the small run. A hollow node costs as much as many holders of watches.
+// size is the size of the small run. A hollow node costs as much as many holders of watches.
 var size = scale.Size{Nodes: 50, Hollow: 6, Bouncers: 3, Bounced: 5, PodsPerNode: 2}
 
 // TestNodesReceiveWhatTheyFollow runs on one lab, which takes longest to come up.
@@ -65,9 +65,9 @@ func planned(ctx context.Context, t *testing.T, lab *scale.Lab) {
 	}
 }
 
-// checkCounts compares the events of kinds. The operator's questions are left out, and the
-// lists by which they are answered: it repeats them when it was elected again, as may happen
-// on a busy machine.
+// checkCounts compares the events of kinds. It leaves out the operator's questions, and the lists
+// that answer them: the operator repeats them when it was elected again, as may happen on a busy
+// machine.
 func checkCounts(t *testing.T, node int, got transport.Counts, want map[string]int) {
 	t.Helper()
 	for resource, received := range got {
@@ -85,8 +85,9 @@ func checkCounts(t *testing.T, node int, got transport.Counts, want map[string]i
 	}
 }
 
-// expected are the events of a node that has pods of a VPC of which others were made: for each
-// of its own the pod and its status, and the Address; and every Address if it holds the VPC.
+// expected returns the events of a node that has pods of a VPC, after pods of the VPC were made.
+// For each of its own pods these are the pod and its status, and the Address. They include every
+// Address if the node holds the VPC.
 func expected(own, all int, holds bool) map[string]int {
 	if !holds {
 		all = 0
@@ -110,8 +111,8 @@ func isolated(ctx context.Context, t *testing.T, lab *scale.Lab) {
 	}
 }
 
-// pushed: all nodes together receive so many events of Addresses for each: one at the pod's
-// node, and one at each that holds the VPC.
+// pushed requires the number of events that all nodes together receive for an Address: one at the
+// pod's node, and one at each node that holds the VPC.
 func pushed(ctx context.Context, t *testing.T, lab *scale.Lab, each int) {
 	t.Helper()
 	p, err := lab.Push(ctx, size.Nodes, 20) // pods are on all nodes in turn

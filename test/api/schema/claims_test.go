@@ -95,7 +95,7 @@ func TestAddressIsChecked(t *testing.T) {
 	})
 }
 
-// inNetwork is an Address of a network outside of every VPC.
+// inNetwork returns an Address of a network outside of every VPC.
 func inNetwork(ip string) *v1alpha1.Address {
 	a := addressOf("0b9e-1.net", ip)
 	a.Spec.VPC, a.Spec.Subnet, a.Spec.Network = "", "", reference("DanmNet", "internal")

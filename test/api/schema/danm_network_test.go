@@ -13,9 +13,9 @@ import (
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 )
 
-// networkCase is a change to a spec that each of the kinds accepts, and the refusal. Names
-// have the number of the rule in the DANM user guide ("rule 2" is that of DanmNets, "tenant
-// rule 1" that of TenantNetworks).
+// networkCase is a change to a spec that each of the kinds accepts, and the refusal. Names have the
+// number of the rule in the DANM user guide: "rule 2" is a rule of DanmNets, "tenant rule 1" a rule
+// of TenantNetworks.
 type networkCase struct {
 	name   string
 	kinds  []string
@@ -88,7 +88,7 @@ const (
 //     no bitmap, so the user guide decides: /8 is accepted, /7 refused as before.
 //   - 90 is refused for each operation, because the rule concerns one object.
 //   - 107: net6 without a pool stays so, and means EUI-64 as in the user guide.
-//   - 108: both families together have no limit, because there is no bitmap.
+//   - 108: both families together have no limit, because Alioth has no bitmap.
 //   - 110 with start equal to end, and the keys of routes, which DANM does not check, are
 //     refused by an admission policy (test/api/admission).
 func TestNetworkRangesAreChecked(t *testing.T) {

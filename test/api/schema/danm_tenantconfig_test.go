@@ -29,7 +29,7 @@ func hostDevice(name string, kind danmv1.VNIType, numbers string) func(*danmv1.T
 	}
 }
 
-// share is an entry for tenants, with ranges.
+// share returns an entry for tenants, with ranges.
 func share(tenants []string, cidrs ...string) func(*danmv1.TenantConfig) {
 	return func(c *danmv1.TenantConfig) {
 		c.HostDevices = append(c.HostDevices, danmv1.HostDevice{Name: "ens4", Tenants: tenants, CIDRs: cidrs})
@@ -41,7 +41,7 @@ func networkIDs(ids map[string]danmv1.NetworkID) func(*danmv1.TenantConfig) {
 }
 
 // TestTenantConfigIsChecked has the cases 66-73 of DANM's own tests. Expressed otherwise:
-//   - 71: the greatest numbers are those of VLANs and VXLANs, and not 5000 for both.
+//   - 71: VLANs and VXLANs have greatest numbers of their own, and not 5000 for both.
 //   - 72 (UPDATE): alloc is ignored; nothing is written into the object.
 //   - 74 is refused by an admission policy, because the type is a key (test/api/admission).
 func TestTenantConfigIsChecked(t *testing.T) {

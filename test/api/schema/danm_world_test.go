@@ -27,7 +27,7 @@ var allNetworks = []string{danmNet, tenantNetwork, clusterNetwork}
 // bothGroups are the groups that have DANM's kinds.
 var bothGroups = []string{danmv1.GroupVersion.Group, danmiov1.GroupVersion.Group}
 
-// danmObject returns an object of a kind of DANM whose fields are those of content.
+// danmObject returns an object of a kind of DANM with the fields of content.
 func danmObject(t *testing.T, group, kind, name string, content map[string]any) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{Object: content}

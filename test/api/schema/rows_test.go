@@ -54,7 +54,7 @@ func variants(sample *unstructured.Unstructured) (list []variant) {
 	return list
 }
 
-// each visits the values that are no maps, with their paths.
+// each visits the values that are not maps, with their paths.
 func each(value any, path []any, visit func(path []any, value any)) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -72,7 +72,7 @@ func each(value any, path []any, visit func(path []any, value any)) {
 	visit(path, value)
 }
 
-// valuesLike are the hostile values for a field with that value.
+// valuesLike returns the hostile values for a field with that value.
 func valuesLike(value any) (list []any) {
 	switch value := value.(type) {
 	case string:

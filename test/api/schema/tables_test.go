@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// notReady is a condition as an operator would find it in a column.
+// notReady returns a condition as an operator would find it in a column.
 func notReady(reason string) []metav1.Condition {
 	return []metav1.Condition{{
 		Type: v1alpha1.ReadyCondition, Status: metav1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.NewTime(time.Now()),
@@ -110,7 +110,7 @@ func TestColumnsAnswerTheDailyQuestions(t *testing.T) {
 	}
 }
 
-// definitions are those of all kinds.
+// definitions returns the definitions of all kinds.
 func definitions(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	d := discovery.NewDiscoveryClientForConfigOrDie(server.Config(t))
@@ -170,7 +170,7 @@ func defaultsInLists(schema *apiextensionsv1.JSONSchemaProps, at string, inList 
 	return paths
 }
 
-// column is a list as a column shows it.
+// column returns a list as a column shows it.
 func column[S ~string](list []S) string {
 	text, err := json.Marshal(list)
 	if err != nil {

@@ -134,7 +134,7 @@ func storeUnsound(t *testing.T, c client.Client, scheme *runtime.Scheme) (stored
 				return err == nil || strings.Contains(err.Error(), "metadata.name")
 			})
 			if v.object.GetResourceVersion() == "" {
-				continue // no name is that of such an object
+				continue // an object with these values has no possible name
 			}
 			stored = append(stored, v.object)
 			break

@@ -111,7 +111,8 @@ func fieldsOfKinds(t *testing.T) map[string]*apiextensionsv1.JSONSchemaProps {
 	return all
 }
 
-// rowOf returns the row of a field, or that of what the field is a part of, which is free.
+// rowOf returns the row of a field. Without one, it returns the row of the free field that the
+// field is a part of.
 func rowOf(rows map[string]fieldsRow, field string) (string, bool) {
 	if _, ok := rows[field]; ok {
 		return field, true
@@ -189,7 +190,8 @@ func besideRange(text string) []any {
 	}
 }
 
-// with returns a sample with a value at the path of a field. What is on the way is made.
+// with returns a sample with a value at the path of a field. It makes the missing fields on the
+// way.
 func with(sample *unstructured.Unstructured, path string, value any) *unstructured.Unstructured {
 	object := sample.DeepCopy()
 	object.Object = place(object.Object, strings.Split(strings.NewReplacer("[]", ".[]", "[*]", ".[*]").Replace(path), "."), value).(map[string]any)
@@ -247,7 +249,7 @@ func valueAt(in any, path string) any {
 	return in
 }
 
-// number64 is a number as objects have it.
+// number64 returns a number as objects have it.
 func number64(value any) any {
 	if number, ok := value.(float64); ok {
 		return int64(number)
@@ -255,8 +257,8 @@ func number64(value any) any {
 	return value
 }
 
-// TestWrongNeighboursAreRefused sets each field to a valid value, which is accepted, and to
-// each wrong one beside it, which is refused with the name of the field.
+// TestWrongNeighboursAreRefused sets each field to a valid value, which is accepted, and to each
+// wrong value beside it. The wrong value is refused with the name of the field.
 func TestWrongNeighboursAreRefused(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kinds.AddToScheme} {

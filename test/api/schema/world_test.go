@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schema shows what the schemas of Alioth's kinds accept and refuse, on
-// the real API server.
+// Package schema shows which objects the schemas of Alioth's kinds accept and refuse, on the real
+// API server.
 package schema_test
 
 import (
@@ -46,8 +46,8 @@ func newClient(t *testing.T) client.Client {
 	return c
 }
 
-// creation is a change to an object that would be accepted, and what then is
-// wrong with it; "" if nothing is.
+// creation is a change to an object that would be accepted, and the fault that the change makes; ""
+// for none.
 type creation[T client.Object] struct {
 	name   string
 	mutate func(T)

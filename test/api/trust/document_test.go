@@ -59,8 +59,8 @@ func rowOf(kind, path string) *row {
 	return best
 }
 
-// covers reports whether a path is that of the row or below it. A row for all labels or
-// annotations has those of every key.
+// covers reports whether the path of a row covers a path: both are equal, or the second is below
+// the first. A row for all labels or annotations covers the path of every key.
 func covers(field, path string) bool {
 	if field == path || strings.HasPrefix(path, field+".") || strings.HasPrefix(path, field+"[") {
 		return true
@@ -80,8 +80,8 @@ func pathsOf(list []reads.Read) []string {
 	return all
 }
 
-// TestEveryFieldThatIsReadHasARow fails where somebody adds a read without a decision what of
-// the field is believed.
+// TestEveryFieldThatIsReadHasARow fails where somebody adds a read without a decision about the
+// trust in the field.
 func TestEveryFieldThatIsReadHasARow(t *testing.T) {
 	found, calls := productReads(t)
 	used := map[*row]bool{}
@@ -241,8 +241,8 @@ func linesOf(t *testing.T, kind string, paths []string, may *writers) []string {
 	return lines
 }
 
-// writersOf lists the writers with the ways: those whose word alone is not believed, or others
-// who have a right.
+// writersOf lists the writers with the ways: the writers whose word alone is not believed, or other
+// writers with a right.
 func writersOf(may map[string][]string, tried bool) string {
 	var all []string
 	for _, who := range principals() {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// step is a part of a path: a field, and with elements what is below each element of it, or
-// below the one of a key.
+// step is a part of a path: a field. With elements it also stands for the values below each element
+// of the field, or below the element with a key.
 type step struct {
 	field    string
 	elements bool
@@ -43,7 +43,7 @@ func steps(path string) []step {
 	return all
 }
 
-// at returns the value at a path: of a list or map that of the first element.
+// at returns the value at a path. Of a list or map it takes the first element.
 func at(value any, path []step) any {
 	for _, s := range path {
 		fields, ok := value.(map[string]any)
@@ -73,8 +73,8 @@ func element(value any, key string) any {
 	return nil
 }
 
-// with returns a copy of a value that has another one at the path. Lists and maps on the way
-// that are not there are made.
+// with returns a copy of a value that has another value at the path. It makes missing lists and
+// maps on the way.
 func with(value any, path []step, changed any) any {
 	if len(path) == 0 {
 		return changed
@@ -152,7 +152,7 @@ func candidateMaps(value map[string]any) []any {
 	return append(all, more)
 }
 
-// altered returns a text of the same form: its last letter or digit is another one.
+// altered returns a text of the same form: its last letter or digit differs.
 func altered(text string) string {
 	bytes := []byte(text)
 	for i := len(bytes) - 1; i >= 0; i-- {

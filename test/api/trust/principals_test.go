@@ -37,9 +37,9 @@ type principal struct {
 	tried bool
 }
 
-// principals are all that the inventory tells apart, in the order of the document. A tenant
-// has all rights in a namespace, which no role of the chart gives: it is the worst case. An
-// editor has Kubernetes' own role with what the chart adds to it.
+// principals are all that the inventory tells apart, in the order of the document. A tenant has all
+// rights in a namespace, which no role of the chart gives: it is the worst case. An editor has
+// Kubernetes' own role with the rights that the chart adds to it.
 func principals() []principal {
 	all := "system:authenticated"
 	accounts := "system:serviceaccounts"
@@ -66,7 +66,7 @@ func principalNamed(name string) principal {
 	return principal{name: name}
 }
 
-// extra has what the API server tells admission about the token.
+// extra has the data about the token that the API server gives to admission.
 func (p principal) extra() map[string][]string {
 	if p.node == "" {
 		return nil

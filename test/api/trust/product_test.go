@@ -15,11 +15,11 @@ import (
 
 const module = "github.com/alioth-net/alioth"
 
-// commands are the programs that act on what they read. aliothctl shows what it reads to the
-// person who runs it.
+// commands are the programs that act on the fields that they read. aliothctl shows the fields to
+// the person who runs it.
 var commands = []string{"./cmd/alioth-operator", "./cmd/alioth-cnid"}
 
-// rules say what of the product is the API.
+// rules say which parts of the product are the API.
 var rules = reads.Rules{
 	API: []string{
 		"k8s.io/api/", "k8s.io/apimachinery/pkg/apis/meta/v1",
@@ -39,7 +39,7 @@ var rules = reads.Rules{
 		"(sigs.k8s.io/controller-runtime/pkg/cache/cacheapi.Informers).GetInformer",
 		// They read types, and no fields.
 		"(*k8s.io/apimachinery/pkg/runtime.Scheme)*", "reflect.TypeOf", "fmt.*",
-		// They set what is to be written.
+		// They set values to write.
 		"k8s.io/apimachinery/pkg/api/meta.SetStatusCondition", "k8s.io/apimachinery/pkg/api/meta.RemoveStatusCondition",
 		"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil.AddFinalizer", "sigs.k8s.io/controller-runtime/pkg/controller/controllerutil.RemoveFinalizer",
 		"k8s.io/apimachinery/pkg/apis/meta/v1.NewControllerRef", "k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataAnnotation",
@@ -73,7 +73,7 @@ var opaque = map[reads.Opaque]string{
 // apart are kinds that code for all kinds never gets, with the only file that has their objects.
 var apart = map[string]string{"Lease": "operator/follow.go"}
 
-// productReads returns what the product reads by kind, with what libraries read for it.
+// productReads returns the reads of the product by kind, with the reads of libraries for it.
 func productReads(t *testing.T) (map[schema.GroupKind][]reads.Read, []reads.Opaque) {
 	t.Helper()
 	program, err := reads.Load(t.Context(), root, module, commands...)
@@ -104,7 +104,7 @@ var libraryReads = []reads.Read{
 	{Kind: reads.Kind{Package: "k8s.io/api/coordination/v1", Name: "Lease"}, Path: "spec.leaseTransitions", Place: "client-go's leader election"},
 }
 
-// transient are types of objects that nobody can write: answers of the API server, and what
+// transient are types of objects that nobody can write: answers of the API server, and objects that
 // the product only sends.
 var transient = map[string]string{
 	"PartialObjectMetadata": "a part of a watch event that the API server sends",

@@ -3,17 +3,17 @@
 
 package trust_test
 
-// row says what the product believes of fields. It is written by hand; who may write the
-// fields is computed.
+// row describes the trust of the product in fields. It is written by hand; the writers of the
+// fields are computed.
 type row struct {
-	// kinds are names of kinds, * for all. fields are paths, in which [...] stands for any
-	// elements or keys; a path stands for all below it, too. A field belongs to the row with
-	// the longest path.
+	// kinds are names of kinds, * for all. fields are paths. In a path, [...] stands for any
+	// elements or keys; a path stands for all below it, too. A field belongs to the row with the
+	// longest path.
 	kinds, fields []string
-	// believed is what the product does by the field, check what stands before it.
+	// believed is the effect of the field on the product, check the protection before that.
 	believed, check string
-	// test is a test that attacks: it has to be there where somebody whose word alone is not
-	// believed may write the field.
+	// test is a test that attacks. A row needs it if a writer of the field is not trusted on its
+	// word alone.
 	test string
 }
 
@@ -129,7 +129,7 @@ var table = []row{
 	{of("NodeInfo"), of("spec", "status", "**"), "the name of the machine, and devices that it offers", "admission: the daemon of that node", "TestADaemonWritesTheNodeInfoOfItsOwnNodeOnly"},
 }
 
-// probes are values to try first, for fields of which another value can't be guessed.
+// probes are values to try first, for fields whose next valid value can't be guessed.
 var probes = map[string][]any{
 	"Node status.conditions[*].lastTransitionTime":                             {"2026-01-01T00:00:00Z"},
 	"NodeInfo status.deviceInfos[*].deviceType":                                {"acn.azure.com/infiniband-nic"},
@@ -147,11 +147,11 @@ var probes = map[string][]any{
 // owners is a list to try for every kind.
 var owners = []any{[]any{map[string]any{"apiVersion": "v1", "kind": "Node", "name": "node-a", "uid": "2"}}}
 
-// finalizers are none, and one that is not Alioth's. Removal is of interest where the sample
-// has the finalizer of Alioth: it ends what keeps the object.
+// finalizers has an empty list, and a list without the finalizer of Alioth. Removal is of interest
+// where the sample has the finalizer of Alioth: it ends what keeps the object.
 var finalizers = []any{[]any{}, []any{"example.com/held"}}
 
-// probesOf are the values to try first for a field.
+// probesOf returns the values to try first for a field.
 func probesOf(kind, path string) []any {
 	switch path {
 	case "metadata.ownerReferences":

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trust_test makes the inventory of what the product trusts (docs/security/trust.md),
-// and fails where the product reads a field of the API that the inventory lacks.
+// Package trust_test makes the inventory of the product's trust (docs/security/trust.md), and fails
+// where the product reads a field of the API that the inventory lacks.
 package trust_test
 
 import (
@@ -137,8 +137,8 @@ func policiesOf(policies []admissionregistrationv1.ValidatingAdmissionPolicy, re
 	return names
 }
 
-// giveGrants writes what the operator would from a TenantConfig, and returns when it is in
-// force. Without it the policies refuse TenantNetworks whatever they contain.
+// giveGrants writes the grants that the operator would write from a TenantConfig, and returns when
+// they are in force. Without them the policies refuse TenantNetworks whatever they contain.
 func giveGrants(t *testing.T, admin, operator client.Client) {
 	t.Helper()
 	grants := &v1alpha1.AdmissionGrants{}

@@ -33,7 +33,7 @@ type sample struct {
 	parts []string
 }
 
-// writers tells who may write what of one kind: by path and principal the ways.
+// writers has the possible writers of the fields of one kind: by path and principal the ways.
 type writers struct {
 	fields map[string]map[string][]string
 	// deleters may delete the object.
@@ -80,7 +80,7 @@ func (p *prober) probe(t *testing.T, paths []string) {
 	}
 }
 
-// writes notes what a right gives alone, for those whose writes are not tried.
+// writes notes the writes that a right alone gives, for principals whose writes are not tried.
 func (p *prober) writes(t *testing.T, who principal, part, verb string, paths []string) {
 	t.Helper()
 	if who.tried {
@@ -209,7 +209,7 @@ func (p *prober) tries(path string, from, before map[string]any, send func(map[s
 	return invalid && !refused
 }
 
-// fixed is what validation says about fields that never change.
+// fixed matches the messages of validation about fields that never change.
 var fixed = regexp.MustCompile(`immutable|may not change|never change|must not change|can't change|cannot be changed|may not be (changed|set|updated)|Forbidden: (pod updates|spec|updates)|field is not allowed|not allowed to`)
 
 // isRefusal reports whether an error is of a right or a policy, whose reason may be Invalid.
@@ -226,7 +226,7 @@ func (p *prober) note(path, who, way string) {
 	}
 }
 
-// establish creates the sample, with its status, as one who may.
+// establish creates the sample, with its status, as an author who may.
 func (p *prober) establish(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	var problems []string

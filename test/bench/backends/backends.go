@@ -23,10 +23,10 @@ import (
 	"github.com/alioth-net/alioth/test/vm"
 )
 
-// Paths of what is measured beside Alioth.
+// Paths measured beside Alioth.
 const referencePlugin, ipBatch = "reference", "ip -batch"
 
-// units are those of what tests measure, where it is not ms.
+// units has the units of the figures that tests measure, where the unit differs from ms.
 var units = map[string]string{
 	requestRate:     "1/s",
 	endpointsMemory: "MiB",
@@ -35,12 +35,12 @@ var units = map[string]string{
 // Names of the figures of the node IPAM API.
 const requestRate, endpointsMemory, oneRequest = "requests per second, 20 at a time", "memory of 5,000 endpoints", "a request beside 5,000 endpoints"
 
-// firstAnswer is the time that a flow takes which begins while one of two bouncers is dead and
-// still listed.
+// firstAnswer is the duration of a flow that begins while one of two bouncers is dead and still
+// listed.
 const firstAnswer = "first answer beside a dead bouncer"
 
-// backendBars are those of what tests measure, by their names for it, or by that of the row
-// where the bar is about one row of several.
+// backendBars has the bars of the figures that tests measure, by the tests' names for the figures.
+// A bar about one row of several has the name of the row.
 var backendBars = map[string]figures.Bar{
 	"ADD of ipvlan":                   {Reference: referencePlugin, AtMost: 1.2},
 	"ADD of macvlan":                  {Reference: referencePlugin, AtMost: 1.2},
@@ -64,15 +64,15 @@ type Bench struct {
 	step func(string)
 }
 
-// New returns a Bench of the work tree with this root folder. It writes tables to out and
-// what happens now to step.
+// New returns a Bench of the work tree with this root folder. It writes tables to out and its
+// progress to step.
 func New(root string, out io.Writer, step func(string)) *Bench {
 	return &Bench{root: root, out: out, step: step}
 }
 
-// Measure measures interfaces outside of every VPC beside the reference plugins of the same
-// kinds, the nodes' links and their network state. What the kernel of this machine lacks is measured on that of
-// a virtual machine, references included.
+// Measure measures interfaces outside of every VPC beside the reference plugins of the same kinds,
+// the nodes' links and their network state. Features that the kernel of this machine lacks are
+// measured in a virtual machine, references included.
 func (b *Bench) Measure(ctx context.Context) error {
 	// Tests see it here and in the machine.
 	if err := os.Setenv(figures.Variable, "1"); err != nil {
@@ -102,7 +102,7 @@ func (b *Bench) Measure(ctx context.Context) error {
 	return figures.Print(b.out, title, []string{figures.Alioth, referencePlugin, ipBatch}, backendRows(inMachine))
 }
 
-// networkState measures what the kernel of every machine has.
+// networkState measures the features that the kernel of every machine has.
 func (b *Bench) networkState(ctx context.Context) error {
 	shown, err := b.figuresHere(ctx, "./cnid/nmstate/transaction", "TestHowLongItTakesToShowManyInterfaces")
 	if err != nil {
@@ -179,8 +179,8 @@ func (b *Bench) figuresHere(ctx context.Context, pkg, test string) ([]figures.Li
 	return figures.ReadLines(bytes.NewReader(out))
 }
 
-// backendRows makes rows of what tests have measured, in its order: medians of the rounds,
-// and where a round has several values, the 99th percentile of all of them too.
+// backendRows makes rows of the measurements of tests, in their order: medians of the rounds, and
+// where a round has several values, the 99th percentile of all of them too.
 func backendRows(lines []figures.Line) (rows []*figures.Row) {
 	rowOf := func(what, measured string) *figures.Row {
 		if i := slices.IndexFunc(rows, func(r *figures.Row) bool { return r.What == what }); i >= 0 {

@@ -31,8 +31,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// size is how many objects there are when one more is written, and how long a
-// user may wait for it.
+// size is the number of objects when one more is written, and how long a user may wait for the
+// write.
 type size struct {
 	vpcs, subnets, withinMs int
 }
@@ -45,8 +45,8 @@ const noPolicies = "no policies"
 // writers is how many requests fill the API server at a time.
 const writers = 16
 
-// Admission measures what the policies cost, those with parameters above all,
-// on API servers of its own: no operator works on the objects meanwhile.
+// Admission measures the costs of the policies, above all of policies with parameters, on API
+// servers of its own: no operator works on the objects meanwhile.
 func (b *Bench) Admission(ctx context.Context) error {
 	for _, s := range sizes() {
 		if err := b.admissionAt(ctx, s); err != nil {
@@ -93,7 +93,7 @@ func (b *Bench) admissionAt(ctx context.Context, s size) error {
 	return figures.Print(b.out, title, []string{noPolicies, figures.Alioth}, p.rows)
 }
 
-// policies returns what the chart renders of policies and their bindings.
+// policies returns the policies and their bindings that the chart renders.
 func (b *Bench) policies(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	objects, err := plane.Render(ctx, b.root, b.step)
 	return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool {
@@ -118,7 +118,7 @@ func benchVPC(i int) *v1alpha1.VPC {
 	}
 }
 
-// benchSubnet is the range n (1 to 4095) of a VPC.
+// benchSubnet returns the range n (1 to 4095) of a VPC.
 func benchSubnet(vpc, n int) *v1alpha1.Subnet {
 	return &v1alpha1.Subnet{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("subnet-%d-%d", vpc, n)},

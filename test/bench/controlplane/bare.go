@@ -19,16 +19,15 @@ import (
 	"github.com/alioth-net/alioth/test/bench/plane"
 )
 
-// bareClient writes what the operator writes for a claim, and does nothing
-// else: no watch, no choice, no record. What it reaches is what API server and
-// etcd allow on this machine.
+// bareClient writes the objects that the operator writes for a claim, and does nothing else: no
+// watch, no choice, no record. Its rate is the limit of API server and etcd on this machine.
 const bareClient = "bare client"
 
 // bareWriters is how many pods it works on at once, as many as the operator.
 const bareWriters = 8
 
-// claimBare has the bare client write for pods of a namespace of its own what
-// the operator wrote for those of another.
+// claimBare has the bare client write, for pods of a namespace of its own, the objects that the
+// operator wrote for pods of another namespace.
 func (b *Bench) claimBare(ctx context.Context, c *control, served, name string) (claims, error) {
 	if err := b.prepareClaims(ctx, c, name); err != nil {
 		return claims{}, err
@@ -76,8 +75,8 @@ type rewrite struct {
 	patch   []byte
 }
 
-// rewrites turns what the operator wrote for the pods of one namespace into
-// the same for those of another, which bear the same names.
+// rewrites turns the objects that the operator wrote for the pods of one namespace into the same
+// objects for pods of another, which bear the same names.
 func (c *control) rewrites(ctx context.Context, from, to string) ([]rewrite, error) {
 	var addresses v1alpha1.AddressList
 	var served, waiting corev1.PodList

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// setUpTime bounds what is needed before anything is measured.
+	// setUpTime bounds the preparation before the first measurement.
 	setUpTime = 3 * time.Minute
 	// samplesPerRound is how many objects of each kind one round of admission writes.
 	samplesPerRound = 4
@@ -27,9 +27,8 @@ type Bench struct {
 	step    func(string)
 }
 
-// New returns a Bench of the work tree with this root folder. It writes CPU profiles of the
-// API server to the folder profile unless that is "", tables to out, and what happens now
-// to step.
+// New returns a Bench of the work tree with this root folder. It writes CPU profiles of the API
+// server to the folder profile unless that is "", tables to out, and its progress to step.
 func New(root string, rounds int, profile string, out io.Writer, step func(string)) *Bench {
 	return &Bench{root: root, rounds: rounds, profile: profile, out: out, step: step}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// control is a control plane without nodes, with what the measurements write there.
+// control is a control plane without nodes, with the objects that the measurements write there.
 type control struct{ *plane.Plane }
 
 func (b *Bench) newControl(ctx context.Context) (*control, error) {
@@ -59,7 +59,7 @@ func (c *control) tenant(ctx context.Context, name string) error {
 	})
 }
 
-// nodes makes Node objects for so many pods of a namespace.
+// nodes makes Node objects for a number of pods of a namespace.
 func (c *control) nodes(ctx context.Context, namespace string, pods int) error {
 	for i := 0; i < pods; i += podsPerNode {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(namespace, i)}}
@@ -74,7 +74,7 @@ func nodeOf(namespace string, pod int) string {
 	return fmt.Sprintf("%s-node-%d", namespace, pod/podsPerNode)
 }
 
-// podName is that of a namespace's pod by its number.
+// podName returns the name of a namespace's pod by its number.
 func podName(i int) string { return fmt.Sprintf("pod-%04d", i) }
 
 // schedule makes a pod that is bound to a node that runs nothing.

@@ -16,8 +16,8 @@ import (
 // profileSeconds is how long the API server is profiled.
 const profileSeconds = 8
 
-// profileOf begins to profile the API server, and returns what waits for the
-// file to be written. Without a folder for it, nothing is done.
+// profileOf begins to profile the API server, and returns a function that waits for the file to be
+// written. Without a folder for it, nothing is done.
 func (b *Bench) profileOf(ctx context.Context, c *control, name string) (finish func() error) {
 	if b.profile == "" {
 		return func() error { return nil }

@@ -23,16 +23,15 @@ import (
 )
 
 const (
-	// podsPerNode is how many pods are bound to one Node object, behind which
-	// there is no node. It is about what a kubelet takes.
+	// podsPerNode is the number of pods bound to one Node object without a node behind it. A
+	// kubelet takes about as many.
 	podsPerNode = 100
 	// claimPods is how many pods of one subnet wait when an operator starts.
 	// claimRounds of them leave more than 5,000 addresses.
 	claimPods, claimRounds = 2000, 3
 	// creators is how many pods are created at once.
 	creators = 8
-	// podsPerSecond is the rate at which pods are scheduled, and ratePods how
-	// many of them in one round.
+	// podsPerSecond is the rate of scheduled pods, and ratePods their number in one round.
 	podsPerSecond, ratePods = 20, 200
 )
 
@@ -57,9 +56,8 @@ func (b *Bench) Rates(ctx context.Context) (err error) {
 	return figures.Print(b.out, "The operator, with the chart's roles and policies in force", []string{figures.Alioth, bareClient}, rows)
 }
 
-// claimRates measures how fast claims are made for pods that wait, from the first to the
-// last, as seen by a watch of Addresses, and what they cost. One claim goes with one
-// patch of its pod.
+// claimRates measures how fast claims are made for pods that wait, from the first to the last, as
+// seen by a watch of Addresses, and measures their costs. One claim goes with one patch of its pod.
 func (b *Bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, error) {
 	rate := figures.NewRow(fmt.Sprintf("claims for %d pods of one subnet", claimPods), "1/s", "%.0f", figures.Bar{AtLeast: 200}, figures.Bar{Reference: bareClient})
 	lost := figures.NewRow("claims that did not succeed at once", "", "%.0f")
@@ -121,7 +119,7 @@ func (b *Bench) prepareClaims(ctx context.Context, c *control, name string) erro
 // claims is how the claims of one VPC were made.
 type claims struct {
 	perSecond, failed float64
-	// cpu is what each process used from the first claim to the last.
+	// cpu is the time that each process used from the first claim to the last.
 	cpu map[string]time.Duration
 }
 
@@ -161,7 +159,7 @@ func (b *Bench) claim(ctx context.Context, c *control, vpc string) (made claims,
 	return made, errors.Join(err, finish())
 }
 
-// added waits until so many objects were added.
+// added waits until count objects were added.
 func added(ctx context.Context, events watch.Interface, count int) error {
 	for seen := 0; seen < count; {
 		event, err := next(ctx, events)

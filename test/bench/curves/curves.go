@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package curves draws curves as SVG. Both axes are logarithmic: what does not grow with the
-// cluster is level, and what grows with it has a slope of one.
+// Package curves draws curves as SVG. Both axes are logarithmic: a figure that does not grow with
+// the cluster is level, and a figure that grows with it has a slope of one.
 //
 // A library for plots would bring fonts and rasterizers into the module for a few lines in a
 // file, so this package writes them itself.
@@ -99,7 +99,7 @@ func across(a axis, value float64) float64 { return left + a.share(value)*(width
 
 func up(a axis, value float64) float64 { return height - bottom - a.share(value)*(height-bottom-top) }
 
-// drawable are the points that logarithmic axes have.
+// drawable returns the points that logarithmic axes have.
 func drawable(points []Point) (all []Point) {
 	for _, p := range points {
 		if p.X > 0 && p.Y > 0 && !math.IsInf(p.X, 0) && !math.IsInf(p.Y, 0) {
@@ -138,7 +138,7 @@ func text(b *strings.Builder, x, y float64, anchor, words string) {
 	b.WriteString("</text>\n")
 }
 
-// number is a power of ten as people write it.
+// number returns a power of ten as people write it.
 func number(power int) string {
 	return strconv.FormatFloat(math.Pow10(power), 'f', max(-power, 0), 64)
 }

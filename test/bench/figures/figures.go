@@ -45,14 +45,14 @@ func (s Series) Quantile(q float64) float64 {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// Bar is what a ratio to a reference has to reach.
+// Bar is the bound that a ratio to a reference has to reach.
 type Bar struct {
 	// Reference is the name of the path that is compared with; "" compares the
 	// plain value.
 	Reference string
 	// AtLeast and AtMost bound the ratio; 0 stands for no bound.
 	AtLeast, AtMost float64
-	// Zero wants the plain value to be 0, and there is no other bound.
+	// Zero wants the plain value to be 0; the bar has no other bound then.
 	Zero bool
 }
 
@@ -87,7 +87,7 @@ func (b Bar) String() string {
 
 // Row is one quantity, measured over several paths.
 type Row struct {
-	// What was measured, and in which unit.
+	// What names the measured quantity, and Unit its unit.
 	What, Unit string
 	// Format of one value, for example %.1f.
 	Format string
@@ -110,7 +110,8 @@ func (r *Row) Add(path string, value float64) {
 	r.Paths[path] = append(r.Paths[path], value)
 }
 
-// Ratio of the subject's median to that of a reference; 0 if there is none.
+// Ratio returns the ratio of the subject's median to the median of a reference, 0 without a
+// reference value.
 func (r *Row) Ratio(reference string) float64 {
 	subject := r.Paths[r.Subject].Median()
 	if reference == "" {
@@ -122,7 +123,7 @@ func (r *Row) Ratio(reference string) float64 {
 	return 0
 }
 
-// Milliseconds is the value of a time for a row in ms, exact to the microsecond.
+// Milliseconds returns the value of a time for a row in ms, exact to the microsecond.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
 // Print writes a table: a line per row and bar, paths in the order given.

@@ -19,7 +19,7 @@ func (h Histogram) Add(other Histogram, sign float64) {
 	}
 }
 
-// Count is the number of observations.
+// Count returns the number of observations.
 func (h Histogram) Count() float64 {
 	var most float64
 	for _, count := range h {

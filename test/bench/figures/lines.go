@@ -17,12 +17,12 @@ const linePrefix = "figures: "
 // longestLine is the length of the longest line of output, in bytes.
 const longestLine = 1 << 20
 
-// Line is what a test has measured of one quantity over one path. Tests that need the insides
-// of a package, or another kernel, print Lines, and a bench reads them from their output.
+// Line has the values that a test has measured of one quantity over one path. Tests that need the
+// insides of a package, or another kernel, print Lines, and a bench reads them from their output.
 type Line struct {
-	// The quantity What was measured over Path.
+	// What names the quantity that was measured over Path.
 	What, Path string
-	// Values in the order in which they were measured, of one round.
+	// Values of one round, in the order of measurement.
 	Values Series
 }
 
@@ -39,7 +39,7 @@ func (l Line) Print(out io.Writer) error {
 	return nil
 }
 
-// ReadLines returns the Lines of an output, in order. It skips what is not one.
+// ReadLines returns the Lines of an output, in order. It skips all other text.
 func ReadLines(output io.Reader) (lines []Line, err error) {
 	scanner := bufio.NewScanner(output)
 	scanner.Buffer(nil, longestLine)

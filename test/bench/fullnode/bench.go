@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/test/bench/packets"
 )
 
-// setUpTime bounds what is needed before anything is measured.
+// setUpTime bounds the preparation before the first measurement.
 const setUpTime = 3 * time.Minute
 
 // Bench measures full nodes.
@@ -24,8 +24,8 @@ type Bench struct {
 	meter  packets.Meter
 }
 
-// New returns a Bench of the work tree with this root folder. It measures each rate for a
-// span of time, and writes tables to out and what happens now to step.
+// New returns a Bench of the work tree with this root folder. It measures each rate for a span of
+// time, and writes tables to out and its progress to step.
 func New(root string, rounds int, span time.Duration, out io.Writer, step func(string)) *Bench {
 	return &Bench{root: root, rounds: rounds, out: out, step: step, meter: packets.NewMeter(rounds, span, step)}
 }

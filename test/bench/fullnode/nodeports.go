@@ -87,7 +87,7 @@ func (s *servicesRig) nodePort(ctx context.Context, name string) (int32, error) 
 	return service.Spec.Ports[0].NodePort, nil
 }
 
-// number is a number in what nft prints.
+// number is a number in the output of nft.
 var number = regexp.MustCompile(`\b[0-9]{5}\b`)
 
 // unpublished returns how many ports the full node's packet filter does not have.

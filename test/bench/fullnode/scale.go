@@ -51,8 +51,8 @@ const (
 	emptyNode, fullNode = "2 attachments", "1,000 VPCs"
 )
 
-// Scale measures what a node costs that has very many VPCs: the daemon, as a
-// process with a real API server, and the packets of two of its pods.
+// Scale measures the costs of a node that has very many VPCs: the daemon, as a process with a real
+// API server, and the packets of two of its pods.
 func (b *Bench) Scale(ctx context.Context) (err error) {
 	s, err := b.newScaleRig(ctx)
 	defer func() { err = errors.Join(err, s.remove(ctx)) }()
@@ -73,7 +73,7 @@ func (b *Bench) Scale(ctx context.Context) (err error) {
 	return s.packetCosts(ctx)
 }
 
-// scaleRig is an API server and two nodes, of which one is full.
+// scaleRig is an API server with a full node and another one.
 type scaleRig struct {
 	*Bench
 	server      *apiserver.Server
@@ -134,8 +134,8 @@ func (s *scaleRig) remove(ctx context.Context) error {
 	return errors.Join(append(errs, os.RemoveAll(s.folder))...)
 }
 
-// setUp does what the operator would, and attaches the pods: one of each VPC to
-// the full node, and of the last one two; two of a VPC of their own to the other.
+// setUp does the work of the operator, and attaches the pods: one of each VPC to the full node, and
+// of the last one two; two of a VPC of their own to the other.
 func (s *scaleRig) setUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, scaleSetUp)
 	defer cancel()
@@ -193,8 +193,8 @@ func scaleIP(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 10, byte(1 + n/200), byte(10 + n%200)})
 }
 
-// vpc makes a VPC with so many addresses, the first of which belong to pods of a
-// node and the others to pods elsewhere, and attaches those pods.
+// vpc makes a VPC with a number of addresses: the first for pods of a node, the others for pods
+// elsewhere. It attaches the node's pods.
 func (s *scaleRig) vpc(ctx context.Context, i, addresses int, node *nodes.Node, pods ...string) error {
 	name := scaleVPC(i)
 	ready := []metav1.Condition{{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyReason, LastTransitionTime: metav1.Now()}}
@@ -225,7 +225,7 @@ func (s *scaleRig) vpc(ctx context.Context, i, addresses int, node *nodes.Node, 
 	return nil
 }
 
-// scaleMAC is the address of the pod that has address n of a VPC.
+// scaleMAC returns the address of the pod that has address n of a VPC.
 func scaleMAC(i, n int) string {
 	return net.HardwareAddr{2, 1, byte(i >> 8), byte(i), byte(n >> 8), byte(n)}.String()
 }
@@ -338,8 +338,8 @@ func (s *scaleRig) passes(ctx context.Context) (count, seconds float64, err erro
 	return count, seconds, nil
 }
 
-// rest waits until the daemon makes no more passes: what the first one has changed
-// makes it look again.
+// rest waits until the daemon stops making passes: the changes of the first pass make it look
+// again.
 func (s *scaleRig) rest(ctx context.Context) error {
 	const quiet = 3 * time.Second
 	for last := -1.0; ; {

@@ -41,14 +41,14 @@ const (
 	serviceAddresses = 200
 	// serviceChanges is how many slices are changed one by one in a round.
 	serviceChanges = 200
-	// serviceTurns is the number of turns in which a round measures the paths to a
-	// Service, which differ by a few per cent.
+	// serviceTurns is the number of turns of a round. The turns measure the paths to a Service,
+	// which differ by a few per cent.
 	serviceTurns = 10
 	// packetPorts is the number of source ports that a client uses in turn if its packets
 	// are translated.
 	packetPorts = 1000
-	// lookEvery is the precision of the time at which a change is in the maps. To look
-	// all the time would take a processor from the daemon.
+	// lookEvery is the precision of the time when a change is in the maps. To look all the time
+	// would take a processor from the daemon.
 	lookEvery = 100 * time.Microsecond
 	// web is the Service that is measured, and the name of its port.
 	web = "web"
@@ -220,7 +220,7 @@ func tenantNamespace(name string) *corev1.Namespace {
 
 func serviceName(i int) string { return fmt.Sprintf("service-%d", i) }
 
-// backendsAt are some addresses of a VPC that pods elsewhere have, ascending.
+// backendsAt returns some addresses of a VPC that pods elsewhere have, ascending.
 func backendsAt(i int) []netip.Addr {
 	const first = 10 // those before belong to pods here
 	var list []netip.Addr
@@ -263,8 +263,8 @@ func endpointsAt(backends []netip.Addr) []discoveryv1.Endpoint {
 	return list
 }
 
-// connects is the rate of connections with a request each; ports as for load.Connect.
-// Of a port from which it has just asked a Service, a pod can't ask the backend itself.
+// connects measures the rate of connections with a request each; ports means the same as for
+// load.Connect. A pod can't ask the backend itself from a port that has just asked a Service.
 func connects(ports int) packets.Measure {
 	return func(ctx context.Context, p packets.Path, span time.Duration) (float64, error) {
 		first := 20000
@@ -300,8 +300,8 @@ func (s *servicesRig) inPackets(ctx context.Context) error {
 	})
 }
 
-// paths measures the path to a Service, compared with the path to the backend's address,
-// of which it has to reach a share, and with kube-proxy's.
+// paths measures the path to a Service, and compares it with kube-proxy's path and with the path to
+// the backend's address. The first has to reach a share of the last.
 func (s *servicesRig) paths(ctx context.Context, title string, ports int, share float64, paths []packets.Path, more ...figures.Bar) error {
 	if err := packets.WarmUp(ctx, paths); err != nil {
 		return err

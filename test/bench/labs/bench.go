@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// setUpTime bounds what is needed before anything is measured.
+// setUpTime bounds the preparation before the first measurement.
 const setUpTime = 3 * time.Minute
 
 // Bench measures pods of the lab.
@@ -38,9 +38,9 @@ type Bench struct {
 	tool string
 }
 
-// New returns a Bench of the work tree with this root folder, without a lab yet. It measures
-// each rate for a span of time, starts so many pods in one wave, and writes tables to out and
-// what happens now to step.
+// New returns a Bench of the work tree with this root folder, without a lab yet. It measures each
+// rate for a span of time, starts a number of pods in one wave, and writes tables to out and its
+// progress to step.
 func New(root string, rounds int, span time.Duration, pods int, out io.Writer, step func(string)) *Bench {
 	return &Bench{root: root, rounds: rounds, pods: pods, out: out, step: step, meter: packets.NewMeter(rounds, span, step)}
 }

@@ -44,10 +44,9 @@ func (b *Bench) Datapath(ctx context.Context) (err error) {
 	return b.sameNode(ctx, same)
 }
 
-// podPaths starts three pods and returns the path across nodes and the one on
-// a node. As for the references, the programs at both ends run outside of
-// containers, in the pods' network namespaces: what a container runtime and
-// cgroups cost is not the network's.
+// podPaths starts three pods and returns the path across nodes and the one on a node. As for the
+// references, the programs at both ends run outside of containers, in the pods' network namespaces:
+// the costs of a container runtime and of cgroups do not belong to the network.
 func (b *Bench) podPaths(ctx context.Context, tenant *scene.Tenant, refs *references) (cross, same packets.Path, err error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()

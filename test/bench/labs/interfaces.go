@@ -24,13 +24,13 @@ const (
 	oneInterface, fourInterfaces = "1 interface", "4 interfaces"
 	// benchDevice is the parent of the further interfaces.
 	benchDevice = "bench0"
-	// singles are the pods of each kind that start one after the other in a round, in turns
-	// with those of the other kind: how fast the machine is changes within seconds. fewPods
-	// start at once: their ADDs wait for each other in the kernel.
+	// singles is the number of pods of each kind that start one after the other in a round, in
+	// turns with pods of the other kind, because the speed of the machine changes within seconds.
+	// fewPods start at once: their ADDs wait for each other in the kernel.
 	singles, fewPods = 8, 8
 )
 
-// Interfaces measures what further interfaces cost an ADD: three of type macvlan in a
+// Interfaces measures the costs of further interfaces for an ADD: three of type macvlan in a
 // network outside of every VPC.
 func (b *Bench) Interfaces(ctx context.Context) (err error) {
 	tenant, remove, err := b.tenant(ctx, "bench-interfaces")

@@ -12,10 +12,9 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-// setOffload turns the segmentation offloads of every underlay device on or
-// off: of the nodes, of the reference hosts, and of the switch's ports. The
-// latter decide whether a node merges what it receives: a veth does so only for
-// frames that its peer could not have sent merged.
+// setOffload turns the segmentation offloads of every underlay device on or off: of the nodes, of
+// the reference hosts, and of the switch's ports. The latter decide whether a node merges received
+// frames: a veth does so only for frames that its peer could not have sent merged.
 func (b *Bench) setOffload(ctx context.Context, refs *references, setting string) error {
 	for _, node := range b.lab.Nodes() {
 		if _, err := b.lab.NodeExec(ctx, node.Name, b.tool, "offload", setting); err != nil {

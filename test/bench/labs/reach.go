@@ -25,7 +25,7 @@ import (
 // other.
 const samplesPerRound = 4
 
-// attachedMessage is what the daemon logs when it answers an ADD.
+// attachedMessage is the message that the daemon logs when it answers an ADD.
 const attachedMessage = "pod attached"
 
 // Reach measures the time from the daemon's answer to an ADD until pods on
@@ -120,8 +120,7 @@ func (b *Bench) answerTime(ctx context.Context, pod *corev1.Pod) (time.Time, err
 	return at, err
 }
 
-// attachedAt finds the line about a pod and returns its time stamp, the zero
-// time if there is none.
+// attachedAt finds the line about a pod and returns its time stamp, or the zero time.
 func attachedAt(log, pod string) (at time.Time) {
 	for line := range strings.Lines(log) {
 		stamp, text, _ := strings.Cut(line, " ")

@@ -49,7 +49,7 @@ func hostAddress(lab *cluster.Cluster, i int) netip.Addr {
 	return netip.AddrFrom4(octets)
 }
 
-// buildReferences makes everything, after removing what a broken run left.
+// buildReferences makes everything, after removing the remainders of a broken run.
 func buildReferences(ctx context.Context, lab *cluster.Cluster, tool string) (*references, error) {
 	r := &references{Tool: packets.NewTool(tool)}
 	r.removeNamespaces(ctx)
@@ -116,15 +116,14 @@ func (r *references) remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeNamespaces removes those that exist; that the others don't is no
-// error.
+// removeNamespaces removes the namespaces that exist, and ignores the absence of others.
 func (r *references) removeNamespaces(ctx context.Context) {
 	for _, name := range []string{nearPod, farPod, vethFrom, vethTo} {
 		_ = nodes.RunStep(ctx, "ip netns delete "+name)
 	}
 }
 
-// paths are the ways on which the references are measured.
+// paths returns the paths that the references are measured on.
 func (r *references) paths(lab *cluster.Cluster) (cross, same []packets.Path) {
 	cross = []packets.Path{
 		{Name: underlayPath, Run: r.In(r.hosts[0].NetNS), Address: hostAddress(lab, 1)},

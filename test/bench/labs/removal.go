@@ -20,12 +20,11 @@ import (
 const pause = 10 * time.Millisecond
 
 // namespacesRemoved returns when the kernel has removed the devices of every network namespace
-// whose last user is gone by now, or when ctx ends, with its error. The kernel removes a
-// namespace some time after its last user is gone, many of them at once, and holds its lock of
-// all devices while it does. A measurement that begins earlier waits for that lock on account
-// of the one before it. The kernel removes namespaces in the order of their ends. So
-// namespacesRemoved ends one that has one end of a pair of devices, and waits until the other end is
-// gone.
+// whose last user is gone by now, or when ctx ends, with its error. The kernel removes a namespace
+// some time after its last user is gone, many of them at once, and holds its lock of all devices
+// while it does. A measurement that begins earlier waits for that lock on account of the one before
+// it. The kernel removes namespaces in the order of their ends. So namespacesRemoved ends a
+// namespace with one end of a pair of devices, and waits until the other end is gone.
 func namespacesRemoved(ctx context.Context) error {
 	stays, err := newNamespace()
 	if err != nil {

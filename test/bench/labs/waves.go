@@ -43,9 +43,9 @@ type crowd struct {
 	logs  *runtimelog.Logs
 }
 
-// Waves measures how long a wave of pods takes to be Ready and what the runtime
-// waits for each plugin call, against the reference plugins on a second lab, and
-// the daemon's own work for each ADD.
+// Waves measures how long a wave of pods takes to be Ready and how long the runtime waits for each
+// plugin call, against the reference plugins on a second lab, and the daemon's own work for each
+// ADD.
 func (b *Bench) Waves(ctx context.Context) (err error) {
 	tenant, removeTenant, err := b.tenant(ctx, "bench-waves")
 	if err != nil {
@@ -85,7 +85,7 @@ func (b *Bench) Waves(ctx context.Context) (err error) {
 	return b.printAdds(before, after)
 }
 
-// waveRows are the quantities of a wave: time until all are Ready, and two
+// waveRows returns the quantities of a wave: time until all are Ready, and two
 // quantiles of the plugin calls.
 func (b *Bench) waveRows() []*figures.Row {
 	call := []figures.Bar{{Reference: pluginsPath, AtMost: 0.7}}
@@ -125,7 +125,7 @@ func awaitRemoval(ctx context.Context) error {
 	return namespacesRemoved(ctx)
 }
 
-// printAdds prints what the daemons did for ADDs between two readings.
+// printAdds prints the times of the daemons for ADDs between two readings.
 func (b *Bench) printAdds(before, after map[string]figures.Histogram) error {
 	for phase, h := range after {
 		h.Add(before[phase], -1)
@@ -180,7 +180,7 @@ func (b *Bench) referenceCrowd(ctx context.Context) (c *crowd, remove func() err
 	c = &crowd{name: pluginsPath, lab: lab, stage: stage, pod: func(name string, options ...scene.PodOption) *corev1.Pod {
 		return scene.Pod(namespace.Name, name, options...)
 	}}
-	_, err = c.logCalls(ctx, folder) // the lab goes, so that nothing has to be restored
+	_, err = c.logCalls(ctx, folder) // the lab goes away, so nothing has to be restored
 	return c, remove, err
 }
 

@@ -30,10 +30,10 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-// Node is a node without a kubelet: a network namespace with the daemon in
-// it, which attaches as many pods as one asks it to. A pod is a namespace.
+// Node is a node without a kubelet: a network namespace with the daemon in it, which attaches any
+// number of pods. A pod is a namespace.
 type Node struct {
-	// Name is the node's, and that of its network namespace; Address is its IPv4 address.
+	// Name is the name of the node and of its network namespace; Address is its IPv4 address.
 	Name, Address string
 	// program is the daemon's, folder everything that it writes.
 	program, folder string
@@ -44,7 +44,7 @@ type Node struct {
 	log    *os.File
 }
 
-// NetNS is the file of the node's network namespace.
+// NetNS returns the file of the node's network namespace.
 func (n *Node) NetNS() string { return underlay.NetNSPath(n.Name) }
 
 // PinDir is where the daemon pins its maps.
@@ -198,7 +198,7 @@ func (n *Node) Unhook(ctx context.Context, pod string) (space string, err error)
 	return space, nil
 }
 
-// PodNetNS is the name of a pod's network namespace.
+// PodNetNS returns the name of a pod's network namespace.
 func (n *Node) PodNetNS(pod string) string { return n.Name + "-" + pod }
 
 // Remove takes the node away, pods included, however little of it was made.

@@ -19,7 +19,7 @@ import (
 // makes it, with Kubernetes' own kube-proxy in nftables mode.
 type Proxy struct{ *Node }
 
-// PodMTU is that of pods behind a bridge, in bytes.
+// PodMTU is the MTU of pods behind a bridge, in bytes.
 const PodMTU = "1450"
 
 const (
@@ -29,7 +29,7 @@ const (
 	proxyMetrics, proxyHealth = "127.0.0.1:10249", "127.0.0.1:10256"
 )
 
-// ProxyPods are the addresses of the node's pods, by name.
+// ProxyPods returns the addresses of the node's pods, by name.
 func ProxyPods() map[string]netip.Addr {
 	return map[string]netip.Addr{"first": netip.MustParseAddr("10.244.0.2"), "second": netip.MustParseAddr("10.244.0.3")}
 }
@@ -76,5 +76,5 @@ func (p *Proxy) Start(ctx context.Context) error {
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s")
 }
 
-// Pod is the network namespace of a pod.
+// Pod returns the network namespace of a pod.
 func (p *Proxy) Pod(name string) string { return underlay.NetNSPath(p.PodNetNS(name)) }

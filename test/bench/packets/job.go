@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Payloads of datagrams: one fills a frame of every path but for a few bytes,
-// the other leaves little to do but what every packet costs.
+// Payloads of datagrams: one fills a frame of every path but for a few bytes, the other leaves
+// little but the costs of every packet.
 const (
 	fullDatagram  = 1300
 	smallDatagram = 64
@@ -22,7 +22,7 @@ const (
 // Measure is one way to measure a path.
 type Measure func(ctx context.Context, p Path, span time.Duration) (float64, error)
 
-// Job is one row of a table: a quantity, and the paths over which it is measured.
+// Job is one row of a table: a quantity, and the paths that it is measured over.
 type Job struct {
 	row     *figures.Row
 	measure Measure

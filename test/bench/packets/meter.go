@@ -19,21 +19,21 @@ type Meter struct {
 	step func(string)
 }
 
-// NewMeter returns a Meter of so many rounds. It measures each rate for a span of time, and
+// NewMeter returns a Meter of a number of rounds. It measures each rate for a span of time, and
 // reports each round to step.
 func NewMeter(rounds int, span time.Duration, step func(string)) Meter {
 	return Meter{rounds: rounds, span: span, step: step}
 }
 
-// Measure measures every job over every path, round by round, so that what disturbs the
-// machine for a while disturbs all paths. It returns the rows of the jobs.
+// Measure measures every job over every path, round by round, so that a disturbance of the machine
+// for a while disturbs all paths. It returns the rows of the jobs.
 func (m Meter) Measure(ctx context.Context, what string, jobs []Job) ([]*figures.Row, error) {
 	return m.MeasureInTurns(ctx, what, jobs, 1)
 }
 
-// MeasureInTurns is Measure where each round has so many turns, of a share of the
-// time each: the kernel puts each turn's processes on processors anew, and whether a
-// client shares its server's makes more of a difference than most paths do.
+// MeasureInTurns does the same as Measure, and divides each round into turns, with a share of the
+// time each. The kernel puts each turn's processes on processors anew, and whether a client shares
+// its server's makes more of a difference than most paths do.
 func (m Meter) MeasureInTurns(ctx context.Context, what string, jobs []Job, turns int) ([]*figures.Row, error) {
 	for round := range m.rounds {
 		m.step(fmt.Sprintf("%s: round %d of %d", what, round+1, m.rounds))

@@ -30,8 +30,8 @@ func (c *Plane) AsOperator() (client.Client, error) {
 	return writer, nil
 }
 
-// AddressLike is the Address by which the operator would give a pod of another VPC what it
-// has given the model's pod. VPC, subnet and namespace of each have one name.
+// AddressLike returns an Address for a pod of another VPC, as the operator would make it after the
+// model's Address. VPC, subnet and namespace of each have one name.
 func AddressLike(model *v1alpha1.Address, pod *corev1.Pod) *v1alpha1.Address {
 	address := &v1alpha1.Address{Spec: *model.Spec.DeepCopy()}
 	address.Name = strings.Replace(model.Name, model.Spec.VPC, pod.Namespace, 1)
@@ -41,8 +41,8 @@ func AddressLike(model *v1alpha1.Address, pod *corev1.Pod) *v1alpha1.Address {
 	return address
 }
 
-// PatchLike is the status patch by which the model was told what it got, for
-// another pod: what is named after the namespace has that of the other's.
+// PatchLike returns the status patch that informed the model of its addresses, for another pod.
+// Names taken from the model's namespace become names of the other's.
 func PatchLike(model, pod *corev1.Pod) ([]byte, error) {
 	told := map[string]string{}
 	for _, key := range []string{v1alpha1.AttachmentsAnnotation, arktosv1.UserInputAnnotation, arktosv1.ReadinessAnnotation} {

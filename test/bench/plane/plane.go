@@ -44,8 +44,8 @@ import (
 type Plane struct {
 	client.WithWatch
 	Server *apiserver.Server
-	// Objects are those of the chart. Of these the roles, the policies and the priorities of
-	// requests are installed.
+	// Objects are the objects of the chart. The roles, the policies and the priorities of requests
+	// among them are installed.
 	Objects []*unstructured.Unstructured
 	// Kubeconfig is the file with the operator's way to the API server.
 	Kubeconfig string
@@ -58,9 +58,9 @@ type Plane struct {
 // Server starts an API server: apiserver.New or apiserver.NewLarge.
 type Server func(context.Context) (*apiserver.Server, error)
 
-// New starts everything but operators, which are built from the work tree with this root
-// folder. It calls step with what happens now. The chart has these values; the operator's
-// flags don't follow them. Stop ends and removes it all.
+// New starts everything but operators, which are built from the work tree with this root folder. It
+// calls step with its progress. The chart has these values; the operator's flags don't follow them.
+// Stop ends and removes it all.
 func New(ctx context.Context, root string, server Server, step func(string), values ...string) (c *Plane, err error) {
 	step("starting an API server without nodes")
 	c = &Plane{}
@@ -105,7 +105,7 @@ func (c *Plane) Stop() error {
 	return os.RemoveAll(c.Folder)
 }
 
-// Render returns what the chart of a work tree consists of, with values as NAME=VALUE.
+// Render returns the objects of the chart of a work tree, with values as NAME=VALUE.
 func Render(ctx context.Context, root string, step func(string), values ...string) (_ []*unstructured.Unstructured, err error) {
 	home, err := os.MkdirTemp("", "alioth-bench-")
 	if err != nil {
@@ -155,8 +155,8 @@ type Replica struct {
 	health, metrics string
 }
 
-// Start starts an operator with more flags than those that it needs; the caller ends it.
-// name is that of its log.
+// Start starts an operator with more flags than the necessary ones; the caller ends it. name is the
+// name of its log.
 func (c *Plane) Start(ctx context.Context, name string, flags ...string) (*Replica, error) {
 	r := &Replica{ended: make(chan struct{})}
 	var err error
@@ -179,7 +179,7 @@ func (c *Plane) Start(ctx context.Context, name string, flags ...string) (*Repli
 		return nil, errors.Join(fmt.Errorf("start the operator: %w", err), r.log.Close())
 	}
 	go func() {
-		_ = r.process.Wait() // how it ended is told by its log
+		_ = r.process.Wait() // its log tells the cause of its end
 		close(r.ended)
 	}()
 	return r, nil
@@ -193,7 +193,7 @@ func (r *Replica) End(signal syscall.Signal) {
 	_ = r.log.Close()
 }
 
-// PID is the ID of the replica's process.
+// PID returns the ID of the replica's process.
 func (r *Replica) PID() int { return r.process.Process.Pid }
 
 // Metrics returns the replica's metrics as text.
@@ -201,7 +201,7 @@ func (r *Replica) Metrics(ctx context.Context) (string, error) {
 	return r.get(ctx, r.metrics, "/metrics")
 }
 
-// get returns what a server of the replica answers, an error unless it is 200.
+// get returns the answer of a server of the replica, and an error unless the status is 200.
 func (r *Replica) get(ctx context.Context, addr, path string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {

@@ -21,22 +21,22 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/node"
 )
 
-// callBegins and callEnds are what containerd logs around a call of the network
+// callBegins and callEnds match the messages that containerd logs around a call of the network
 // plugins for a new sandbox, at level debug.
 var (
 	callBegins = regexp.MustCompile(`^time="([^"]+)" level=debug msg="begin cni setup".* podsandboxid=([0-9a-f]+)`)
 	callEnds   = regexp.MustCompile(`^time="([^"]+)" level=debug msg="cni result: .* podsandboxid=([0-9a-f]+)`)
 )
 
-// debugLevel is what containerd's configuration needs for that.
+// debugLevel is the part of containerd's configuration for that.
 const debugLevel = "\n[debug]\n  level = 'debug'\n"
 
 // longestLine bounds a line of containerd's log, in bytes: specifications of
 // containers are among them.
 const longestLine = 16 << 20
 
-// Logs are the logs of a lab's containerds. What they say of the plugins is
-// the same measure for any CNI.
+// Logs are the logs of a lab's containerds. Their times of the plugins are the same measure for any
+// CNI.
 type Logs struct {
 	lab    *cluster.Cluster
 	folder string

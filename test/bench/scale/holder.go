@@ -25,21 +25,21 @@ import (
 	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
-// holder is a node that holds the watches of a daemon. It decodes what they bring, counts
-// it, and keeps no more than by which the daemon's sources and its roll call go: its Node, its
-// pods and their Addresses, the VPCs that it has pods of with their Subnets and role members, what the
-// operator has judged of Services, and the operator's question.
+// holder is a node that holds the watches of a daemon. It decodes the events of the watches, and
+// counts them. It keeps only the rows that the daemon's sources and its roll call depend on: its
+// Node, its pods and their Addresses, the VPCs that it has pods of with their Subnets and role
+// members, the operator's verdicts about Services, and the operator's question.
 type holder struct {
 	*node
 	roll *rollcall.RollCall
-	// mu guards listed, what the node reports about roles.
+	// mu guards listed, the node's report about roles.
 	mu      sync.Mutex
 	listed  map[string]int64
 	changed broadcast.Signal
 }
 
-// newHolder returns a holder that follows nothing yet. vpcs are those of which the node may
-// come to have pods.
+// newHolder returns a holder that follows nothing yet. The node may come to have pods of vpcs, and
+// of no other VPC.
 func newHolder(name string, via access, vpcs map[string]bool, log *slog.Logger) (*holder, error) {
 	keep := func(row any) bool { return isOwn(name, vpcs, row) }
 	n, err := newNode(name, via, nil, func(kind *descriptor.Kind) *descriptor.Kind { return discarding(kind, keep) }, nil, log)
@@ -70,12 +70,12 @@ func isOwn(node string, vpcs map[string]bool, row any) bool {
 	case *store.Subnet:
 		return vpcs[row.VPC] // it decides which tables are followed
 	case *store.Pod, *store.RollCall, *rolerows.Member, *scaled.Endpoint:
-		return true // a node follows its own, the operator's, those of its VPCs, and few verdicts
+		return true // the node's watches bring only rows that a daemon keeps
 	}
 	return false
 }
 
-// attached are the records that the node would have of its pods, as far as a reply to a roll
+// attached returns the records that the node would have of its pods, as far as a reply to a roll
 // call depends on them.
 func (h *holder) attached() (records []journal.Record) {
 	h.store.View(func(tx store.ReadTx) {
@@ -92,7 +92,7 @@ func (h *holder) attached() (records []journal.Record) {
 	return records
 }
 
-// list keeps what the node reports about roles: a holder has programmed what it has read.
+// list keeps the node's report about roles: a holder has programmed the rows that it has read.
 func (h *holder) list(ctx context.Context) {
 	last := map[string]int64{}
 	for ctx.Err() == nil {
@@ -136,14 +136,14 @@ func (h *holder) look(tx store.ReadTx) map[string]int64 {
 	return listed
 }
 
-// listing is what the reporter of roles asks for.
+// listing returns the plan that the reporter of roles asks for.
 func (h *holder) listing() (plan.Roles, bool, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return plan.Roles{Listed: h.listed}, h.listed != nil, h.changed.Next()
 }
 
-// discarding is a kind that makes the same rows, and forgets those that are not kept.
+// discarding returns a kind that makes the same rows, and forgets rows that keep refuses.
 func discarding(kind *descriptor.Kind, keep func(row any) bool) *descriptor.Kind {
 	less := *kind
 	less.OnNode, less.Of = rescoped(kind.OnNode, keep), descriptor.Scopes{}
@@ -153,7 +153,7 @@ func discarding(kind *descriptor.Kind, keep func(row any) bool) *descriptor.Kind
 	return &less
 }
 
-// rescoped has scopes whose kind discards what is not kept.
+// rescoped returns scopes whose kind discards rows that keep refuses.
 func rescoped(narrow func(string) descriptor.Scope, keep func(row any) bool) func(string) descriptor.Scope {
 	if narrow == nil {
 		return nil

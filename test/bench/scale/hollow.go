@@ -43,9 +43,9 @@ const (
 	ownNetns = "/proc/self/ns/net"
 )
 
-// hollow is a node with the daemon's control half: sources, store, decisions, journal,
-// manager of attachments, planner, passes and roll call. What programs the kernel, and what
-// makes interfaces, is a fake, and the container runtime asks for every pod at once.
+// hollow is a node with the daemon's control half: sources, store, decisions, journal, manager of
+// attachments, planner, passes and roll call. Fakes stand in for the parts that program the kernel
+// and make interfaces, and the container runtime asks for every pod at once.
 type hollow struct {
 	*node
 	programmer  *programmer
@@ -53,7 +53,7 @@ type hollow struct {
 	progress    *reconcile.Progress
 	loop        *reconcile.Loop
 	roll        *rollcall.RollCall
-	// asked are the UIDs of pods for which the runtime has asked.
+	// asked has the UIDs of pods that the runtime has asked for.
 	asked map[string]bool
 	// failed has the first errors of attachments.
 	mu     sync.Mutex
@@ -151,7 +151,7 @@ func (h *hollow) add(ctx context.Context, pod *store.Pod) {
 	}
 }
 
-// attached is the number of pods that are attached; the error has the attachments that
+// attached returns the number of pods that are attached; the error has the attachments that
 // failed.
 func (h *hollow) attached() (int, error) {
 	count := 0
@@ -165,7 +165,7 @@ func (h *hollow) attached() (int, error) {
 	return count, errors.Join(h.failed...)
 }
 
-// driver makes no interfaces, and describes those that it would have made.
+// driver makes no interfaces, and describes interfaces that it would have made.
 type driver struct{}
 
 // Capabilities implements attach.Driver.
@@ -205,14 +205,14 @@ func (driver) List(context.Context) ([]attach.Found, error) { return nil, nil }
 // Close implements attach.Driver.
 func (driver) Close() {}
 
-// indexOf is the index of the device with a name, above those that always exist.
+// indexOf returns the index of the device with a name, above the indexes that always exist.
 func indexOf(name string) int {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(name)) // never fails
 	return int(hash.Sum32()>>2) + 16
 }
 
-// ignored takes what a daemon would report, or release.
+// ignored takes the reports and releases of a daemon.
 type ignored struct{}
 
 // Release implements attachment.Releaser.

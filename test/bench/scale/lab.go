@@ -41,7 +41,7 @@ type Config struct {
 	Root string
 	// Server starts the API server.
 	Server plane.Server
-	// Step is called with what happens now.
+	// Step is called with the present step.
 	Step func(string)
 }
 
@@ -63,8 +63,8 @@ type Lab struct {
 	// pods is how many pods were made in the wide VPC, isolated how many more than
 	// PodsPerNode in the first narrow one.
 	pods, isolated int
-	// members are the nodes that hold the addresses of a VPC, by its name and the node's
-	// number. Every node holds those of its other VPCs.
+	// members has the nodes that hold the addresses of a VPC, by its name and the node's number.
+	// Every node holds the addresses of its other VPCs.
 	members map[string]map[int]bool
 	// idle is the last result of settled, nil since something was written.
 	idle map[string]time.Duration
@@ -72,8 +72,8 @@ type Lab struct {
 	memory int64
 }
 
-// Start brings a lab up: it is loaded, the operator has settled, and all nodes have read
-// what they follow and answered a roll call. The caller stops the lab.
+// Start brings a lab up: it is loaded, the operator has settled, and all nodes have read their
+// objects and answered a roll call. The caller stops the lab.
 func Start(ctx context.Context, c Config) (_ *Lab, err error) {
 	if size := c.Size; size.Bouncers < 1 || size.Hollow < 2*size.Bouncers || size.Nodes < 4 || size.Nodes <= size.Hollow || size.PodsPerNode < 2 || size.PodsPerNode%2 != 0 || size.Nodes%stride == 0 {
 		return nil, fmt.Errorf("a lab of %+v is too small, or has an odd number of pods, or a multiple of %d nodes", size, stride)
@@ -116,7 +116,7 @@ func (l *Lab) Stop() (err error) {
 }
 
 // load fills the API. The operator itself serves the wide VPC and the first narrow one. All other
-// tenants and their pods are copies of those of the narrow one.
+// tenants and their pods are copies of the first narrow VPC's.
 func (l *Lab) load(ctx context.Context) error {
 	l.step(fmt.Sprintf("loading %s", l.Size))
 	if err := errors.Join(l.defaultVPC(ctx), l.loader.nodes(ctx, l.Size)); err != nil {
@@ -150,7 +150,7 @@ func (l *Lab) load(ctx context.Context) error {
 	})
 }
 
-// podNames are the names of the first pods of a namespace.
+// podNames returns the names of the first pods of a namespace.
 func podNames(count int) (names []string) {
 	for i := range count {
 		names = append(names, podName(i))
@@ -218,8 +218,8 @@ func (l *Lab) networked(ctx context.Context, namespace string) error {
 	})
 }
 
-// annotated waits until pods of a namespace have their addresses. It reads one pod at a
-// time: lists would cost the API server more than what is measured meanwhile.
+// annotated waits until pods of a namespace have their addresses. It reads one pod at a time: lists
+// would cost the API server more than the measured work.
 func (l *Lab) annotated(ctx context.Context, namespace string, names []string) error {
 	for _, name := range names {
 		if err := scene.Until(ctx, fmt.Sprintf("pod %s/%s to have its address", namespace, name), func(ctx context.Context) (bool, string, error) {
@@ -267,7 +267,7 @@ func (l *Lab) counted(ctx context.Context, vpcs ...string) error {
 	return nil
 }
 
-// addressesIn is the number of Addresses of a VPC now.
+// addressesIn returns the number of Addresses of a VPC now.
 func (l *Lab) addressesIn(vpc string) int {
 	switch vpc {
 	case cnid.DefaultConfig().DefaultVPC:
@@ -280,12 +280,12 @@ func (l *Lab) addressesIn(vpc string) int {
 	return l.PodsPerNode
 }
 
-// quiet is for how long nothing must come before all that was caused counts as delivered:
-// longer than the operator collects changes of counters for.
+// quiet is how long no event must come before everything counts as delivered: longer than the
+// operator collects changes of counters.
 const quiet = 4 * time.Second
 
-// startNodes starts all nodes, and waits until they have read what they follow, have
-// attached their pods, and have answered the roll call.
+// startNodes starts all nodes, and waits until they have read their objects, have attached their
+// pods, and have answered the roll call.
 func (l *Lab) startNodes(ctx context.Context) error {
 	l.step(fmt.Sprintf("starting %d hollow nodes and %d holders of watches", l.Hollow, l.Nodes-l.Hollow))
 	tokens, err := l.loader.tokens(ctx, l.Nodes)
@@ -351,7 +351,7 @@ func eachOf[N any](nodes []N, do func(N) error) error {
 	return group.Wait()
 }
 
-// nodes are all nodes by number.
+// nodes returns all nodes by number.
 func (l *Lab) nodes() (all []*node) {
 	for _, h := range l.hollow {
 		all = append(all, h.node)
@@ -375,8 +375,8 @@ func (l *Lab) attached(ctx context.Context) error {
 	})
 }
 
-// answered waits until all nodes have answered a question of the operator that is none of
-// these calls. On a busy machine the operator may be elected again, and ask again.
+// answered waits until all nodes have answered a question of the operator that is not in before. On
+// a busy machine the operator may be elected again, and ask again.
 func (l *Lab) answered(ctx context.Context, before map[string]bool) error {
 	return scene.Until(ctx, "all nodes to answer a roll call", func(ctx context.Context) (bool, string, error) {
 		replies, err := l.replies(ctx)
@@ -390,7 +390,7 @@ func (l *Lab) answered(ctx context.Context, before map[string]bool) error {
 	})
 }
 
-// replies are the calls that nodes have answered, by the name of the reply.
+// replies returns the calls that nodes have answered, by the name of the reply.
 func (l *Lab) replies(ctx context.Context) (map[string]string, error) {
 	var calls v1alpha1.RollCallList
 	if err := l.List(ctx, &calls); err != nil {
@@ -405,7 +405,7 @@ func (l *Lab) replies(ctx context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// counts are what each node has received, by number.
+// counts returns the counts of each node, by number.
 func (l *Lab) counts() (all []transport.Counts) {
 	for _, n := range l.nodes() {
 		all = append(all, n.Counts())
@@ -413,8 +413,8 @@ func (l *Lab) counts() (all []transport.Counts) {
 	return all
 }
 
-// settled waits until no node has received an event or a list for as long as quiet. l.idle is
-// then the CPU time that processes have used per second meanwhile, by name: what the clock
+// settled waits until no node has received an event or a list for as long as quiet. l.idle is then
+// the CPU time that processes have used per second meanwhile, by name: the work that the clock
 // causes.
 func (l *Lab) settled(ctx context.Context) error {
 	if l.idle != nil {

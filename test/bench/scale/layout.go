@@ -14,8 +14,8 @@ const wide = "wide"
 
 // Size of a lab.
 type Size struct {
-	// Nodes of the cluster, more than Hollow, the number of those that run the daemon's
-	// control half; the others hold watches. Hollow is at least twice Bouncers.
+	// Nodes is the number of nodes in the cluster. It is more than Hollow, the number of nodes that
+	// run the daemon's control half; the others hold watches. Hollow is at least twice Bouncers.
 	Nodes, Hollow int
 	// Bouncers is how many nodes hold the addresses of each subnet with roles, at least 1.
 	Bouncers int
@@ -35,50 +35,50 @@ func (s Size) String() string {
 // chart's has both families.
 const addressesOfNode = 2
 
-// addresses is the number of Addresses that the lab is loaded with: those of pods, and
-// those of nodes.
+// addresses returns the number of Addresses that the lab is loaded with: the Addresses of pods and
+// of nodes.
 func (s Size) addresses() int { return s.Nodes * (s.PodsPerNode + 1 + addressesOfNode) }
 
-// mayBounce reports whether a node may be a member of roles. Half of the hollow nodes may:
-// their plans show when a member has an address, and those of the others that they need
-// no tables. Nodes 0 and 1, which have the pods of the first narrow VPC, may not.
+// mayBounce reports whether a node may be a member of roles. Half of the hollow nodes may: their
+// plans show when a member has an address, and the plans of the others show that they need no
+// tables. Nodes 0 and 1, which have the pods of the first narrow VPC, may not.
 func (s Size) mayBounce(node int) bool { return node >= (s.Hollow+1)/2 && node < s.Hollow }
 
-// nodeName is the name of a node by its number, and nodeIP its address.
+// nodeName returns the name of a node by its number, and nodeIP its address.
 func nodeName(i int) string { return fmt.Sprintf("node-%04d", i) }
 
 func nodeIP(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{172, 16, byte(i >> 8), byte(i)}).Next()
 }
 
-// loopback is the address of a node on this machine.
+// loopback returns the address of a node on this machine.
 func loopback(i int) netip.Addr {
 	on := nodeIP(i).As4()
 	on[0] = 127
 	return netip.AddrFrom4(on)
 }
 
-// narrow is the name of a VPC with pods on two nodes: that of its number, and the next.
-// There are as many as nodes.
+// narrow returns the name of a VPC with pods on two nodes: the node with the VPC's number, and the
+// next one. There are as many narrow VPCs as nodes.
 func narrow(i int) string { return fmt.Sprintf("narrow-%04d", i) }
 
-// hostOf is the number of the node of a pod of a narrow VPC.
+// hostOf returns the number of the node of a pod of a narrow VPC.
 func (s Size) hostOf(vpc, pod int) int { return (vpc + pod%2) % s.Nodes }
 
 // stride is a prime number.
 const stride = 617
 
-// hostInWide is the number of the node of a pod of the wide VPC. Pods that follow each other are
-// on nodes far apart, so that of a hundred some are on hollow nodes.
+// hostInWide returns the number of the node of a pod of the wide VPC. Pods that follow each other
+// are on nodes far apart, so that some of a hundred pods are on hollow nodes.
 func (s Size) hostInWide(pod int) int { return pod * stride % s.Nodes }
 
-// vpcsOf are the VPCs of which a node has pods, with its address's.
+// vpcsOf returns the VPCs that a node has pods of, and the VPC of its own address.
 func (s Size) vpcsOf(node int, defaultVPC string) map[string]bool {
 	return map[string]bool{defaultVPC: true, wide: true, narrow(node): true, narrow((node + s.Nodes - 1) % s.Nodes): true}
 }
 
-// vniOf is the VNI of a narrow VPC, and wideVNI that of the wide one. They descend, because
-// the operator chooses the VNI of the default VPC above those that are taken first.
+// vniOf is the VNI of a narrow VPC, and wideVNI the VNI of the wide one. They descend, because the
+// operator chooses the VNI of the default VPC above the numbers that are taken first.
 func vniOf(vpc int) int32 { return int32(wideVNI - 1 - vpc) }
 
 const wideVNI = 9_999

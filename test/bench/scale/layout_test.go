@@ -76,14 +76,14 @@ func TestALabThatCannotTellNodesApartIsRefused(t *testing.T) {
 	}
 }
 
-// followedKinds are those of a daemon that goes by the operator's verdicts.
+// followedKinds returns the kinds that a daemon with the operator's verdicts follows.
 func followedKinds() []*descriptor.Kind {
 	cfg := cnid.DefaultConfig()
 	cfg.ScaledEndpoints = true
 	return cfg.Kinds()
 }
 
-// kindsOf are the kinds that a holder follows, by their names.
+// kindsOf returns the kinds that a holder follows, by their names.
 func kindsOf(t *testing.T) map[string]*descriptor.Kind {
 	t.Helper()
 	all := map[string]*descriptor.Kind{}

@@ -31,7 +31,7 @@ const (
 	// connections is how many connections load objects, and writers how many requests
 	// each of them has open.
 	connections, writers = 4, 16
-	// podsOfNode is what a Node says that it can run.
+	// podsOfNode is the number of pods that a Node says that it can run.
 	podsOfNode = 500
 )
 
@@ -115,7 +115,7 @@ func vpc(ctx context.Context, c client.Client, name, cidr string, vni int32) err
 	return nil
 }
 
-// podName is the name of a pod by its number in its namespace.
+// podName returns the name of a pod by its number in its namespace.
 func podName(i int) string { return fmt.Sprintf("pod-%05d", i) }
 
 // bind makes a pod that is bound to a node.
@@ -133,13 +133,13 @@ func bind(ctx context.Context, c client.Client, namespace, name, node string) er
 	return nil
 }
 
-// model is what the operator wrote for a pod.
+// model has the objects that the operator wrote for a pod.
 type model struct {
 	pod     *corev1.Pod
 	address *v1alpha1.Address
 }
 
-// models reads what the operator wrote for the pods of a namespace, by the pods' names.
+// models reads the objects that the operator wrote for the pods of a namespace, by the pods' names.
 func models(ctx context.Context, c client.Client, namespace string) (map[string]model, error) {
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(namespace)); err != nil {

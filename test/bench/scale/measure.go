@@ -20,11 +20,11 @@ import (
 	"github.com/alioth-net/alioth/test/bench/scale/transport"
 )
 
-// Loaded returns what each hollow node, by number, has received since it started.
+// Loaded returns the counts of each hollow node, by number, since it started.
 func (l *Lab) Loaded() []transport.Counts { return l.counts()[:l.Hollow] }
 
-// Isolated makes a pod on node 0 in a VPC that has pods on nodes 0 and 1 alone. It returns
-// what each node, by number, has received because of it.
+// Isolated makes a pod on node 0 in a VPC that has pods on nodes 0 and 1 alone. It returns the
+// counts that each node, by number, has received because of it.
 func (l *Lab) Isolated(ctx context.Context) ([]transport.Counts, error) {
 	if err := l.settled(ctx); err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func (l *Lab) Isolated(ctx context.Context) ([]transport.Counts, error) {
 	return l.delivered(ctx, before, narrow(0))
 }
 
-// delivered returns what each node has received since before, once the counters of a VPC
-// include all its pods and nothing more comes.
+// delivered returns the counts of each node since before, once the counters of a VPC include all
+// its pods and nothing further comes.
 func (l *Lab) delivered(ctx context.Context, before []transport.Counts, vpc string) ([]transport.Counts, error) {
 	if err := l.counted(ctx, vpc); err != nil {
 		return nil, err
@@ -57,16 +57,16 @@ func (l *Lab) delivered(ctx context.Context, before []transport.Counts, vpc stri
 	return all, nil
 }
 
-// Pushed is what it cost to make pods of a VPC that is on every node.
+// Pushed has the costs of making pods of a VPC that is on every node.
 type Pushed struct {
 	// Pods that were made, one Address each.
 	Pods int
 	// Attached has, for each pod of a hollow node, the time from the request for the pod
-	// until its ADD could return. Everywhere has, for each pod, that until the plans of all
-	// hollow nodes that hold its VPC have its address. Both are in milliseconds.
+	// until its ADD could return. Everywhere has, for each pod, the time until the plans
+	// of all hollow nodes that hold its VPC have its address. Both are in milliseconds.
 	Attached, Everywhere figures.Series
-	// CPU is what the processes used from the first request until all was delivered, by name,
-	// without what they use in the same time when nothing happens.
+	// CPU is the time that the processes used from the first request until all was delivered, by
+	// name, without the time that idle processes use.
 	CPU map[string]time.Duration
 	// Received by each node, by number.
 	Received []transport.Counts
@@ -153,8 +153,8 @@ func (l *Lab) paced(ctx context.Context, pods, perSecond int) (made []request, e
 	return made, group.Wait()
 }
 
-// everywhere waits until the plans of all hollow nodes that hold the wide VPC have the
-// addresses of pods, and those of the pods' nodes too, and notes how long that took.
+// everywhere waits until the plans of all hollow nodes that hold the wide VPC have the addresses of
+// pods, and until the plans of the pods' nodes have them too. It notes how long that took.
 func (l *Lab) everywhere(ctx context.Context, made []request, p *Pushed) error {
 	var names []string
 	for _, pod := range made {
@@ -213,8 +213,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Restart ends the operator and starts another one. It returns the time until that is
-// ready, once it leads and all nodes have answered its roll call.
+// Restart ends the operator and starts another one. It returns the time until the new operator is
+// ready: it leads, and all nodes have answered its roll call.
 func (l *Lab) Restart(ctx context.Context) (time.Duration, error) {
 	replies, err := l.replies(ctx)
 	if err != nil {
@@ -253,8 +253,8 @@ func (l *Lab) OperatorMemory() (int64, error) {
 	return max(now, l.memory), err
 }
 
-// held returns how many addresses of other nodes the plan of a node has that has pods of two
-// narrow VPCs and of the wide one, and is no member of any role.
+// held returns the number of other nodes' addresses in the plan of a node that has pods of two
+// narrow VPCs and of the wide one, and no role.
 func (l *Lab) held() int {
 	own := addressesOfNode
 	for i := range l.Nodes + 1 {

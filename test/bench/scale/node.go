@@ -28,8 +28,8 @@ import (
 	"github.com/alioth-net/alioth/test/bench/scale/transport"
 )
 
-// node is what a hollow node and a holder of watches have in common: the daemon's sources,
-// over a connection to the API server and with a token of the node's own.
+// node is the common part of a hollow node and a holder of watches: the daemon's sources, over a
+// connection to the API server and with a token of the node's own.
 type node struct {
 	name    string
 	cfg     cnid.Config
@@ -57,8 +57,8 @@ type access struct {
 	lists func(http.RoundTripper) http.RoundTripper
 }
 
-// newNode returns a node that follows nothing yet. keeps narrows down what of a kind the
-// node keeps; changed is called when what it has read has changed.
+// newNode returns a node that follows nothing yet. keeps narrows down the objects of a kind that
+// the node keeps. changed is called when the objects that it has read have changed.
 func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor.Kind) *descriptor.Kind, changed func(), log *slog.Logger) (*node, error) {
 	n := &node{name: name, nodes: via.nodes, cfg: cnid.DefaultConfig(), Meter: transport.NewMeter(), journal: j, log: log.With("node", name)}
 	n.cfg.NodeName, n.cfg.ScaledEndpoints = name, true

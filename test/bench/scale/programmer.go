@@ -104,8 +104,8 @@ func (p *programmer) Traffic() foreign.Traffic { return foreign.Traffic{} }
 // Survey implements reconcile.Programmer.
 func (p *programmer) Survey() (bool, error) { return false, nil }
 
-// await returns since when plans have had an address of the watched VNI, once one has. On
-// the node of a pod that is since it is local: the API's row comes before the interface.
+// await returns the time when plans first have an address of the watched VNI. On the pod's own node
+// this is the time when the address is local: the API's row comes before the interface.
 func (p *programmer) await(ctx context.Context, ip netip.Addr, local bool) (time.Time, error) {
 	for {
 		p.mu.Lock()
@@ -122,7 +122,7 @@ func (p *programmer) await(ctx context.Context, ip netip.Addr, local bool) (time
 	}
 }
 
-// held is the number of addresses in the last plan, gateways left out.
+// held returns the number of addresses in the last plan, gateways left out.
 func (p *programmer) held() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

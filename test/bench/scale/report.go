@@ -32,7 +32,8 @@ type quantity struct {
 	bars    []figures.Bar
 }
 
-// quantities are the rows for labs with so many bouncers; the bars are those with roles.
+// quantities returns the rows for labs with this number of bouncers. The bars apply to labs with
+// roles.
 func quantities(bouncers int) []quantity {
 	cpu := func(process string) func(Phase) float64 {
 		return func(p Phase) float64 { return p.CPUPerAddress(process) }
@@ -59,7 +60,7 @@ func quantities(bouncers int) []quantity {
 	}
 }
 
-// Columns of the table: what is of the whole lab is in that of roles.
+// Columns of the table. Figures of the whole lab are in the column of roles.
 func fullColumn(r Result) string { return fmt.Sprintf("%d nodes, full push", r.Size.Nodes) }
 
 func rolesColumn(r Result) string {
@@ -83,7 +84,7 @@ func (q quantity) of(p Phase) (float64, bool) {
 	return value, !math.IsNaN(value)
 }
 
-// Print writes a table of results, with the bars for the last one, which is of the largest
+// Print writes a table of results, with the bars for the last result, which comes from the largest
 // lab.
 func Print(out io.Writer, results []Result) error {
 	if len(results) == 0 {
@@ -112,7 +113,7 @@ func Print(out io.Writer, results []Result) error {
 	return figures.Print(out, "The control plane over the number of nodes", columns, rows)
 }
 
-// Missed lists the bars that results do not reach, of each lab with roles. What was not
+// Missed lists the bars that results do not reach, of each lab with roles. A figure that was not
 // measured misses its bar.
 func Missed(results []Result) (missed []string) {
 	for _, r := range results {
@@ -132,7 +133,7 @@ func Missed(results []Result) (missed []string) {
 	return missed
 }
 
-// line is a curve over the nodes. What was not measured has no point.
+// line returns a curve over the nodes. A figure that was not measured has no point.
 func line(name string, results []Result, of func(Result) float64) curves.Line {
 	l := curves.Line{Name: name}
 	for _, r := range results {
@@ -141,7 +142,7 @@ func line(name string, results []Result, of func(Result) float64) curves.Line {
 	return l
 }
 
-// both are the curves of full push and of roles.
+// both returns the curves of full push and of roles.
 func both(results []Result, what string, of func(Phase) float64) []curves.Line {
 	if what != "" {
 		what = ", " + what
@@ -158,7 +159,7 @@ func barAt(name string, results []Result, value float64) curves.Line {
 	return l
 }
 
-// Charts are the curves of results, by the name of their file without its end.
+// Charts returns the curves of results, by the name of their file without its end.
 func Charts(results []Result) map[string]curves.Chart {
 	const x = "nodes"
 	cpu := func(process string) func(Phase) float64 {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// normalRate is the rate of pods per second at which times are measured, of normalPods.
+	// normalRate is the rate of pods per second for the measurement of times, of normalPods.
 	normalRate, normalPods = 10, 100
 	// rateSpan is for how long each higher rate is tried. A rate is sustained if the last
 	// address is in all plans within sustainedWithin.
@@ -24,11 +24,10 @@ const (
 	highestRate     = 320
 )
 
-// Result is what was measured in a lab of one size.
+// Result has the figures of a lab of one size.
 type Result struct {
 	Size Size
-	// Loaded is what each hollow node, by number, has received until it had read its part of the
-	// API.
+	// Loaded has the counts of each hollow node, by number, until it had read its part of the API.
 	Loaded []transport.Counts
 	// Full is with the Addresses of a VPC on all its nodes, Roles with bouncers.
 	Full, Roles Phase
@@ -40,10 +39,10 @@ type Result struct {
 	Memory int64
 }
 
-// Phase is what was measured while the nodes held tables in one way.
+// Phase has the figures while the nodes held tables in one way.
 type Phase struct {
-	// Isolated is what each node, by number, has received of a pod on node 0 in a VPC of
-	// nodes 0 and 1. Concerned are the node of the pod, and those that hold the VPC.
+	// Isolated has the counts of each node, by number, for a pod on node 0 in a VPC of nodes 0 and
+	// 1. Concerned are the node of the pod, and the nodes that hold the VPC.
 	Isolated  []transport.Counts
 	Concerned map[int]bool
 	// Normal is Push at normalRate.
@@ -54,7 +53,7 @@ type Phase struct {
 	Held int
 }
 
-// Measure brings a lab up, measures, and removes it. After a failure the result has what was
+// Measure brings a lab up, measures, and removes it. After a failure the result has the figures
 // measured before.
 func Measure(ctx context.Context, c Config) (r Result, err error) {
 	r.Size = c.Size
@@ -165,8 +164,8 @@ func (p Phase) Foreign() float64 {
 	return float64(most)
 }
 
-// CPUPerAddress is the CPU time that a process uses for one pod with its Address, in ms; not a
-// number where the process used no more than when nothing happens.
+// CPUPerAddress returns the CPU time that a process uses for one pod with its Address, in ms. It is
+// not a number if the process did not use more than an idle one.
 func (p Phase) CPUPerAddress(process string) float64 {
 	if p.Normal.CPU[process] <= 0 {
 		return math.NaN()
@@ -179,7 +178,8 @@ func (p Phase) perPod(total float64) float64 { return total / float64(max(p.Norm
 // measured reports whether the phase was measured.
 func (p Phase) measured() bool { return len(p.Normal.Received) > 0 }
 
-// LoadedMegabytes is what a node receives until it has read its part of the API, in MB.
+// LoadedMegabytes returns the data that a node receives until it has read its part of the API, in
+// MB.
 func (r Result) LoadedMegabytes() float64 {
 	return over(r.Loaded, func(c transport.Counts) float64 { return float64(c.Total().Bytes + c.Total().Listed) }).Median() / 1e6
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// Bounce gives the subnets of the wide VPC and of the first narrow ones bouncers. It returns
-// once these serve, and all other nodes have given their tables up.
+// Bounce gives the subnets of the wide VPC and of the first narrow VPCs bouncers. It returns once
+// the bouncers serve, and all other nodes have given their tables up.
 func (l *Lab) Bounce(ctx context.Context) error {
 	l.idle = nil
 	patch := fmt.Appendf(nil, `{"spec":{"bouncers":%d}}`, l.Bouncers)
@@ -42,7 +42,7 @@ func (l *Lab) Bounce(ctx context.Context) error {
 	return l.Planned(ctx)
 }
 
-// bouncedVPCs are the VPCs whose subnets get bouncers.
+// bouncedVPCs returns the VPCs whose subnets get bouncers.
 func (l *Lab) bouncedVPCs() []string {
 	all := []string{wide}
 	for i := range min(l.Nodes, l.Bounced) {
@@ -51,7 +51,7 @@ func (l *Lab) bouncedVPCs() []string {
 	return all
 }
 
-// vpcAt are the VPCs of tenants by number: the narrow ones, and then the wide one.
+// vpcAt returns the VPCs of tenants by number: the narrow ones, and then the wide one.
 func (l *Lab) vpcAt(i int) string {
 	if i == l.Nodes {
 		return wide
@@ -104,8 +104,8 @@ func (l *Lab) Planned(ctx context.Context) error {
 	})
 }
 
-// rows is the number of addresses that a node needs, gateways left out: those of nodes, of
-// its own pods, and of the tables that it holds.
+// rows returns the number of addresses that a node needs, gateways left out: the addresses of
+// nodes, of its own pods, and of the tables that it holds.
 func (l *Lab) rows(node int) int {
 	count := addressesOfNode * l.Nodes
 	for i := range l.Nodes + 1 {
@@ -118,7 +118,7 @@ func (l *Lab) rows(node int) int {
 	return count
 }
 
-// podsOn is the number of pods that a node has of a VPC by number.
+// podsOn returns the number of pods that a node has of a VPC by number.
 func (l *Lab) podsOn(vpc, node int) (count int) {
 	switch {
 	case vpc == l.Nodes:

@@ -22,8 +22,8 @@ import (
 // operationsAtOnce is the most that etcd takes in one transaction.
 const operationsAtOnce = 128
 
-// entry is an object as the API server stores it. The JSON form is that of etcd's gateway,
-// with keys and values in base64.
+// entry is an object as the API server stores it. The JSON form is the form of etcd's gateway, with
+// keys and values in base64.
 type entry struct {
 	Key   []byte `json:"key"`
 	Value []byte `json:"value"`

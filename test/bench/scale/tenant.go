@@ -19,15 +19,15 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// tenant is what the first tenant of a narrow VPC has in the API beside its pods, with all
-// that the operator has written. The other tenants are copies of it.
+// tenant has the objects of the first tenant of a narrow VPC beside its pods, with all that the
+// operator has written. The other tenants are copies of it.
 type tenant struct {
 	// entries are the objects as the API server stores them, and uids theirs.
 	entries []entry
 	uids    []string
 }
 
-// firstTenant reads what the operator has made of the first tenant.
+// firstTenant reads the objects that the operator has made of the first tenant.
 func firstTenant(ctx context.Context, c client.Client) (t tenant, err error) {
 	name := narrow(0)
 	for _, object := range []client.Object{

@@ -28,7 +28,7 @@ import (
 func main() {
 	debug.SetGCPercent(garbagePercent) // 1,000 nodes have several GiB in use
 	klog.SetLogger(logr.Discard())
-	ctrllog.SetLogger(logr.Discard()) // figures are the output; what fails says so itself
+	ctrllog.SetLogger(logr.Discard()) // figures are the output; a failure reports itself
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := command().ExecuteContext(ctx); err != nil {
@@ -48,7 +48,7 @@ type options struct {
 	hollow   int
 	bouncers int
 	pods     int
-	// folder is that of the drawings and the table; "" makes none.
+	// folder is the folder of the drawings and the table; "" makes none.
 	folder string
 	within time.Duration
 }
@@ -99,8 +99,8 @@ func command() *cobra.Command {
 	return command
 }
 
-// measure measures all sizes, and writes what it has after each. What was measured before a
-// failure is printed too.
+// measure measures all sizes, and writes its figures after each. Figures measured before a failure
+// are printed too.
 func measure(ctx context.Context, o options, out io.Writer) error {
 	r := run{options: o, began: time.Now()}
 	step := func(text string) { fmt.Fprintf(out, "[%6.1fs] %s\n", time.Since(r.began).Seconds(), text) }

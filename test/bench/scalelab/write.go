@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/bench/scale"
 )
 
-// run is what has been measured so far.
+// run has the results so far.
 type run struct {
 	options
 	began time.Time
@@ -51,7 +51,7 @@ func (r *run) save() error {
 	return nil
 }
 
-// page is the table as a document.
+// page returns the table as a document.
 func page(conditions, table string, missed []string) string {
 	verdict := "All bars are met, at each number of nodes."
 	if len(missed) > 0 {
@@ -61,7 +61,7 @@ func page(conditions, table string, missed []string) string {
 		conditions, verdict, strings.Trim(trimmed(table), "\n"))
 }
 
-// trimmed is a text without blanks at the ends of its lines.
+// trimmed returns a text without blanks at the ends of its lines.
 func trimmed(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -94,7 +94,7 @@ func describe() (string, error) {
 		runtime.NumCPU(), model, (system.Totalram*uint64(system.Unit)+1<<29)>>30, release, first), nil
 }
 
-// processor is the name of the processors.
+// processor returns the name of the processors.
 func processor() (string, error) {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

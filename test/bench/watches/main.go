@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Watches measures what a node of 1,000 VPCs takes to follow the API: memory, CPU and time
-// until everything is read, with one watch for the Addresses of each VPC, and with those for
-// the VPC and its Subnets too. The API server is a stub in a process of its own, because only
-// the client is measured. `make bench` measures the whole daemon at a real one.
+// Watches measures the costs of a node of 1,000 VPCs to follow the API: memory, CPU and time until
+// everything is read, with one watch for the Addresses of each VPC, and with watches for the VPC
+// and its Subnets too. The API server is a stub in a process of its own, because only the client is
+// measured. `make bench` measures the whole daemon at a real one.
 package main
 
 import (
@@ -40,7 +40,7 @@ const (
 	asStub, asNode = "stub", "node"
 	// fewer is the second argument of a node without the watches for VPCs and Subnets.
 	fewer = "fewer"
-	// garbagePercent is that of the daemon.
+	// garbagePercent is the daemon's percentage.
 	garbagePercent = 25
 )
 
@@ -71,7 +71,7 @@ func run(args []string) error {
 	return measure(len(args) > 1 && args[1] == fewer)
 }
 
-// measure follows everything, and prints what that took.
+// measure follows everything, and prints the costs.
 func measure(without bool) error {
 	stub, url, err := startStub()
 	if err != nil {
@@ -113,7 +113,7 @@ func startStub() (stub *exec.Cmd, url string, err error) {
 	return stub, strings.TrimSpace(url), err
 }
 
-// newSources returns what a node follows of the stub.
+// newSources returns the sources of a node at the stub.
 func newSources(url string, without bool) (*subscriptions.Sources, error) {
 	scheme := kruntime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {

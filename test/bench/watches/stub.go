@@ -39,10 +39,10 @@ func serve(out io.Writer) error {
 	select {}
 }
 
-// version is that of all that there is.
+// version is the resource version of all objects.
 const version = "2"
 
-// answer answers a list, or a watch: with what there is if that was asked for, and then with
+// answer answers a list or a watch. A watch gets the present objects if it asks for them, and then
 // nothing.
 func answer(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()

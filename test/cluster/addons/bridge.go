@@ -79,7 +79,7 @@ func InstallBridge(machine node.Machine, name string, ranges []netip.Prefix, mtu
 	return os.Rename(file+".new", file)
 }
 
-// bridgeConflist is a CNI network configuration list.
+// bridgeConflist returns a CNI network configuration list.
 func bridgeConflist(ranges []netip.Prefix, mtu int) ([]byte, error) {
 	var sets [][]map[string]string
 	var routes []map[string]string

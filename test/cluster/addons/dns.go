@@ -22,10 +22,10 @@ type DNS struct {
 	Image string
 	// VIPs are the addresses of the Service kube-dns, primary family first.
 	VIPs []string
-	// ServiceRanges are those of ClusterIPs, the only addresses that have names.
+	// ServiceRanges are the ranges of ClusterIPs. Only addresses in them have names.
 	ServiceRanges []netip.Prefix
-	// APIServer is the address at which CoreDNS reaches the API server, ""
-	// for the Service "kubernetes" as any other pod.
+	// APIServer is the address that CoreDNS reaches the API server at, "" for the Service
+	// "kubernetes" as any other pod.
 	APIServer string
 	// APIServerPort goes with APIServer.
 	APIServerPort int

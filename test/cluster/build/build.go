@@ -29,8 +29,8 @@ type Program struct {
 	Name string
 	// Module is the required module whose version names the cache folder.
 	Module string
-	// Minor is the minor version of Module, for example 1.35; "" is the one of go.mod.
-	// Others have files of their own beside it, such as v1.35.mod and v1.35.sum.
+	// Minor is the minor version of Module, for example 1.35; "" is the version in go.mod. Other
+	// versions have files of their own beside it, such as v1.35.mod and v1.35.sum.
 	Minor string
 	// Packages are the main packages to build; the binary of "." is Name.
 	Packages []string
@@ -42,8 +42,8 @@ type Program struct {
 	VersionVars []string
 }
 
-// Kubernetes is every Kubernetes component as one binary with a link each, of a minor version
-// such as "1.35"; "" is the one that everything is tested on.
+// Kubernetes is every Kubernetes component as one binary with a link each, of a minor version such
+// as "1.35"; "" is the version that everything is tested on.
 func Kubernetes(minor string) Program {
 	return Program{
 		Name:     "kubernetes",
@@ -58,8 +58,8 @@ func Kubernetes(minor string) Program {
 	}
 }
 
-// Containerd is containerd, its command line client and its runc shim, of a minor version
-// such as "1.7"; "" is the one that everything is tested on.
+// Containerd is containerd, its command line client and its runc shim, of a minor version such as
+// "1.7"; "" is the version that everything is tested on.
 func Containerd(minor string) Program {
 	pkg := "github.com/containerd/containerd/v2"
 	if strings.HasPrefix(minor, "1.") {
@@ -80,8 +80,8 @@ func CoreDNS() Program {
 	return Program{Name: "coredns", Module: "github.com/coredns/coredns", Packages: []string{"."}}
 }
 
-// KubeProxy is what Kubernetes has for Services. The lab runs without it; benches build
-// it to compare with, and tests run it beside Alioth.
+// KubeProxy is the program of Kubernetes for Services. The lab runs without it; benches build it to
+// compare with, and tests run it beside Alioth.
 func KubeProxy() Program {
 	return Program{Name: "kube-proxy", Module: "k8s.io/kubernetes", Packages: []string{"k8s.io/kubernetes/cmd/kube-proxy"}}
 }
@@ -126,7 +126,7 @@ type Builder struct {
 	Cache string
 	// Progress receives one line per step; nil discards them.
 	Progress func(line string)
-	// Estimate counts what is built; it may be nil.
+	// Estimate counts the builds; it may be nil.
 	Estimate *Estimate
 }
 

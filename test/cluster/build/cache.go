@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/test/needs"
 )
 
-// Cache is a folder with one folder for each thing that is slow to make or to
-// fetch. Such a folder appears by one rename, so that what exists is complete.
+// Cache is a folder with one folder for each thing that is slow to make or to fetch. Such a folder
+// appears by one rename, so that an existing folder is complete.
 type Cache struct {
 	Dir string
 	// Progress receives one line when another process has to be waited for;
@@ -36,9 +36,8 @@ func DefaultCache() (string, error) {
 	return filepath.Join(dir, "alioth"), nil
 }
 
-// Ensure returns the folder called key. Where it is missing, fill makes what
-// belongs into it in an empty one; of all processes that want something of this
-// name, one at a time.
+// Ensure returns the folder called key. Where it is missing, fill makes its content in an empty
+// folder. Of all processes that want a folder of this name, one at a time does so.
 func (c Cache) Ensure(name, key string, fill func(dir string) error) (string, error) {
 	dir := filepath.Join(c.Dir, key)
 	if exists(dir) {

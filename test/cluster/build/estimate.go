@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// share is what a thing to build costs where the caches are empty.
+// share is the cost of a thing to build where the caches are empty.
 type share struct {
 	// seconds of one processor.
 	seconds float64
@@ -19,16 +19,16 @@ type share struct {
 	packages int
 }
 
-// shares are those of everything that a lab builds, by name. Kubernetes was measured on a
-// machine of two cores, the others are by the number of their packages that no other one
-// compiles. Mostly their ratio counts: an estimate learns how fast a machine is.
+// shares has the shares of all parts that a lab builds, by name. Kubernetes was measured on a
+// machine of two cores. The other shares follow from the number of their packages that no other
+// part compiles. Mostly their ratio counts: an estimate learns how fast a machine is.
 func shares() map[string]share {
 	return map[string]share{
 		"kubernetes": {600, 2454}, "containerd": {150, 620}, "coredns": {35, 141}, "helm": {100, 407}, ProductShare: {60, 200},
 	}
 }
 
-// ProductShare is the name of the product's own share: its programs, and those of the tests.
+// ProductShare is the name of the product's own share: its programs, and the programs of the tests.
 const ProductShare = "alioth"
 
 const (
@@ -38,7 +38,8 @@ const (
 	trust = 30 * time.Second
 )
 
-// Estimate tells how long builds go on. It is safe for concurrent use. A nil one tells nothing.
+// Estimate tells how long builds go on. It is safe for concurrent use. A nil Estimate tells
+// nothing.
 type Estimate struct {
 	mu    sync.Mutex
 	now   func() time.Time

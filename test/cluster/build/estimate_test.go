@@ -52,7 +52,7 @@ func TestAnEstimateEndsWithTheLastBuild(t *testing.T) {
 
 func TestAnEstimateIsRoundedUp(t *testing.T) {
 	c := &clock{now: time.Unix(0, 0)}
-	e := newEstimate(c.read, 2, "kubernetes") // 300 s and what comes after
+	e := newEstimate(c.read, 2, "kubernetes") // 300 s and the time for the rest
 	if got, want := e.String(), "about 6 min left"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

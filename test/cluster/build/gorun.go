@@ -25,13 +25,13 @@ func Go(ctx context.Context, dir, title string, progress func(line string), args
 
 // Job is a run of the go command.
 type Job struct {
-	// Dir is the folder in which it runs.
+	// Dir is the working folder.
 	Dir string
 	// Title names the job for people.
 	Title string
 	// Progress gets a line every few seconds; nil discards them.
 	Progress func(line string)
-	// Share is the name under which Estimate counts the job; Estimate may be nil.
+	// Share is the name of the job for Estimate, which may be nil.
 	Share    string
 	Estimate *Estimate
 }

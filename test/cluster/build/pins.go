@@ -21,11 +21,11 @@ type pins struct {
 	version string
 }
 
-// sumFile is the file with the checksums, as the go command names it.
+// sumFile returns the file with the checksums, as the go command names it.
 func (p pins) sumFile() string { return strings.TrimSuffix(p.modFile, ".mod") + ".sum" }
 
-// pins returns the pins of p's minor version. A part of it, such as 2, will do where only one
-// version has it.
+// pins returns the pins of p's minor version. A part of the version, such as 2, is enough if only
+// one version has it.
 func (b *Builder) pins(p Program) (pins, error) {
 	all, err := b.allPins(p)
 	if err != nil {

@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package census lists what a cluster and its nodes have, so that tests can compare a cluster
-// before an installation with the cluster after its removal. It lists everything that a
-// request finds, and not what a test expects: so it finds remainders that nobody has thought
-// of.
+// Package census lists the objects and files of a cluster and its nodes, so that tests can compare
+// a cluster before an installation with the cluster after its removal. It lists everything that a
+// request finds, and not the things that a test expects: so it finds remainders that nobody has
+// thought of.
 package census
 
 import (
@@ -120,8 +120,8 @@ func stateOf(object *unstructured.Unstructured) (words []string) {
 	return words
 }
 
-// nodeScript prints what a node has, without what pods of any network bring along: devices
-// with names that the kernel or a plugin numbers, and counters.
+// nodeScript prints the state of a node. It leaves out everything that pods of any network bring
+// along: devices with names that the kernel or a plugin numbers, and counters.
 const nodeScript = `
 {
 ip -o -d link show | sed 's/^[0-9]*: //; s/@[^:]*:/:/; s/ qdisc .*//' | sed 's/^/link /'

@@ -32,16 +32,16 @@ type Plane struct {
 	Machine node.Machine
 }
 
-// URL is the API server's address for clients.
+// URL returns the API server's address for clients.
 func (p Plane) URL() string { return fmt.Sprintf("https://%s", netip.AddrPortFrom(p.Address, Port)) }
 
-// AuthorityFile is the certificate of the cluster's authority.
+// AuthorityFile returns the file with the certificate of the cluster's authority.
 func (p Plane) AuthorityFile() string { return p.path("ca.crt") }
 
-// KubeconfigFile is the kubeconfig of one identity, by its common name.
+// KubeconfigFile returns the file with the kubeconfig of one identity, by its common name.
 func (p Plane) KubeconfigFile(identity string) string { return p.path(identity + ".kubeconfig") }
 
-// AdminKubeconfig is the kubeconfig of the cluster's administrator.
+// AdminKubeconfig returns the file with the kubeconfig of the cluster's administrator.
 func (p Plane) AdminKubeconfig() string { return p.KubeconfigFile("kubernetes-admin") }
 
 // NodeFiles returns the kubelet's certificate, key and kubeconfig of a node.

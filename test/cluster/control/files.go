@@ -61,7 +61,7 @@ func (p Plane) WriteFiles(nodes map[string][]netip.Addr) error {
 	return nil
 }
 
-// kubernetesVIP is the first address of the first service range, which the API
+// kubernetesVIP returns the first address of the first service range, which the API
 // server takes for its own Service.
 func (p Plane) kubernetesVIP() netip.Addr { return p.ServiceRanges[0].Addr().Next() }
 

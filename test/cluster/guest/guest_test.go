@@ -48,8 +48,8 @@ func TestAMachineIsConnectedToItsPortsUnderItsAddresses(t *testing.T) {
 	}
 }
 
-// someKernel is a folder of modules as depmod leaves it, in which nothing depends on
-// anything, and all but one are built in.
+// someKernel returns a folder of modules as depmod leaves it. No module depends on another one, and
+// all but one are built in.
 func someKernel(t *testing.T) debian.Kernel {
 	t.Helper()
 	dir := t.TempDir()

@@ -19,10 +19,10 @@ import (
 // driver of the adapter with virtual functions.
 const release = "trixie"
 
-// Cgroups are those of a machine, as its programs see them.
+// Cgroups returns the cgroups of a machine, as its programs see them.
 func Cgroups() host.Cgroups { return host.Cgroups{Unified: "/sys/fs/cgroup"} }
 
-// Hypervisor is what machines are made of.
+// Hypervisor has the parts that machines are made of.
 type Hypervisor struct {
 	kernel   debian.Kernel
 	emulator qemu.Emulator
@@ -51,9 +51,9 @@ func Prepare(ctx context.Context, cache build.Cache, root, dir string, files []s
 		"-trimpath", "-ldflags=-s -w", "-o", h.programs.Init, "./test/cluster/guest/init")
 }
 
-// CommandLine writes the file system of the machine of a plan to image, and returns how
-// to run the machine: QEMU's arguments, the program first, and what its environment has
-// beyond the usual. The kernel's messages go to the file console.
+// CommandLine writes the file system of the machine of a plan to image, and returns the command
+// line of the machine. args are QEMU's arguments, the program first. env has the variables beyond
+// the usual ones. The kernel's messages go to the file console.
 func (h *Hypervisor) CommandLine(ctx context.Context, plan Plan, image, console string) (args, env []string, err error) {
 	if err := WriteImage(ctx, image, h.kernel, plan, h.programs); err != nil {
 		return nil, nil, err

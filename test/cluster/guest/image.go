@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/vm/initramfs"
 )
 
-// Programs are what a machine's file system has beyond what every machine has.
+// Programs are the programs of a machine's file system beyond the ones that every machine has.
 type Programs struct {
 	// Init is the binary of ./test/cluster/guest/init.
 	Init string
@@ -30,8 +30,8 @@ func tools() []string {
 	return []string{"bridge", "busybox", "dnsmasq", "ip", "mount", "nft", "nsenter", "runc", "sysctl", "umount"}
 }
 
-// modules of the kernel that a node has beyond those of equipment: its file systems, and
-// its network adapter.
+// modules returns the modules of the kernel that a node has beyond the modules of equipment: its
+// file systems, and its network adapter.
 func modules() []string {
 	return append(append(equipment.Modules(), equipment.HardwareModules()...),
 		"overlay", "9p", "9pnet_virtio", "virtio_net", "virtio_pci", "virtio_rng", "br_netfilter")
@@ -73,7 +73,7 @@ func WriteImage(ctx context.Context, file string, kernel debian.Kernel, plan Pla
 	return w.Close()
 }
 
-// addBasics adds what init needs, and the files that programs look for on any machine.
+// addBasics adds the programs that init needs, and the files that programs look for on any machine.
 func addBasics(w *initramfs.Writer, plan Plan, programs Programs) error {
 	raw, err := json.Marshal(plan)
 	if err != nil {

@@ -41,7 +41,7 @@ func Machine(plan Plan, kernel, image, console string) qemu.Machine {
 	return m
 }
 
-// tap is a network by a port of the switch, which exists.
+// tap returns a network by a port of the switch, which exists.
 func tap(id, port string) string {
 	return fmt.Sprintf("tap,id=%s,ifname=%s,script=no,downscript=no", id, port)
 }

@@ -15,16 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ledger records what labs have changed on the host for as long as any of them
-// is up. Several labs share the host's folders and kernel settings: the first
-// one to come changes them and the last one to go puts them back. (Removing a
-// folder would take away what another lab has mounted on it.)
+// Ledger records the changes of labs on the host for as long as any of them is up. Several labs
+// share the host's folders and kernel settings: the first one to come changes them and the last one
+// to go puts them back. (Removing a folder would take away what another lab has mounted on it.)
 type Ledger struct {
 	// Dir is the folder with the record; it must not survive a reboot.
 	Dir string
 }
 
-// DefaultLedger is the one that all labs of a machine share.
+// DefaultLedger returns the ledger that all labs of a machine share.
 func DefaultLedger() Ledger { return Ledger{Dir: "/run"} }
 
 // loans is the content of a ledger.
@@ -66,8 +65,8 @@ func (l Ledger) Borrow(lab string, dirs []string) error {
 	})
 }
 
-// Return strikes lab out, and labs that inUse does not know any more. The last
-// one puts everything back, except for folders that hold files by now.
+// Return removes lab, and labs that inUse does not know any more, from the users. The last user
+// puts everything back, except for folders that hold files by now.
 func (l Ledger) Return(lab string, inUse func(lab string) bool) error {
 	return l.change(func(book *loans) error {
 		book.Labs = slices.DeleteFunc(book.Labs, func(other string) bool { return other == lab || !inUse(other) })
@@ -82,8 +81,8 @@ func (l Ledger) Return(lab string, inUse func(lab string) bool) error {
 	})
 }
 
-// change runs fn on the ledger's content with all other labs locked out, and
-// writes back what fn leaves. An empty ledger has no file.
+// change runs fn on the ledger's content with all other labs locked out, and writes the changed
+// content back. An empty ledger has no file.
 func (l Ledger) change(fn func(*loans) error) error {
 	dir, err := os.Open(l.Dir)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// daemonsGroup is the leaf below a node's cgroup that holds what the lab
-// starts: with cgroup2, a group with children may hold no processes itself.
+// daemonsGroup is the leaf below a node's cgroup that holds the processes of the lab: with cgroup2,
+// a group with children may hold no processes itself.
 const daemonsGroup = "daemons"
 
 // Create makes the cgroup called name in every hierarchy, ready to be a
@@ -50,10 +50,9 @@ func (c Cgroups) Create(name string) error {
 	return nil
 }
 
-// DaemonsDirs are the folders of the cgroup of name's daemons: that of cgroup2
-// and, where cgroup v1 shares out the CPU, its own. There they are one group
-// beside the pods, as with systemd, instead of many processes that each count
-// as much as all pods together.
+// DaemonsDirs returns the folders of the cgroup of name's daemons: the folder of cgroup2 and, where
+// cgroup v1 shares out the CPU, a folder there. There they are one group beside the pods, as with
+// systemd, instead of many processes that each count as much as all pods together.
 func (c Cgroups) DaemonsDirs(name string) []string {
 	dirs := []string{filepath.Join(c.Unified, name, daemonsGroup)}
 	if cpu, ok := c.V1["cpu"]; ok {
@@ -62,8 +61,8 @@ func (c Cgroups) DaemonsDirs(name string) []string {
 	return dirs
 }
 
-// inheritCpuset fills in what a new v1 cpuset lacks: without CPUs and memory
-// nodes no process may enter it.
+// inheritCpuset fills in the CPUs and memory nodes that a new v1 cpuset lacks: without them no
+// process may enter it.
 func inheritCpuset(root, dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(root, file))

@@ -16,15 +16,15 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-// machine is what the script sees of a machine: files below a root folder, and the output of
-// programs.
+// machine is the part of a machine that the script sees: files below a root folder, and the output
+// of programs.
 type machine struct {
 	files    map[string]string
 	programs map[string]string
 	env      map[string]string
 }
 
-// good is a machine that can run the lab, and has built it.
+// good returns a machine that can run the lab, and has built it.
 func good() machine {
 	m := machine{
 		files: map[string]string{
@@ -61,7 +61,7 @@ func (m machine) check(t *testing.T, parts ...string) string {
 			t.Fatal(err)
 		}
 	}
-	// Nothing of the real machine but what every Unix has.
+	// Nothing of the real machine but the programs that every Unix has.
 	for _, name := range []string{"awk", "sed", "cat", "mktemp", "rm", "dirname"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
@@ -157,7 +157,7 @@ func TestEachThingThatIsMissingHasItsRemedy(t *testing.T) {
 	}
 }
 
-// A lab that is up uses memory and disk, a test that compiles too: neither may end a run.
+// A lab that is up uses memory and disk, and so does a test that compiles: neither may end a run.
 func TestRoomIsMeasuredBeforeALabAlone(t *testing.T) {
 	const none, some = "MemTotal: 900000 kB\nMemAvailable: 100000 kB\n", "MemTotal: 8000000 kB\nMemAvailable: 100000 kB\nSwapTotal: 0 kB\n"
 	up := t.TempDir()
@@ -217,12 +217,12 @@ func makes(t *testing.T, arguments ...string) (string, error) {
 	return string(out), err
 }
 
-// oldGo is a go command of a version with a setting of GOTOOLCHAIN.
+// oldGo returns a go command of a version with a setting of GOTOOLCHAIN.
 func oldGo(version, toolchain string) string {
 	return "case $1 in version) echo go version go" + version + " linux/amd64 ;; env) echo " + toolchain + " ;; esac"
 }
 
-// disk is a df with so many free MiB.
+// disk returns a df that shows a number of free MiB.
 func disk(free int) string {
 	return "echo Filesystem 1024-blocks Used Available Capacity Mounted; echo /dev/sda 9 1 $((" + strconv.Itoa(free) + " * 1024)) 1% /"
 }

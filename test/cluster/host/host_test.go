@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// names returns what a folder holds.
+// names returns the names in a folder.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kubeletSettings are the kernel settings that a kubelet changes for the whole
+// kubeletSettings returns the kernel settings that a kubelet changes for the whole
 // machine when it starts.
 func kubeletSettings() []string {
 	return []string{
@@ -34,7 +34,7 @@ func Settings() map[string]string {
 	return values
 }
 
-// restoreSettings writes back what Settings returned.
+// restoreSettings writes back the values that Settings returned.
 func restoreSettings(values map[string]string) error {
 	var errs []error
 	now := Settings()

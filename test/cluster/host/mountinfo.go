@@ -20,8 +20,7 @@ type Mount struct {
 	Options []string
 }
 
-// Mounts returns the mounts of the calling thread's mount namespace in the
-// order in which they were made.
+// Mounts returns the mounts of the calling thread's mount namespace, the oldest first.
 func Mounts() ([]Mount, error) {
 	raw, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
@@ -54,7 +53,7 @@ var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\13
 
 // Cgroups are the mount points of a host's cgroup hierarchies.
 type Cgroups struct {
-	// Unified is the mount point of cgroup2, "" if there is none.
+	// Unified is the mount point of cgroup2, "" without one.
 	Unified string
 	// V1 maps each cgroup v1 controller, and "systemd" for the named
 	// hierarchy, to its mount point. It is empty on a pure cgroup v2 host.

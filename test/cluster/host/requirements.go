@@ -1,9 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package host describes the machine under the lab: what it must offer, which Debian
-// packages it lacks, how its cgroups are laid out, and which of its folders and kernel
-// settings the lab has to put back.
+// Package host describes the machine under the lab: its requirements, the missing Debian packages,
+// the layout of its cgroups, and the folders and kernel settings that the lab has to put back.
 package host
 
 import (
@@ -49,7 +48,7 @@ func compilers() map[string]string {
 	return map[string]string{"clang-19": "/usr/bin/clang-19", "git": "/usr/bin/git", "llvm-19": "/usr/bin/llvm-strip-19"}
 }
 
-// packages is the same for what the lab and the tests need.
+// packages is the same for the needs of the lab and the tests.
 func packages() map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(packageList) {

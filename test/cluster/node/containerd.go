@@ -71,7 +71,7 @@ disabled_plugins = [
 {{end -}}
 `))
 
-// ContainerdRoot is the folder of containerd's images and containers.
+// ContainerdRoot returns the folder of containerd's images and containers.
 func (m Machine) ContainerdRoot() string { return m.Path("containerd") }
 
 // Runtime is the containerd of a node.
@@ -117,7 +117,7 @@ func (m Machine) Containerd(r Runtime) (process.Spec, error) {
 // collections use, and not for memory. Containers have an environment of their own.
 const garbage = "GOGC=400"
 
-// Environment is the whole environment of a daemon of the lab: its programs
+// Environment returns the whole environment of a daemon of the lab: its programs
 // are found in the extra folders first, and nothing else (a proxy setting, say)
 // leaks in from the caller.
 func Environment(extra ...string) []string {

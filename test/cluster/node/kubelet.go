@@ -14,10 +14,10 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/process"
 )
 
-// StaticPods is the folder of a node from which its kubelet runs pods.
+// StaticPods is the folder of a node with the static pods that its kubelet runs.
 const StaticPods = "/var/lib/kubelet/static-pods"
 
-// Membership is what a node's kubelet needs to join a cluster.
+// Membership has the data that a node's kubelet needs to join a cluster.
 type Membership struct {
 	// Bin is the folder with the kubelet.
 	Bin string
@@ -62,7 +62,7 @@ func (m Machine) Kubelet(c Membership) (process.Spec, error) {
 	}, nil
 }
 
-// kubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1).
+// kubeletConfig returns a KubeletConfiguration (kubelet.config.k8s.io/v1beta1).
 func (m Machine) kubeletConfig(c Membership) map[string]any {
 	taints := []map[string]any{}
 	if c.Slow {
@@ -108,7 +108,7 @@ func (m Machine) kubeletConfig(c Membership) map[string]any {
 		// take the API server away until one is late.
 		"nodeLeaseDurationSeconds": 12,
 
-		// Nobody can pull an image again once it is deleted.
+		// No registry has an image once it is deleted.
 		"imageGCHighThresholdPercent": 100,
 		"evictionHard": map[string]string{
 			"memory.available": "1%", "nodefs.available": "1%", "nodefs.inodesFree": "1%", "imagefs.available": "1%",

@@ -63,8 +63,8 @@ func (m Machine) LogFile(daemon string) string {
 	return filepath.Join(m.Logs, m.Name+"-"+daemon+".log")
 }
 
-// Boot makes the node's namespaces and starts the process that keeps them.
-// Whatever enters that process's namespaces is on the node.
+// Boot makes the node's namespaces and starts the process that keeps them. Every process in these
+// namespaces is on the node.
 func (m Machine) Boot() (*process.Child, error) {
 	for dir := range binds() {
 		if err := os.MkdirAll(m.Path(dir), 0o755); err != nil {
@@ -169,7 +169,7 @@ func (m Machine) mount() error {
 	return nil
 }
 
-// MachineID is the content of a node's /etc/machine-id: an identity of its own, derived
+// MachineID returns the content of a node's /etc/machine-id: an identity of its own, derived
 // from its name.
 func MachineID(name string) []byte {
 	id := fmt.Sprintf("%x", name)

@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Clients are the ways in which a lab talks to its API server.
+// Clients are the clients that a lab has for its API server.
 type Clients struct {
 	config  *rest.Config
 	typed   kubernetes.Interface
@@ -83,8 +83,8 @@ func (c *Clients) Apply(ctx context.Context, manifest []byte) error {
 	})
 }
 
-// Delete deletes the objects of a manifest, in reverse order. An object that is gone
-// already is no error; the others may exist for a moment longer.
+// Delete deletes the objects of a manifest, in reverse order. It ignores an object that is gone
+// already; the others may exist for a moment longer.
 func (c *Clients) Delete(ctx context.Context, manifest []byte) error {
 	var deletions []func() error
 	err := c.each(manifest, func(object *unstructured.Unstructured, client dynamic.ResourceInterface) error {

@@ -24,8 +24,8 @@ import (
 // validity is how long a certificate of a lab lives.
 const validity = 365 * 24 * time.Hour
 
-// Pair is a private key and what goes with it, both PEM-encoded: the
-// certificate, or the public key for one that signs tokens only.
+// Pair is a private key with its certificate, both PEM-encoded. A pair that signs tokens only has
+// the public key instead.
 type Pair struct {
 	Cert []byte
 	Key  []byte
@@ -47,8 +47,8 @@ type Identity struct {
 	Name string
 	// Groups are the organizations, which Kubernetes takes as groups.
 	Groups []string
-	// DNSNames and IPs are what a server is reached by; a certificate
-	// without any of them serves clients only.
+	// DNSNames and IPs are the names and addresses of a server; a certificate without any of them
+	// serves clients only.
 	DNSNames []string
 	IPs      []net.IP
 }

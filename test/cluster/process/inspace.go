@@ -20,9 +20,8 @@ func OnThread(fn func() error) error {
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			// The first thread cannot end before the process, and its
-			// namespaces are what others take for the process's. While this
-			// goroutine occupies it, the next one gets another.
+			// The first thread cannot end before the process, and others take its namespaces for
+			// the process's. While this goroutine occupies it, the next one gets another.
 			result <- OnThread(fn)
 			runtime.UnlockOSThread()
 			return

@@ -42,7 +42,7 @@ type Spec struct {
 	Args []string `json:"args"`
 	// Env is the whole environment as KEY=value.
 	Env []string `json:"env,omitempty"`
-	// Log is the file to which standard output and error are appended.
+	// Log is the file that gets standard output and error. Its earlier content stays.
 	Log string `json:"log"`
 	// Cgroups are the folders of the process's cgroups: it starts in the
 	// first, which is one of cgroup2, and joins the others.
@@ -114,8 +114,8 @@ func (c *Child) ExitError() error {
 	return fmt.Errorf("%s ended; its log %s ends with:\n%s", c.spec.Name, c.spec.Log, logTail(c.spec.Log))
 }
 
-// Identify returns the identity of a running process. The error is
-// fs.ErrNotExist when there is none.
+// Identify returns the identity of a running process. The error is fs.ErrNotExist if the process
+// does not run.
 func Identify(pid int) (ID, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, unix.ESRCH) {
@@ -152,7 +152,7 @@ func (id ID) Alive() bool {
 	return !ended(fd, 0)
 }
 
-// Signal sends sig. A process that is gone is no error.
+// Signal sends sig. It returns nil for a process that is gone.
 func (id ID) Signal(sig unix.Signal) error {
 	fd, err := id.open()
 	if errors.Is(err, fs.ErrNotExist) {

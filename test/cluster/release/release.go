@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/test/release/stamp"
 )
 
-// ErrNoHistory is returned where the sources lack the history that the commit is in: they are no
+// ErrNoHistory is returned where the sources lack the history that the commit is in: they are not a
 // clone, or a shallow one. A clone that git can't read gives another error.
 var ErrNoHistory = errors.New("the sources have no complete history: run git fetch --unshallow in a shallow clone, or clone the repository")
 
@@ -48,7 +48,7 @@ func Last(root string) (changelog.Release, error) {
 type Version struct {
 	// Chart is the folder of the chart.
 	Chart string
-	// Image is what the chart runs.
+	// Image is the image that the chart runs.
 	Image images.Archive
 }
 
@@ -89,7 +89,7 @@ const (
 // shortHash is how many digits of a hash name a commit.
 const shortHash = 12
 
-// Ref is the reference of the image of a commit.
+// Ref returns the reference of the image of a commit.
 func Ref(commit string) string {
 	name, _, _ := strings.Cut(images.Alioth, ":dev")
 	return name + ":" + commit[:shortHash]
@@ -157,7 +157,7 @@ func (b *Builder) extract(ctx context.Context, commit, tree string) error {
 	return nil
 }
 
-// git runs a git command in the project's root folder and returns what it prints.
+// git runs a git command in the project's root folder and returns its output.
 func (b *Builder) git(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", b.Root}, args...)...)
 	var complaint strings.Builder

@@ -33,7 +33,7 @@ func git(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// history is a repository with two commits, the second of which removes a file.
+// history returns a repository with two commits. The second removes a file.
 func history(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -27,9 +27,9 @@ const (
 	mtu      = 1500
 )
 
-// Up makes the switch, the host's link to it and every node's namespace and
-// link. What exists already is kept. With forwarding, nodes route packets from
-// the start; otherwise that is left to what is installed on them.
+// Up makes the switch, the host's link to it and every node's namespace and link. It keeps the ones
+// that exist already. With forwarding, nodes route packets from the start; otherwise the software
+// installed on the nodes decides that.
 func (t Topology) Up(forwarding bool) error {
 	if err := t.createSwitch(); err != nil {
 		return err
@@ -69,8 +69,8 @@ func (t Topology) member(i int, forwarding bool) member {
 	}
 }
 
-// ConfigureGuest runs in virtual machine i. It finds the machine's interfaces by their
-// MAC addresses, names them, and gives them what ConnectNode gives a node's.
+// ConfigureGuest runs in virtual machine i. It finds the machine's interfaces by their MAC
+// addresses, names them, and gives them the same settings as ConnectNode gives a node's.
 func (t Topology) ConfigureGuest(i int) error {
 	first, second := t.MACs(i)
 	links := []Link{{nodeLink, first}, {SecondLink, second}}
@@ -86,8 +86,8 @@ func (t Topology) ConfigureGuest(i int) error {
 	return setUp(SecondLink)
 }
 
-// nameLinks names interfaces. The kernel may have given one the name that another one is to
-// have, so all get a name first that it gives to none.
+// nameLinks names interfaces. The kernel may have given an interface the name of another one. So
+// all interfaces first get a name that the kernel never gives.
 func nameLinks(links []Link) error {
 	between := func(n int) string { return fmt.Sprintf("unnamed%d", n) }
 	for n, link := range links {
@@ -141,7 +141,7 @@ func makeTap(port, segment string) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = port
 	tap := &netlink.Tuntap{LinkAttrs: attrs, Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI | netlink.TUNTAP_VNET_HDR}
-	// One that is there, of the same kind, is opened.
+	// An existing one of the same kind is opened.
 	if err := netlink.LinkAdd(tap); err != nil && !errors.Is(err, unix.EBUSY) {
 		return err
 	}
@@ -152,8 +152,8 @@ func makeTap(port, segment string) error {
 	return errors.Join(netlink.LinkSetMTU(link, mtu), netlink.LinkSetMaster(link, bridge), netlink.LinkSetUp(link))
 }
 
-// DisconnectNode removes what ConnectNode made. What else is in the namespace
-// ends with it, once its last process has.
+// DisconnectNode removes the links that ConnectNode made. Other links in the namespace end with it,
+// once its last process has.
 func (t Topology) DisconnectNode(i int) error {
 	err := inNS(t.Switch(), func() error { return errors.Join(deleteLink(t.port(i)), deleteLink(t.secondPort(i))) })
 	return errors.Join(err, deleteNS(t.Node(i)))
@@ -172,9 +172,9 @@ func (t Topology) Down() error {
 	return errors.Join(errs...)
 }
 
-// AddHost makes a member of the lab's network that is no node, with its
-// addresses and without routes beyond the network, and returns its namespace. A host that is made
-// again has the MAC address that its neighbours still remember.
+// AddHost makes a member of the lab's network outside of the cluster, with its addresses and
+// without routes beyond the network, and returns its namespace. A host that is made again has the
+// MAC address that its neighbours still remember.
 func (t Topology) AddHost(name string, ips ...netip.Addr) (ns string, err error) {
 	m := member{port: name, link: nodeLink, ns: t.HostPrefix() + name, ips: ips, mac: t.hostMAC(name, ips)}
 	if len(m.port) > unix.IFNAMSIZ-1 {
@@ -183,8 +183,8 @@ func (t Topology) AddHost(name string, ips ...netip.Addr) (ns string, err error)
 	return m.ns, t.attach(m)
 }
 
-// RemoveHost removes what AddHost made. Its interfaces vanish at once, even
-// while a process still runs in the namespace.
+// RemoveHost removes the links that AddHost made. Its interfaces vanish at once, even while a
+// process still runs in the namespace.
 func (t Topology) RemoveHost(name string) error {
 	err := inNS(t.Switch(), func() error { return deleteLink(name) })
 	return errors.Join(err, deleteNS(t.HostPrefix()+name))
@@ -339,7 +339,7 @@ func (t Topology) configure(m member) error {
 	return nil
 }
 
-// isolateNS sets what a fresh namespace would otherwise inherit from the host.
+// isolateNS sets the values that a fresh namespace would otherwise inherit from the host.
 func isolateNS(forwarding bool) error {
 	value := "0"
 	if forwarding {

@@ -46,10 +46,9 @@ func createNS(name string) error {
 	})
 }
 
-// makeNSDir makes the folder a mount of its own, shared with other mount namespaces, as
-// ip-netns(8) does before it names its first namespace: done by that later, it would
-// cover the names that exist, and they could not be removed. It stays, as it does after
-// ip-netns(8).
+// makeNSDir makes the folder a mount of its own, shared with other mount namespaces, as ip-netns(8)
+// does before it names its first namespace: if ip-netns(8) did so later, the mount would cover the
+// existing names, and they could not be removed. The mount stays, as it does after ip-netns(8).
 func makeNSDir() error {
 	if err := os.MkdirAll(nsDir, 0o755); err != nil {
 		return err
@@ -65,8 +64,8 @@ func makeNSDir() error {
 	return unix.Mount("", nsDir, "", shared, "")
 }
 
-// deleteNS removes the name of a network namespace; the namespace itself ends
-// with its last process. An absent one is no error.
+// deleteNS removes the name of a network namespace; the namespace itself ends with its last
+// process. It returns nil for an absent name.
 func deleteNS(name string) error {
 	path := NetNSPath(name)
 	for isNS(path) { // an interrupted creation may have mounted it twice

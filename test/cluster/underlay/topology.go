@@ -4,10 +4,9 @@
 // Package underlay is the physical network of a lab: a switch, the host and
 // the nodes on it, each in a network namespace of its own.
 //
-// The switch is a bridge in a namespace of its own as well, so that firewall
-// rules of the host (a container engine's, say) cannot touch what passes
-// between nodes. The host is a member of that network like any other, under
-// the interface named after the lab.
+// The switch is a bridge in a namespace of its own as well, so that firewall rules of the host (a
+// container engine's, say) cannot touch packets between nodes. The host is a member of that network
+// like any other, under the interface named after the lab.
 package underlay
 
 import (
@@ -98,7 +97,7 @@ func (t Topology) NodeNames() []string {
 	return names
 }
 
-// NodeIndex returns the number of a node by its name, 0 when there is none.
+// NodeIndex returns the number of a node by its name, or 0.
 func (t Topology) NodeIndex(name string) int {
 	for i := 1; i <= t.Nodes; i++ {
 		if t.Node(i) == name {
@@ -111,8 +110,8 @@ func (t Topology) NodeIndex(name string) int {
 // IsGuest reports whether node i, counted from 1, is a virtual machine.
 func (t Topology) IsGuest(i int) bool { return i > t.Nodes-t.Guests && i <= t.Nodes }
 
-// MACs returns the MAC addresses of the interfaces of virtual machine i: that with the
-// node's addresses, and that on the second segment.
+// MACs returns the MAC addresses of the interfaces of virtual machine i: first the interface with
+// the node's addresses, then the interface on the second segment.
 func (t Topology) MACs(i int) (first, second net.HardwareAddr) {
 	mac := func(segment byte) net.HardwareAddr {
 		return net.HardwareAddr{0x02, 0xa1, byte(t.Octet), byte(i), 0, segment}
@@ -129,9 +128,9 @@ type Link struct {
 // Cable joins two interfaces of one virtual machine, and leads nowhere else.
 type Cable struct{ Near, Far Link }
 
-// Cables returns the cables of virtual machine i: eth1 with far1, and eth2 with far2. All
-// these interfaces are down and without addresses. A test that moves the far ones into a
-// network namespace has the other end of the near ones there.
+// Cables returns the cables of virtual machine i: eth1 with far1, and eth2 with far2. All these
+// interfaces are down and without addresses. A test that moves far1 and far2 into a network
+// namespace has the other ends of eth1 and eth2 there.
 func (t Topology) Cables(i int) (cables []Cable) {
 	link := func(name string, n, end byte) Link {
 		return Link{Name: fmt.Sprintf("%s%d", name, n), MAC: net.HardwareAddr{0x02, 0xa1, byte(t.Octet), byte(i), n, end}}
@@ -142,11 +141,11 @@ func (t Topology) Cables(i int) (cables []Cable) {
 	return cables
 }
 
-// Taps returns the names of the switch's ports for virtual machine i, on which it is
-// to be connected from within the switch's namespace.
+// Taps returns the names of the switch's ports for virtual machine i. The machine is to be
+// connected to them from within the switch's namespace.
 func (t Topology) Taps(i int) (first, second string) { return t.port(i), t.secondPort(i) }
 
-// Switch is the name of the network namespace that holds the bridge.
+// Switch returns the name of the network namespace that holds the bridge.
 func (t Topology) Switch() string { return t.Lab + "-switch" }
 
 // hostMAC returns the MAC address of a host with a name and addresses.
@@ -155,7 +154,7 @@ func (t Topology) hostMAC(name string, ips []netip.Addr) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 0xa2, byte(t.Octet), sum[0], sum[1], sum[2]}
 }
 
-// HostLink is the name of the host's interface in the lab's network.
+// HostLink returns the name of the host's interface in the lab's network.
 func (t Topology) HostLink() string { return t.Lab + "-lab0" }
 
 // HostPrefix starts the name of the namespace of each additional host.

@@ -157,8 +157,8 @@ func TestACutCableTakesTheCarrierUntilItIsRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait(true)
-	// The kernel may still be waiting for answers to what it asked for the neighbor
-	// while the cable was cut, and then refuses whoever waits with it.
+	// The kernel may still be waiting for answers to its requests for the neighbor while the cable
+	// was cut. It then refuses every packet that waits with them.
 	var err error
 	if !within(10*time.Second, func() bool {
 		err = reach(topology.Node(2), topology.Node(1), node4)

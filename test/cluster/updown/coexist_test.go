@@ -47,7 +47,7 @@ type beside struct {
 }
 
 // TestAliothComesAndGoesBesideAnotherNetwork: pods of the other network run all the time, and in
-// the end the cluster has what it had.
+// the end the cluster has the same objects as before.
 func TestAliothComesAndGoesBesideAnotherNetwork(t *testing.T) {
 	soak.Only(t)
 	for _, network := range otherNetworks {
@@ -96,7 +96,7 @@ func testComesAndGoes(t *testing.T, network cluster.CNI) {
 	f.down(t)
 }
 
-// beside brings the lab up. The values are those of the page, and further ones.
+// beside brings the lab up. It uses the values of the page, and further ones.
 func (f *fixture) beside(t *testing.T, further string) *beside {
 	t.Helper()
 	builder := &images.Builder{Root: f.root, Out: filepath.Join(f.options.Dir, "images"), Progress: f.options.Progress}
@@ -293,7 +293,7 @@ func (b *beside) restartFlannel(t *testing.T) {
 	}
 }
 
-// census lists what the cluster and its nodes have.
+// census lists the objects of the cluster and the state of its nodes.
 func (b *beside) census(t *testing.T) []string {
 	t.Helper()
 	lines, err := census.Objects(b.within(t), b.Config())
@@ -312,8 +312,8 @@ func (b *beside) census(t *testing.T) []string {
 	return lines
 }
 
-// expectTraces requires that the census has what Alioth adds to a cluster and to a node: a removal
-// would otherwise leave it unseen.
+// expectTraces requires that the census has the objects that Alioth adds to a cluster and to a
+// node: otherwise a removal could leave them unseen.
 func (b *beside) expectTraces(t *testing.T) {
 	t.Helper()
 	all := strings.Join(b.census(t), "\n")
@@ -330,8 +330,8 @@ func (b *beside) expectTraces(t *testing.T) {
 	}
 }
 
-// expectCensus waits until the cluster has what it had: the API server removes a namespace and
-// the kernel a device some time after the request.
+// expectCensus waits until the cluster has the same objects as before: the API server removes a
+// namespace and the kernel a device some time after the request.
 func (b *beside) expectCensus(t *testing.T, before []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))

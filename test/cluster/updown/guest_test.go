@@ -25,8 +25,8 @@ import (
 // guestLimit is how long a step on a virtual machine may take, which may take seconds.
 const guestLimit = 10 * time.Minute
 
-// A lab without a network for pods: what is specific to the virtual machine does not
-// depend on it, and the machine is slow.
+// A lab without a network for pods: features specific to the virtual machine do not depend on it,
+// and the machine is slow.
 func TestALabWithAVirtualMachineLeavesNothing(t *testing.T) {
 	soak.Only(t)
 	f := newFixture(t)
@@ -44,7 +44,7 @@ func TestALabWithAVirtualMachineLeavesNothing(t *testing.T) {
 	t.Run("a stopped daemon stays away until it is started", func(t *testing.T) { testGuestDaemon(t, c, guest) })
 	t.Run("it is on both segments", func(t *testing.T) { testGuestSegments(t, c, guest) })
 	f.traces.learn(t)
-	// A machine that ends by itself is no hindrance.
+	// A machine that ends by itself does not hinder Down.
 	machine := maps.Collect(c.Daemons())[guest.Name+"/machine"]
 	id, err := process.Identify(machine)
 	if err != nil {

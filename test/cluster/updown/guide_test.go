@@ -37,7 +37,7 @@ func newGuide(t *testing.T, b *beside, f *fixture) *guide {
 	blocks := map[string]string{}
 	for _, block := range pages.Parse(guidePage, text).Blocks {
 		if block.Mark != "" {
-			// The lab's values are those of the page, with the lab's addresses and image.
+			// The lab uses the values of the page, with the lab's addresses and image.
 			blocks[block.Mark] = strings.ReplaceAll(block.Text.Text, "values.yaml", b.values)
 		}
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-// traces finds what a lab puts on the host. Others use the machine at the same
-// time, so it goes by names, cgroups and namespaces that are the lab's alone.
+// traces finds the traces of a lab on the host. Others use the machine at the same time, so it
+// looks at names, cgroups and namespaces that are the lab's alone.
 type traces struct {
 	lab string
 	dir string
@@ -148,8 +148,8 @@ func (tr *traces) links(t *testing.T) (found []string) {
 	return found
 }
 
-// files are named namespaces, mount points and folders that a component might
-// make by default, and what is in the lab's folder.
+// files returns named namespaces, mount points and folders that a component might make by default,
+// and the content of the lab's folder.
 func (tr *traces) files(t *testing.T) []string {
 	t.Helper()
 	home, err := os.UserHomeDir()

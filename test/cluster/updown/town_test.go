@@ -183,8 +183,8 @@ func (w *town) always(t *testing.T, from resident, all []resident) (targets []st
 	return targets
 }
 
-// nodePorts are the node ports at which a pod reaches the pod far: those of other nodes in whose
-// network it is.
+// nodePorts returns the targets where a pod reaches the pod far by a node port: at the other nodes
+// in the pod's network.
 func (w *town) nodePorts(t *testing.T, from resident, service *corev1.Service, all []resident) (targets []string) {
 	t.Helper()
 	far := find(t, all, "far", w.Nodes()[1].Name)

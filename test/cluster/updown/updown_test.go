@@ -39,7 +39,7 @@ const (
 	labOctet = 78
 )
 
-// fixture is a lab to be, with what was on the host before it.
+// fixture is a lab to be, with the traces on the host before it.
 type fixture struct {
 	root     string
 	options  cluster.Options
@@ -86,8 +86,8 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// shareImages has a lab use the images of the one that `make up` brings up, which would be
-// linked once more for each folder.
+// shareImages has a lab use the images of the lab that `make up` brings up, which would be linked
+// once more for each folder.
 func shareImages(t *testing.T, root, dir string) {
 	t.Helper()
 	shared := filepath.Join(cluster.DefaultDir(root), "images")
@@ -162,8 +162,8 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	f.down(t)
 }
 
-// TestUpDownWithTheReferencePluginsLeavesNothing: the lab of `make bench`, of which every
-// run of the benchmark makes use.
+// TestUpDownWithTheReferencePluginsLeavesNothing: every run of the benchmark uses this lab, the lab
+// of `make bench`.
 func TestUpDownWithTheReferencePluginsLeavesNothing(t *testing.T) {
 	soak.Only(t)
 	f := newFixture(t)
@@ -177,8 +177,8 @@ func TestUpDownWithTheReferencePluginsLeavesNothing(t *testing.T) {
 	f.down(t)
 }
 
-// leaveUnderlay leaves network namespaces as a lab does whose processes and state are
-// gone. As long as one has a process, no other lab takes its place.
+// leaveUnderlay leaves network namespaces as a lab does whose processes and state are gone. As long
+// as a namespace has a process, no other lab takes its place.
 func (f *fixture) leaveUnderlay(t *testing.T) {
 	t.Helper()
 	if err := f.options.Topology.Up(true); err != nil {
@@ -296,7 +296,7 @@ func testTraffic(t *testing.T, c *cluster.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nobody serves ClusterIPs here, so the question goes to a server itself.
+	// No program serves ClusterIPs here, so the question goes to a server itself.
 	out, err := c.ExecInPod(ctx, "default", "pod1", "", "nslookup", "kubernetes.default.svc.cluster.local", servers[0].Status.PodIP)
 	if err != nil || !strings.Contains(out, "10.96.0.1") {
 		t.Errorf("name resolution: %q, %v", out, err)

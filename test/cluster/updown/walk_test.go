@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-// selectedValues are those of the page with which nodes change one by one.
+// selectedValues are the values of the page that let nodes change one by one.
 const selectedValues = `
 daemon:
   nodeSelector: {kubernetes.io/os: linux, example.com/network: alioth}

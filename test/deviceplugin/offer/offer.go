@@ -37,12 +37,12 @@ type Offer struct {
 	Resource string
 	// Addresses of the devices on the PCI bus, which are their IDs, like 0000:01:10.0.
 	Addresses []string
-	// Dir is the kubelet's folder of plugins, PCIDevices that of the kernel about devices.
+	// Dir is the kubelet's folder of plugins, PCIDevices the kernel's folder of devices.
 	Dir, PCIDevices string
 }
 
-// Serve offers the devices until ctx ends, which is no error. It is one when the kubelet no
-// longer asks: it forgets its plugins when it ends.
+// Serve offers the devices until ctx ends, and returns nil then. It returns an error when the
+// kubelet no longer asks: the kubelet forgets its plugins when it ends.
 func (o Offer) Serve(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (o Offer) register(ctx context.Context, socket string) error {
 	return nil
 }
 
-// files returns the device files that a container needs for a device: those of VFIO for
-// one that a program in it drives, and none for one with a network device.
+// files returns the device files that a container needs for a device: the files of VFIO for a
+// device that a program in it drives, and none for a network device.
 func (o Offer) files(address string) ([]*pluginapi.DeviceSpec, error) {
 	device := filepath.Join(o.PCIDevices, address)
 	if target, err := os.Readlink(filepath.Join(device, "driver")); err != nil || filepath.Base(target) != vfio {

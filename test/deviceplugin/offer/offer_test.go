@@ -31,7 +31,7 @@ func (k *kubelet) Register(_ context.Context, request *pluginapi.RegisterRequest
 	return &pluginapi.Empty{}, nil
 }
 
-// node is a folder with a kubelet's socket, and devices of which the second is driven by VFIO.
+// node is a folder with a kubelet's socket, and two devices. VFIO drives the second.
 type node struct {
 	kubelet
 	offer Offer
@@ -74,7 +74,8 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// serve starts the plugin and returns a client for it, how to end it, and what it ends with.
+// serve starts the plugin. It returns a client for it, a function that ends it, and a channel with
+// the error of its end.
 func (n *node) serve(t *testing.T) (client pluginapi.DevicePluginClient, end func(), ended <-chan error) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())

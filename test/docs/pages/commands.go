@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Command is a command line of a page: its words, without what a shell does with its output.
+// Command is a command line of a page: its words, without redirections of its output.
 type Command struct {
 	Words []string
 	Line  int
@@ -101,7 +101,7 @@ type splitter struct {
 	started, skipped bool
 }
 
-// next takes a character, with which the rest of the line begins. It returns true at a comment.
+// next takes a character at the beginning of the rest of the line. It returns true at a comment.
 func (s *splitter) next(r rune, rest string) (comment bool) {
 	switch {
 	case s.quote != 0:

@@ -47,7 +47,7 @@ type Text struct {
 	Line int
 }
 
-// Block is a block of code. Mark is what follows its language.
+// Block is a block of code. Mark is the text behind its language.
 type Block struct {
 	Language, Mark string
 	Text
@@ -124,8 +124,8 @@ func Below(all []*Page, folder string) (list []*Page) {
 	return list
 }
 
-// Target returns the file and the anchor to which a link of the page leads. It is false for
-// a link to the web.
+// Target returns the file and the anchor that a link of the page leads to. It is false for a link
+// to the web.
 func (p *Page) Target(link string) (file, anchor string, here bool) {
 	if strings.Contains(link, "://") || strings.HasPrefix(link, "mailto:") {
 		return "", "", false
@@ -161,7 +161,7 @@ type reader struct {
 	content []byte
 	// anchors counts the headings that had the same text.
 	anchors map[string]int
-	// line is that of the last block.
+	// line is the line of the last block.
 	line int
 }
 

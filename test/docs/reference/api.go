@@ -21,7 +21,7 @@ Every kind of Alioth with its fields, from its CustomResourceDefinitions. ` + "`
 A field with a star is required where its parent is set. *Limits* has what the API server requires of the value; an object that breaks one is refused with the same words. Fields of ` + "`status`" + ` are written by Alioth.
 `
 
-// API returns the page of the kinds in files. examples are objects, of which each kind has one.
+// API returns the page of the kinds in files. examples has an object of each kind.
 func API(files fs.FS, examples []*unstructured.Unstructured) (string, error) {
 	list, err := kinds(files)
 	if err != nil {
@@ -51,7 +51,7 @@ func contents(page *strings.Builder, list []*kind) {
 	}
 }
 
-// anchor is that of the section of a kind: a kind with several schemas has several sections.
+// anchor returns the anchor of a kind's section. A kind with several schemas has several sections.
 func (k *kind) anchor(before []*kind) string {
 	name, same := strings.ToLower(k.Kind), 0
 	for _, other := range before {
@@ -99,7 +99,7 @@ func (k *kind) write(page *strings.Builder, examples []*unstructured.Unstructure
 	return k.example(page, examples)
 }
 
-// example writes the object of the kind, without what the API server and Alioth write.
+// example writes the object of the kind, without the fields that the API server and Alioth write.
 func (k *kind) example(page *strings.Builder, examples []*unstructured.Unstructured) error {
 	at := slices.IndexFunc(examples, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == k.Kind && slices.Contains(k.served, o.GetAPIVersion())
@@ -122,5 +122,5 @@ func (k *kind) example(page *strings.Builder, examples []*unstructured.Unstructu
 // cell returns a text for a cell of a table.
 func cell(text string) string { return strings.ReplaceAll(escaped(text), "|", `\|`) }
 
-// escaped returns a text in which nothing looks like a tag of HTML, which forges leave out.
+// escaped returns a text without anything that looks like a tag of HTML. Forges leave tags out.
 func escaped(text string) string { return strings.ReplaceAll(text, "<", "&lt;") }

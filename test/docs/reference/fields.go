@@ -19,7 +19,7 @@ type field struct {
 	required                               bool
 }
 
-// fieldsOf returns the fields of a version but for those that every object has.
+// fieldsOf returns the fields of a version but for the fields that every object has.
 func fieldsOf(version apiextensionsv1.CustomResourceDefinitionVersion) []field {
 	schema := version.Schema.OpenAPIV3Schema.DeepCopy()
 	for _, common := range []string{"apiVersion", "kind", "metadata"} {
@@ -78,7 +78,7 @@ func defaultOf(schema *apiextensionsv1.JSONSchemaProps) string {
 	return "`" + string(schema.Default.Raw) + "`"
 }
 
-// limitsOf returns what the API server requires of a value, and of the elements of a list.
+// limitsOf returns the requirements of the API server for a value, and for the elements of a list.
 func limitsOf(schema *apiextensionsv1.JSONSchemaProps) (list []string) {
 	list = append(list, values(schema)...)
 	list = append(list, between("", schema.Minimum, schema.Maximum)...)

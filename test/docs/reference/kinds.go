@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ByPeople are the kinds whose spec people write, in the order of the page, and ByMachine those
+// ByPeople are the kinds whose spec people write, in the order of the page. ByMachine are the kinds
 // that only operator and daemons write.
 var (
 	ByPeople = []string{
@@ -85,7 +85,7 @@ func appendKind(list []*kind, crd *apiextensionsv1.CustomResourceDefinition) []*
 	return list
 }
 
-// resource returns what kubectl calls the kind. Several groups have kinds of one name, and
+// resource returns the name of the kind for kubectl. Several groups have kinds of one name, and
 // without the group kubectl looks at one of them only.
 func (k *kind) resource() string {
 	group, _, _ := strings.Cut(k.served[0], "/")

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package typed sorts the commands of pages: those that a test types on a lab, and those that
+// Package typed sorts the commands of pages: commands that a test types on a lab, and commands that
 // it can't type there, each with the reason. The examples are apart: test/e2e follows them.
 package typed
 
@@ -16,17 +16,17 @@ import (
 	"github.com/alioth-net/alioth/test/examples"
 )
 
-// Entry says what becomes of a block of commands.
+// Entry says how a block of commands is tested.
 type Entry struct {
 	// Begins is the begin of the first command of the block.
 	Begins string
-	// NotHere is why nobody types the block on the lab. A test that does the same elsewhere
-	// is named.
+	// NotHere is the reason why no test types the block on the lab. It names a test that does the
+	// same elsewhere.
 	NotHere string
 	// OnNode: the block is for root on a node.
 	OnNode bool
-	// Before and After are commands around the block: what the page presupposes, and the
-	// removal of what it leaves.
+	// Before and After are commands around the block: Before makes the objects that the page
+	// presupposes, and After removes the objects that it leaves.
 	Before, After string
 }
 
@@ -40,12 +40,12 @@ type Page struct {
 type Block struct {
 	Entry
 	Line int
-	// Commands are those of the block, after the variables that the page has set before.
+	// Commands are the commands of the block, after the variables that the page has set before.
 	Commands string
 }
 
-// Counts reports whether the blocks of a page are sorted here: those of pages that people
-// follow today, and that no other test follows.
+// Counts reports whether the blocks of a page are sorted here: people follow the page today, and no
+// other test follows it.
 func Counts(page string) bool {
 	if page == "README.md" || page == "CONTRIBUTING.md" {
 		return true
@@ -154,7 +154,7 @@ func startsAProgram(text string) bool {
 	return false
 }
 
-// Step returns what a reader types for a block.
+// Step returns the step that a reader types for a block.
 func (b Block) Step() examples.Step {
 	commands := b.Before + "\n" + b.Commands
 	if b.OnNode {

@@ -50,8 +50,8 @@ func TestEveryBlockOfCommandsIsTypedOrHasAReason(t *testing.T) {
 	}
 }
 
-// TestReasonsNameTestsThatExist: a reason that another test does the same holds for as long as
-// there is that test.
+// TestReasonsNameTestsThatExist: the reason "another test does the same" is true only while that
+// test exists.
 func TestReasonsNameTestsThatExist(t *testing.T) {
 	var sources strings.Builder
 	err := pages.Files(root, []string{"_test.go"}, func(_ string, content []byte) error {

@@ -38,8 +38,8 @@ func (e *env) deviceOf(t *testing.T, pod *corev1.Pod) string {
 	return ""
 }
 
-// deed is damage to a node by hand. named are the parts of the events of its repair that
-// name what was damaged.
+// deed is damage to a node by hand. named lists the parts of the repair events that name the
+// damaged object.
 type deed struct {
 	command []string
 	named   []string

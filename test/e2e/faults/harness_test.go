@@ -33,7 +33,7 @@ var suite = stage.NewSuite("faults", root)
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-// env is what every test gets.
+// env is the environment of every test.
 type env struct{ *stage.Env }
 
 func start(t *testing.T) *env {
@@ -63,7 +63,7 @@ func (e *env) does(t *testing.T, what string, action func(context.Context) error
 	}
 }
 
-// probed is a readiness probe of the test image's server, for pods whose
+// probed returns a readiness probe of the test image's server, for pods whose
 // network the kubelet shall try.
 func probed() scene.PodOption {
 	return scene.WithReadiness(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(report.PortHTTP)}})
@@ -88,7 +88,7 @@ func (e *env) expectReach(t *testing.T, from *corev1.Pod, others ...*corev1.Pod)
 	}
 }
 
-// addressesOf are a pod's addresses by its name, to be compared with later.
+// addressesOf returns a pod's addresses by its name, to be compared with later.
 func addressesOf(pods []*corev1.Pod) map[string][]netip.Addr {
 	all := map[string][]netip.Addr{}
 	for _, pod := range pods {
@@ -130,8 +130,7 @@ func (e *env) waitReady(t *testing.T, pods ...*corev1.Pod) {
 	}
 }
 
-// waitRestarted waits until the container of every pod is another one than it was
-// when the pods were read, and Ready.
+// waitRestarted waits until every pod is Ready with another container than when the pods were read.
 func (e *env) waitRestarted(t *testing.T, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, pod := range pods {

@@ -14,10 +14,9 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// TestAnotherKubeletIsKnownAtItsFirstProbe restarts the kubelet of a pod that is probed
-// every second. At most one probe may fail. Nothing is asked of readiness meanwhile: a
-// kubelet that starts takes a probed pod for unready until its own first probe, by
-// whatever way that goes.
+// TestAnotherKubeletIsKnownAtItsFirstProbe restarts the kubelet of a pod that is probed every
+// second. At most one probe may fail. The test does not look at readiness meanwhile: a kubelet that
+// starts takes a probed pod for unready until its own first probe, in any network.
 func TestAnotherKubeletIsKnownAtItsFirstProbe(t *testing.T) {
 	e := start(t)
 	_, second := e.Nodes()
@@ -30,7 +29,7 @@ func TestAnotherKubeletIsKnownAtItsFirstProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.waitProbes(t, pod, 5)
-	e.quiet(t) // so the kubelet has written what it found
+	e.quiet(t) // so the kubelet has written its findings
 	e.waitReady(t, pod)
 	failed := e.failedProbes(t, pod) - before
 	t.Logf("%d probes failed before the restart, %d after it", before, failed)
@@ -40,7 +39,7 @@ func TestAnotherKubeletIsKnownAtItsFirstProbe(t *testing.T) {
 	e.expectUnharmed(t, pod)
 }
 
-// waitProbes waits until a pod's server got so many more messages.
+// waitProbes waits until a pod's server got a number of further messages.
 func (e *env) waitProbes(t *testing.T, pod *corev1.Pod, more int) {
 	t.Helper()
 	before := -1

@@ -25,8 +25,8 @@ import (
 // waveDevice is the device of the nodes for interfaces outside of VPCs.
 const waveDevice = "wave0"
 
-// secondNetwork makes a network outside of every VPC in a tenant's namespace, and returns
-// what gives a pod an interface in it. Both objects end with the namespace.
+// secondNetwork makes a network outside of every VPC in a tenant's namespace, and returns an option
+// that gives a pod an interface in it. Both objects end with the namespace.
 func (e *env) secondNetwork(t *testing.T, tenant *scene.Tenant) scene.PodOption {
 	t.Helper()
 	first, second := e.Nodes()
@@ -93,8 +93,8 @@ func (e *env) expectNothingOf(t *testing.T, namespace string) {
 	})
 }
 
-// layer2Network makes a network without addresses on the nodes' own device, and returns it
-// with what gives a pod an interface in it.
+// layer2Network makes a network without addresses on the nodes' own device. It returns the network,
+// and an option that gives a pod an interface in it.
 func (e *env) layer2Network(t *testing.T, tenant *scene.Tenant) (*danmv1.DanmNet, scene.PodOption) {
 	t.Helper()
 	own := metav1.ObjectMeta{Namespace: tenant.Namespace.Name, Name: "layer2"}

@@ -15,14 +15,14 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// cutOff takes the node's way to the API server, for which a change is tried for half a
-// minute before it is undone.
+// cutOff takes the node's way to the API server. Such a change is tried for half a minute before it
+// is undone.
 const cutOff = `{"interfaces":[{"name":"nns-undone","type":"linux-bridge","state":"up",
  "ipv4":{"enabled":true,"address":[{"ip":"192.0.2.193","prefix-length":28}]},"bridge":{"port":[]}}],
  "routes":{"config":[{"destination":"%s/32","next-hop-address":"192.0.2.194","next-hop-interface":"nns-undone"}]}}`
 
-// A daemon that is killed in the middle of a change, and that nobody starts again, leaves
-// the node as it was: a process outside of its pod undoes the change.
+// A daemon that is killed in the middle of a change, and not started again, leaves the node as it
+// was: a process outside of its pod undoes the change.
 func TestAChangeIsUndoneAlthoughThePodThatMadeItIsGone(t *testing.T) {
 	e := start(t)
 	_, node := e.Nodes()

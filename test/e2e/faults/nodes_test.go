@@ -195,8 +195,7 @@ func (e *env) expectHeld(t *testing.T, pod *corev1.Pod, want int) {
 	}
 }
 
-// expectToldToFence waits until the pod's condition names the lost node and
-// what to do about it.
+// expectToldToFence waits until the pod's condition names the lost node and the remedy.
 func (e *env) expectToldToFence(t *testing.T, pod *corev1.Pod, node string) {
 	t.Helper()
 	e.waits(t, "the pod to be told what it waits for", func(ctx context.Context) (bool, string, error) {

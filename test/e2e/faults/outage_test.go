@@ -22,9 +22,8 @@ import (
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-// health is what a rest of the cluster believes of nodes and pods: since when
-// each node is Ready, and the version of every EndpointSlice. Whoever was taken
-// for unready meanwhile has another one.
+// health is the cluster's opinion of nodes and pods: since when each node is Ready, and the version
+// of every EndpointSlice. A node or pod that was taken for unready meanwhile changes it.
 type health struct {
 	Nodes  map[string]time.Time
 	Slices map[string]string
@@ -49,7 +48,7 @@ func (e *env) health(ctx context.Context) (health, error) {
 	return h, nil
 }
 
-// expectHealth requires that the cluster believes what it believed before.
+// expectHealth requires that the cluster has the same opinion as before.
 func (e *env) expectHealth(t *testing.T, before health) {
 	t.Helper()
 	now, err := e.health(stage.Within(t, patience))
@@ -195,10 +194,10 @@ func TestPodsEndWithoutAPIServerAndNothingElseHappens(t *testing.T) {
 	e.expectReach(t, staying[0], staying[1], again)
 }
 
-// stopPlane takes the API server away, with what would draw false conclusions
-// from its absence: the controller manager takes nodes for lost that could not
-// renew their leases, and the scheduler ends itself when a pod has a successor
-// of its name on another node without its end having been seen.
+// stopPlane takes the API server away, and with it the programs that would draw false conclusions
+// from its absence: the controller manager takes nodes for lost that could not renew their leases,
+// and the scheduler ends itself when a pod has a successor of its name on another node without its
+// end having been seen.
 func (e *env) stopPlane(t *testing.T, node string) {
 	t.Helper()
 	for _, program := range []string{"kube-controller-manager", "kube-scheduler", "kube-apiserver"} {
@@ -243,8 +242,7 @@ func (e *env) deleteSlowly(t *testing.T, pods []*corev1.Pod) {
 	}
 }
 
-// detached reports whether a node has attachments of none of the pods, by the
-// word of its daemon.
+// detached reports whether the daemon of a node says that it has no attachment of any of the pods.
 func (e *env) detached(ctx context.Context, node string, pods []*corev1.Pod) (bool, string, error) {
 	dump, err := e.Dump(ctx, node)
 	if err != nil {

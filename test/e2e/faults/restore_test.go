@@ -35,7 +35,7 @@ const (
 // lateNetwork is the Network of a pod that waits for it at the snapshot.
 const lateNetwork = "late"
 
-// withFlags are the flags with which revisions of a restored etcd go on.
+// withFlags are the flags that let revisions of a restored etcd go on.
 const withFlags = " --bump-revision 1000000000 --mark-compacted"
 
 // TestEtcdRestoredFromYesterdayWhilePodsRun follows the pages about a restored etcd literally,
@@ -80,7 +80,7 @@ type disaster struct {
 	late, orphan, extra *corev1.Pod
 }
 
-// yesterday makes what the snapshot has.
+// yesterday makes the objects of the snapshot.
 func (d *disaster) yesterday(t *testing.T) {
 	t.Helper()
 	first, second := d.Nodes()
@@ -118,8 +118,8 @@ func (d *disaster) halfATenant(t *testing.T) *scene.Tenant {
 	return tenant
 }
 
-// today changes much: a pod ends, another one gets its address, a VPC and pods are new. The
-// restore takes away what is made here.
+// today changes much: a pod ends, another one gets its address, a VPC and pods are new. The restore
+// takes away the objects made here.
 func (d *disaster) today(t *testing.T) {
 	t.Helper()
 	ctx := stage.Within(t, patience)
@@ -143,7 +143,7 @@ func (d *disaster) today(t *testing.T) {
 	d.expectReach(t, d.staying[0], d.heir, d.late, d.extra)
 }
 
-// network is the one that late waits for.
+// network returns the network that late waits for.
 func (d *disaster) network() *arktosv1.Network {
 	return scene.Network(d.old.Namespace.Name, lateNetwork, d.old.VPC.Name)
 }
@@ -199,7 +199,7 @@ func (d *disaster) restartClients(t *testing.T) {
 	d.follow(t, blockOf(t, disasterPage, "kubectl -n alioth-system rollout restart"))
 }
 
-// expectPromises requires what the page promises of each pod, in the order of its steps.
+// expectPromises requires the page's promises for each pod, in the order of its steps.
 func (d *disaster) expectPromises(t *testing.T) {
 	t.Helper()
 	after := d.Tenant(t, stage.Overlapping("after"))
@@ -235,7 +235,7 @@ func (d *disaster) expectPromises(t *testing.T) {
 	d.ExpectAgreement(t)
 }
 
-// expectDisconnected requires that pods reach nobody of others. A pod that has an address of
+// expectDisconnected requires that pods do not reach pods of others. A pod that has an address of
 // the others reaches itself there.
 func (d *disaster) expectDisconnected(t *testing.T, others []*corev1.Pod, pods ...*corev1.Pod) {
 	t.Helper()
@@ -279,8 +279,7 @@ func blockOf(t *testing.T, name, begins string) typed.Block {
 	return block
 }
 
-// etcdTools returns a folder with etcdctl and etcdutl of the etcd with which Kubernetes is
-// released.
+// etcdTools returns a folder with etcdctl and etcdutl of the etcd released with Kubernetes.
 func etcdTools(t *testing.T) string {
 	t.Helper()
 	cache, err := build.DefaultCache()

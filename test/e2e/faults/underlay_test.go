@@ -43,7 +43,7 @@ func TestPodsFollowTheMTUOfTheUnderlay(t *testing.T) {
 	e.expectReach(t, near, newer)
 	e.expectReach(t, newer, near, older)
 
-	// Below what the pods, which have IPv6, need.
+	// Below the least MTU of the pods, which have IPv6.
 	setMTU("1280")
 	e.expectHealthy(t, second, corev1.ConditionFalse, v1alpha1.MTUBelowIPv6Reason, older.Namespace+"/"+older.Name)
 	for _, pod := range []*corev1.Pod{older, newer} {
@@ -117,8 +117,8 @@ func TestANodeThatGetsAnotherAddressIsFollowed(t *testing.T) {
 	e.expectUnharmed(t, near, far)
 }
 
-// renumber gives a node another address, and waits until its Node object has it.
-// Connections to the API server that had the old one end a while later.
+// renumber gives a node another address, and waits until its Node object has it. Connections to the
+// API server from the old address end a while later.
 func (e *env) renumber(t *testing.T, name string, from, to netip.Addr) {
 	t.Helper()
 	if err := e.Lab.Renumber(stage.Within(t, patience), name, from, to); err != nil {

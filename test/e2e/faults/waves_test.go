@@ -33,7 +33,7 @@ type killing struct {
 	do   func(ctx context.Context) error
 }
 
-// killings are all programs that a pod's life depends on.
+// killings returns all programs that a pod's life depends on, with a way to kill each.
 func (e *env) killings() []killing {
 	first, second := e.Nodes()
 	restart := func(name string) func(context.Context) error {
@@ -95,8 +95,8 @@ func (e *env) createWhileKilling(t *testing.T, pods []*corev1.Pod) {
 	t.Logf("%d pods were Ready after %s, while everything was killed in turn", len(pods), time.Since(began).Round(time.Second))
 }
 
-// deleteWhileKilling deletes a tenant's namespace with so many pods, everything being
-// killed in turn while they give their addresses back, and waits until all are gone.
+// deleteWhileKilling deletes a tenant's namespace with size pods. Every program is killed in turn
+// while the pods give their addresses back. It waits until all are gone.
 func (e *env) deleteWhileKilling(t *testing.T, tenant *scene.Tenant, size int) {
 	t.Helper()
 	began, killings := time.Now(), e.killings()
@@ -115,7 +115,7 @@ func (e *env) deleteWhileKilling(t *testing.T, tenant *scene.Tenant, size int) {
 	t.Logf("the namespace with its %d pods was gone after %s", size, time.Since(began).Round(time.Second))
 }
 
-// claims are the names of a VPC's Addresses, by the UID of their holder.
+// claims returns the names of a VPC's Addresses, by the UID of their holder.
 func (e *env) claims(ctx context.Context, vpc string) (claims map[string][]string, count int, err error) {
 	var list v1alpha1.AddressList
 	if err := e.Client.List(ctx, &list, client.MatchingFields{"spec.vpc": vpc}); err != nil {
@@ -129,7 +129,7 @@ func (e *env) claims(ctx context.Context, vpc string) (claims map[string][]strin
 	return claims, len(list.Items), nil
 }
 
-// waitClaims waits until a VPC has at most so many Addresses.
+// waitClaims waits until a VPC has at most as many Addresses as most says.
 func (e *env) waitClaims(t *testing.T, vpc string, most int) {
 	t.Helper()
 	e.waits(t, fmt.Sprintf("at most %d addresses to be held", most), func(ctx context.Context) (bool, string, error) {

@@ -53,7 +53,7 @@ func (e *env) offerDevices(t *testing.T, pools map[string][]string) {
 	e.Make(t, pod)
 }
 
-// requesting has the pod request so many devices of a pool.
+// requesting has the pod request n devices of a pool.
 func requesting(pool string, n int64) scene.PodOption {
 	return func(pod *corev1.Pod) {
 		resources := &pod.Spec.Containers[0].Resources
@@ -65,8 +65,8 @@ func requesting(pool string, n int64) scene.PodOption {
 	}
 }
 
-// functions gives the adapter of the virtual machine virtual functions for the time of a
-// test, which must not run beside another one that does. It returns their PCI addresses
+// functions gives the adapter of the virtual machine virtual functions for the time of a test. The
+// test must not run beside another one that does the same. functions returns their PCI addresses
 // once each has its network device.
 func (e *env) functions(t *testing.T, n int) []string {
 	t.Helper()
@@ -91,15 +91,15 @@ func (e *env) bind(t *testing.T, address, driver string) {
 	e.awaitOnGuest(t, address+" has the driver "+driver, fmt.Sprintf("basename $(readlink %s/driver) | grep -x %s", at, driver))
 }
 
-// function is what a virtual function is on its node, while no pod has it.
+// function is the state of a virtual function on its node, while no pod has it.
 type function struct {
-	// Settings are those that the adapter has for it, without the number.
+	// Settings are the adapter's settings for it, without the number.
 	Settings map[string]any
 	// Device is its network device, zero without one.
 	Device networkDevice
 }
 
-// networkDevice is a part of what `ip -json link show` prints.
+// networkDevice is a part of the output of `ip -json link show`.
 type networkDevice struct {
 	IfName   string           `json:"ifname"`
 	AltNames []string         `json:"altnames"`
@@ -119,7 +119,7 @@ func devicesOf(t *testing.T, out string) (list []networkDevice) {
 	return list
 }
 
-// stateOf returns what the virtual function with a number is.
+// stateOf returns the state of the virtual function with a number.
 func (e *env) stateOf(t *testing.T, number int, address string) function {
 	t.Helper()
 	f := function{Settings: e.settingsOf(t, number)}
@@ -133,7 +133,7 @@ func (e *env) stateOf(t *testing.T, number int, address string) function {
 	return f
 }
 
-// settingsOf returns what the adapter has for the virtual function with a number.
+// settingsOf returns the adapter's settings for the virtual function with a number.
 func (e *env) settingsOf(t *testing.T, number int) map[string]any {
 	t.Helper()
 	for _, vf := range devicesOf(t, e.OnNode(t, e.guest(), "ip", "-j", "-d", "link", "show", "dev", device))[0].VFs {

@@ -6,6 +6,6 @@
 // Their lab has a virtual machine as its second node (docs/design/115). Run them by
 // `make test-hardware`.
 //
-// Everything takes long on the virtual machine: tests here are about what other nodes can't
-// show. What is longer than a few minutes runs with ALIOTH_SOAK=1.
+// Everything takes long on the virtual machine: tests here are about what other nodes can't show.
+// Tests of more than a few minutes run with ALIOTH_SOAK=1.
 package hardware

@@ -60,10 +60,10 @@ func (e *env) connect(t *testing.T) {
 	e.onGuest(t, makeFar)
 }
 
-// networkLines prints what a node's network is. It leaves out the numbers of interfaces, timers
-// and lifetimes: an interface that is made again has another number. It leaves out too the routes
-// with an end, which come with the next advertisement, and what of one would be used. A bond
-// keeps the limits of ports that it once had, and the discipline noqueue once it was up.
+// networkLines prints the state of a node's network. It leaves out the numbers of interfaces,
+// timers and lifetimes: an interface that is made again has another number. It also leaves out
+// routes with an end, which come with the next advertisement, and the fields about their use. A
+// bond keeps the limits of ports that it once had, and the discipline noqueue once it was up.
 const networkLines = `
 ip -o -d link show | sed -E 's/^[0-9]+: //; s/[a-z_]+_timer +[0-9.]+//g; s/ link-netnsid [0-9]+//; s/ tso_max_(size|segs) [0-9]+//g; s/ qdisc (noop|noqueue) state DOWN/ state DOWN/' | sort
 ip -o addr show | sed -E 's/^[0-9]+: //; s/[0-9]+sec/Nsec/g' | sort
@@ -84,7 +84,7 @@ func (e *env) lookAtNetwork(t *testing.T) []string {
 	return strings.Split(e.onGuest(t, networkLines), "\n")
 }
 
-// awaitNetwork waits until the network of the node is what it was.
+// awaitNetwork waits until the network of the node is as before.
 func (e *env) awaitNetwork(t *testing.T, was []string) {
 	t.Helper()
 	e.until(t, "the node's network to be what it was", func() (bool, string) {

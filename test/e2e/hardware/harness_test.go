@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Main(m))
 }
 
-// env is what every test gets.
+// env is the environment of every test.
 type env struct{ *stage.Env }
 
 // start returns the shared lab, or fails the test; see stage.Suite.Start.
@@ -35,8 +35,8 @@ func start(t *testing.T) *env {
 	return &env{suite.Start(t)}
 }
 
-// guest is the name of the node that is a virtual machine, and usual that of one that
-// has the kernel of this machine.
+// guest returns the name of the node that is a virtual machine. usual is the name of a node with
+// the kernel of this machine.
 func (e *env) guest() string { _, second := e.Nodes(); return second }
 func (e *env) usual() string { first, _ := e.Nodes(); return first }
 
@@ -48,7 +48,7 @@ const device = underlay.SecondLink
 const realIP = `ip() { for at in /usr/sbin/ip /sbin/ip /bin/ip; do [ -L $at ] || [ ! -x $at ] || { $at "$@"; return; }; done; return 127; }
 `
 
-// onGuest runs a shell's line on the virtual machine and returns what it printed.
+// onGuest runs a shell's line on the virtual machine and returns its output.
 func (e *env) onGuest(t *testing.T, line string) string {
 	t.Helper()
 	return strings.TrimSpace(e.OnNode(t, e.guest(), "sh", "-ec", realIP+line))

@@ -6,8 +6,8 @@ package hardware
 // kind is one of the kinds of policies that kubernetes-nmstate has examples of.
 type kind struct {
 	name string
-	// by prepares the node by hand, and undo takes that back. reported is what the node's state
-	// has of it, "" if no expression is about it: these find the node as it is reported.
+	// by prepares the node by hand, and undo takes that back. reported is the part of the node's
+	// state about it, "" if no expression is about it: these find the node as it is reported.
 	by, undo, reported string
 	capture            map[string]string
 	// selects is a label of the node, "" for its name.

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// The other tests rely on what this one requires.
+// The other tests rely on the features that this one requires.
 func TestTheMachineHasTheKernelAndTheAdapterThatTestsNeed(t *testing.T) {
 	e := start(t)
 	node, err := e.Lab.Client().CoreV1().Nodes().Get(stage.Within(t, stage.Patience), e.guest(), metav1.GetOptions{})

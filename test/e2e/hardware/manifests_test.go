@@ -118,7 +118,7 @@ func inJSON(t *testing.T, text string) []byte {
 	return raw
 }
 
-// Open vSwitch is refused, and the message says what to use. The node is as before.
+// Open vSwitch is refused, and the message names the type to use. The node is as before.
 func TestABridgeOfOpenVSwitchIsRefusedWithTheTypeToUse(t *testing.T) {
 	e := start(t)
 	e.connect(t)

@@ -21,7 +21,7 @@ import (
 // answerTime bounds the time of one answer.
 var answerTime = stage.AnswerTime
 
-// serves gives a pod the label by which the Service of a network selects it.
+// serves gives a pod the label that the Service of a network selects.
 func serves(network string) scene.PodOption { return scene.WithLabel("serves", network) }
 
 // expectClusterIP makes a Service for the pods with the label serves in a DanmNet, and

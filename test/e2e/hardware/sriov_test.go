@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// pool has functions with a network device, vfioPool one that a program in a pod drives.
+	// pool has functions with a network device. vfioPool has a function that a program in a pod
+	// drives.
 	pool, vfioPool = "alioth.test/hw", "alioth.test/vfio"
 	// tag is the VLAN of a network on functions.
 	tag = 300
@@ -39,9 +40,9 @@ type sriovScene struct {
 	both, beside, user, wired *corev1.Pod
 }
 
-// The kubelet alone decides which functions a pod gets. One has packets without a tag, and
-// reaches the other node; two are in a VLAN; a fourth is for a program in its pod. The daemon
-// is killed before it has removed any, and each is in the end what it was before.
+// The kubelet alone decides which functions a pod gets. One has packets without a tag, and reaches
+// the other node; two are in a VLAN; a fourth is for a program in its pod. The daemon is killed
+// before it has removed any, and each is in the end as it was before.
 func TestPodsHaveVirtualFunctionsThatTheKubeletAllocates(t *testing.T) {
 	s := &sriovScene{env: start(t)}
 	s.addresses = s.functions(t, 4)
@@ -75,7 +76,7 @@ func TestPodsHaveVirtualFunctionsThatTheKubeletAllocates(t *testing.T) {
 	if err := s.Delete(stage.Within(t, stage.Patience), s.both, s.beside, s.user, s.wired); err != nil {
 		t.Fatal(err)
 	}
-	// The daemon that starts removes what the pods had while there was none.
+	// The daemon that starts removes the settings that the pods had while no daemon ran.
 	err := scene.Until(stage.Within(t, stage.Patience), "the functions to be as before", func(context.Context) (bool, string, error) {
 		diff := cmp.Diff(s.before, s.states(t))
 		return diff == "", "(-before +after):\n" + diff, nil
@@ -85,7 +86,7 @@ func TestPodsHaveVirtualFunctionsThatTheKubeletAllocates(t *testing.T) {
 	}
 }
 
-// states returns what the functions are.
+// states returns the states of the functions.
 func (s *sriovScene) states(t *testing.T) (list []function) {
 	t.Helper()
 	for number, address := range s.addresses {
@@ -143,8 +144,8 @@ func (s *sriovScene) checkFunction(t *testing.T, pod *corev1.Pod, name string, s
 	return address
 }
 
-// checkStandIn requires the dummy of a pod whose program drives the function, and the files
-// by which it does.
+// checkStandIn requires the dummy of a pod whose program drives the function, and the files that
+// the program needs for it.
 func (s *sriovScene) checkStandIn(t *testing.T) {
 	t.Helper()
 	link := s.InNetNS(t, s.user, "ip", "-d", "link", "show", "dev", "user1")
@@ -159,8 +160,8 @@ func (s *sriovScene) checkStandIn(t *testing.T) {
 	}
 }
 
-// checkTraffic requires that interfaces of one segment reach each other, and those in the
-// VLAN nothing else.
+// checkTraffic requires that interfaces of one segment reach each other, and that interfaces in the
+// VLAN reach nothing else.
 func (s *sriovScene) checkTraffic(t *testing.T) {
 	t.Helper()
 	s.ExpectAnswers(t, s.both, stage.WantPod(s.wired)) // in the VPC
@@ -175,8 +176,8 @@ func (s *sriovScene) checkTraffic(t *testing.T) {
 	}
 }
 
-// checkRefusals requires that a pod waits for a device while all are in use, and that one
-// which requests none is told so.
+// checkRefusals requires that a pod waits for a device while all are in use, and that the condition
+// of a pod without a request says so.
 func (s *sriovScene) checkRefusals(t *testing.T, tenant *scene.Tenant) {
 	t.Helper()
 	late := tenant.Pod("late", requesting(pool, 1), interfaces(tenant, `{"network":"tagged","ip":"dynamic"}`))

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// TestATenantWalksNotIntoTheDefaultVPC leaves the network label away where the tenant
-// has no Network, and asks from a VPC of its own for what the default VPC reaches.
+// TestATenantWalksNotIntoTheDefaultVPC leaves the network label away where the tenant has no
+// Network, and asks from a VPC of its own for targets that the default VPC reaches.
 func TestATenantWalksNotIntoTheDefaultVPC(t *testing.T) {
 	t.Parallel()
 	e := start(t)
@@ -78,7 +78,7 @@ func TestATenantWalksNotIntoTheDefaultVPC(t *testing.T) {
 	}
 }
 
-// nameServers are the addresses of cluster DNS's pods.
+// nameServers returns the addresses of cluster DNS's pods.
 func (e *env) nameServers(t *testing.T) []netip.Addr {
 	t.Helper()
 	var pods corev1.PodList

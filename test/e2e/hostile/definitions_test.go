@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// TestATenantUsesDefinitionsOfOthersByAGrantAlone has a tenant select definitions of another
-// one: by odd names, without a grant, and with a grant whose lender then changes what it lends.
+// TestATenantUsesDefinitionsOfOthersByAGrantAlone has a tenant select definitions of another one:
+// by odd names, without a grant, and with a grant whose lender then changes the lent definition.
 func TestATenantUsesDefinitionsOfOthersByAGrantAlone(t *testing.T) {
 	t.Parallel()
 	e := start(t)

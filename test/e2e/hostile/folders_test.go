@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// TestATenantMountsNothingOfItsNode mounts folders of the node where no level of Pod Security
-// is enforced, which the Network of the tenant tells of.
+// TestATenantMountsNothingOfItsNode mounts folders of the node where no level of Pod Security is
+// enforced. The Network of the tenant reports this.
 func TestATenantMountsNothingOfItsNode(t *testing.T) {
 	t.Parallel()
 	e := start(t)

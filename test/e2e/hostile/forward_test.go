@@ -116,7 +116,7 @@ func addArguments(t *testing.T, set *unstructured.Unstructured, arguments ...str
 	}
 }
 
-// daemonSet is the name of what runs the daemon of a node.
+// daemonSet returns the name of the DaemonSet that runs the daemon of a node.
 func (e *env) daemonSet(t *testing.T, node string) string {
 	t.Helper()
 	daemon, err := e.Lab.DaemonPod(stage.Within(t, stage.Patience), node)
@@ -262,11 +262,11 @@ func (f *forwarding) readsNoMetrics(t *testing.T) {
 	}
 }
 
-// leadsIntoItsOwnNamespace requires that ports of a pod in a VPC are those of its own
-// namespace, in which the daemon has none.
+// leadsIntoItsOwnNamespace requires that ports of a pod in a VPC are the ports of its own
+// namespace, where the daemon has none.
 func (f *forwarding) leadsIntoItsOwnNamespace(t *testing.T) {
 	for port, scheme := range map[int]string{ipamPort: "http", metricsPort: "https"} {
-		at := f.forward(t, f.usual, port) // for one request: the runtime ends what fails
+		at := f.forward(t, f.usual, port) // for one request: the runtime ends one that fails
 		if status, text, err := ask(t, http.MethodGet, scheme+"://"+at+wire.HealthPath, wire.TokenScheme+" "+f.token, nil); err == nil {
 			t.Errorf("port %d of a pod in a VPC answers %d, %.200q", port, status, text)
 		}

@@ -54,8 +54,8 @@ func (e *env) intrude(t *testing.T) *intrusion {
 	return i
 }
 
-// refused has the intruder run the test tool, whether or not its kernel returns an error,
-// and requires that its node has counted what it dropped.
+// refused has the intruder run the test tool, whether or not its kernel returns an error, and
+// requires that its node has counted the dropped packets.
 func (i *intrusion) refused(t *testing.T, reason, text string, arguments ...string) {
 	t.Helper()
 	i.texts = append(i.texts, text)
@@ -93,7 +93,7 @@ func (i *intrusion) textsAt(t *testing.T, pod *corev1.Pod) string {
 	return all.String()
 }
 
-// heardNothing requires that a pod's server gets what is sent rightly, and that it got
+// heardNothing requires that a pod's server gets the packets that are sent rightly, and that it got
 // nothing of the intruder's before.
 func (i *intrusion) heardNothing(t *testing.T, pod *corev1.Pod, control string) {
 	t.Helper()
@@ -132,7 +132,7 @@ func TestAPodOnTheNodesNetworkSendsIntoNoVPC(t *testing.T) {
 			i.refused(t, "tunnel_socket", stage.Unique(by), vxlan(node, i.near, i.far, by)...)
 		}
 		if by == "packet" {
-			continue // to its own node no packet goes by a device
+			continue // no packet to its own node passes a device
 		}
 		for _, node := range []netip.Addr{here.IPv4, here.IPv6} {
 			i.refused(t, "tunnel_socket", stage.Unique(by), vxlan(node, i.far, i.near, by)...)

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// recordOf is what the daemon of a pod's node keeps of it.
+// recordOf returns the record of a pod that the daemon of its node keeps.
 func (e *env) recordOf(t *testing.T, pod *corev1.Pod) nodestatus.Attachment {
 	t.Helper()
 	records := e.recordsOf(t, pod)
@@ -29,7 +29,7 @@ func (e *env) recordOf(t *testing.T, pod *corev1.Pod) nodestatus.Attachment {
 	return records[0]
 }
 
-// recordsOf are all attachments of a pod that the daemon of its node keeps.
+// recordsOf returns all attachments of a pod that the daemon of its node keeps.
 func (e *env) recordsOf(t *testing.T, pod *corev1.Pod) []nodestatus.Attachment {
 	t.Helper()
 	dump, err := e.Dump(stage.Within(t, stage.Patience), pod.Spec.NodeName)
@@ -39,8 +39,8 @@ func (e *env) recordsOf(t *testing.T, pod *corev1.Pod) []nodestatus.Attachment {
 	return slices.DeleteFunc(dump.Attachments, func(rec nodestatus.Attachment) bool { return rec.Pod.UID != string(pod.UID) })
 }
 
-// TestNoProgramOfANodeReachesATenantsPod has a program on a node connect to what the
-// kubelet calls there, and to the pod's shadow in every way.
+// TestNoProgramOfANodeReachesATenantsPod has a program on a node connect to the address that the
+// kubelet uses there, and to the pod's shadow in every way.
 func TestNoProgramOfANodeReachesATenantsPod(t *testing.T) {
 	t.Parallel()
 	e := start(t)
@@ -68,8 +68,8 @@ func TestNoProgramOfANodeReachesATenantsPod(t *testing.T) {
 // mimicPort is where the pod that has a node's IP listens, and a program of that node.
 const mimicPort = 18102
 
-// TestTheKubeletAsksNoOtherNodeForATenant gives a pod the IP of another node, and has
-// the kubelet probe it and call its hook at a port at which that node listens.
+// TestTheKubeletAsksNoOtherNodeForATenant gives a pod the IP of another node. It has the kubelet
+// probe the pod and call its hook at a port where that node listens.
 func TestTheKubeletAsksNoOtherNodeForATenant(t *testing.T) {
 	t.Parallel()
 	e := start(t)
@@ -113,7 +113,7 @@ func (e *env) awaitServer(t *testing.T, node string, server netip.AddrPort) {
 	}
 }
 
-// askedFor are the paths that clients have requested from a pod's server at mimicPort,
+// askedFor returns the paths that clients have requested from a pod's server at mimicPort,
 // sorted.
 func (e *env) askedFor(t *testing.T, pod *corev1.Pod) (paths []string) {
 	t.Helper()

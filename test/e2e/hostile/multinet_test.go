@@ -30,14 +30,14 @@ import (
 const (
 	// nodeDevice is the device of a node with the node's own address.
 	nodeDevice = "eth0"
-	// offeredDevice is one that a TenantConfig offers. No pod gets an interface on it, so
-	// no node needs it.
+	// offeredDevice is a device that a TenantConfig offers. No pod gets an interface on it, so no
+	// node needs it.
 	offeredDevice = "hostile0"
-	// sharedDevice is one that a TenantConfig offers without VLANs.
+	// sharedDevice is a device that a TenantConfig offers without VLANs.
 	sharedDevice = "hostile1"
 )
 
-// forger is a tenant's user with the role edit, and what that user wants of a victim.
+// forger is a tenant's user with the role edit, with the objects of a victim that the user wants.
 type forger struct {
 	*env
 	*scene.Tenant
@@ -106,7 +106,7 @@ func (f *forger) forged(text string) scene.PodOption {
 	}
 }
 
-// claim is an AttachmentClaim that confirms a forged text for a pod.
+// claim returns an AttachmentClaim that confirms a forged text for a pod.
 func (f *forger) claim(t *testing.T, pod *corev1.Pod, text string) *v1alpha1.AttachmentClaim {
 	t.Helper()
 	list, err := annotations.ParseAttachmentsHashed(text)
@@ -132,8 +132,8 @@ func (f *forger) create(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// awaitRefusal waits until the operator refuses a pod and nothing that the user wrote in
-// the operator's place is left, and requires that the pod has nothing.
+// awaitRefusal waits until the operator refuses a pod, and until none of the user's text is left in
+// the operator's place. It requires that the pod has no address.
 func (f *forger) awaitRefusal(t *testing.T, pod *corev1.Pod, reason, text string) {
 	t.Helper()
 	ctx := stage.Within(t, stage.Patience)
@@ -182,8 +182,8 @@ func (f *forger) inItsVPCOnly(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// TestAForgedAttachmentIsNotCarriedOut has a tenant's user write what the operator writes,
-// on pods that the operator accepts and on pods that it refuses.
+// TestAForgedAttachmentIsNotCarriedOut has a tenant's user write the operator's annotations, on
+// pods that the operator accepts and on pods that it refuses.
 func TestAForgedAttachmentIsNotCarriedOut(t *testing.T) {
 	t.Parallel()
 	e := start(t)
@@ -238,8 +238,8 @@ func (f *forger) changesNothing(t *testing.T, pod *corev1.Pod, text string) {
 	f.inItsVPCOnly(t, pod)
 }
 
-// TestATenantPutsNoServiceInANetworkOfOthers has a user write the label that puts slices in
-// a network on a Service, from which Kubernetes copies it. The cluster's administrator, who
+// TestATenantPutsNoServiceInANetworkOfOthers has a user write the label that puts slices in a
+// network on a Service. Kubernetes copies the label from there. The cluster's administrator, who
 // may write slices, writes it on one.
 func TestATenantPutsNoServiceInANetworkOfOthers(t *testing.T) {
 	t.Parallel()
@@ -261,7 +261,7 @@ func TestATenantPutsNoServiceInANetworkOfOthers(t *testing.T) {
 	}), why)
 }
 
-// tenantNetwork is a network of the forger.
+// tenantNetwork returns a network of the forger.
 func (f *forger) tenantNetwork(name string, edit func(*danmv1.NetworkSpec)) *danmv1.TenantNetwork {
 	network := &danmv1.TenantNetwork{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace.Name, Name: name},
@@ -329,7 +329,7 @@ func TestATenantGetsNothingOfTheNodesByItsNetworks(t *testing.T) {
 	t.Run("all numbers", f.takesNotAllNumbers)
 }
 
-// createsNoOther has the user create networks on what is not offered, with names that are
+// createsNoOther has the user create networks on devices that are not offered, with names that are
 // paths, and objects of administrators.
 func (f *forger) createsNoOther(t *testing.T) {
 	foreign := f.tenantNetwork("foreign", func(s *danmv1.NetworkSpec) { s.Options.HostDevice = nodeDevice })
@@ -363,8 +363,8 @@ func (f *forger) createsNoOther(t *testing.T) {
 	}
 }
 
-// createsNoDanmNet has the user create a DanmNet, first with the role edit alone, then with
-// the right to write DanmNets. That one is not enough in the namespace of a tenant.
+// createsNoDanmNet has the user create a DanmNet, first with the role edit alone, then with the
+// right to write DanmNets. This right is not enough in the namespace of a tenant.
 func (f *forger) createsNoDanmNet(t *testing.T) {
 	network := &danmv1.DanmNet{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace.Name, Name: "own"}, Spec: f.secret.Spec}
 	other := danmiov1.DanmNet(*network)
@@ -385,7 +385,7 @@ func (f *forger) createsNoDanmNet(t *testing.T) {
 	}
 }
 
-// editsNothing has the user change what the operator has written into a TenantNetwork.
+// editsNothing has the user change the operator's values in a TenantNetwork.
 func (f *forger) editsNothing(t *testing.T, network *danmv1.TenantNetwork) {
 	const number = "spec.Options.vlan: the Alioth operator chooses it"
 	for _, tt := range []struct {

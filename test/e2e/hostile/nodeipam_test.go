@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// wantedMAC is that of the only device that the node offers to pods.
+	// wantedMAC is the MAC of the only device that the node offers to pods.
 	wantedMAC = "00:0d:3a:00:00:66"
-	// privateDevice is one that its configuration does not offer, with privateMAC.
+	// privateDevice is a device that its configuration does not offer, with privateMAC.
 	privateDevice, privateMAC = "private0", "00:0d:3a:00:00:67"
 )
 
@@ -69,7 +69,7 @@ func instanceIn(namespace, network string, size int32) *multitenancyv1alpha1.Pod
 	return one
 }
 
-// instanceEditor is the tenant's user with the most rights that its namespace can give.
+// instanceEditor returns the tenant's user with the most rights that its namespace can give.
 func (p *poacher) instanceEditor(t *testing.T) *scene.Scene {
 	t.Helper()
 	namespace := p.Namespace.Name
@@ -100,7 +100,7 @@ func (p *poacher) awaitInstance(t *testing.T, one *multitenancyv1alpha1.PodNetwo
 // onNode puts a pod on the node without the scheduler.
 func (p *poacher) onNode(pod *corev1.Pod) { pod.Spec.NodeName = p.node }
 
-// pod has the tenant's user create one that asks for no Network of Alioth.
+// pod has the tenant's user create a pod that asks for no Network of Alioth.
 func (p *poacher) pod(t *testing.T, name string, options ...scene.PodOption) *corev1.Pod {
 	t.Helper()
 	pod := scene.Pod(p.Namespace.Name, name, append(options, p.onNode)...)
@@ -122,7 +122,7 @@ func TestATenantGetsNothingOfOthersByTheNodeIPAMAPI(t *testing.T) {
 	t.Run("the victim", p.victimHasAll)
 }
 
-// labelsGiveNothing names what is the victim's in each label.
+// labelsGiveNothing names the victim's objects in each label.
 func (p *poacher) labelsGiveNothing(t *testing.T) {
 	own := instanceIn(p.Namespace.Name, p.network.Name, 1)
 	own.Spec.PodNetworkConfigs[0].IPConstraint = p.instance.Status.PodIPAddresses[0]
@@ -168,7 +168,7 @@ func (p *poacher) reportsNothing(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// deviceOfVictim is a text of the operator's annotation with a device of the node, and an
+// deviceOfVictim returns a text of the operator's annotation with a device of the node, and an
 // address that is reserved for the victim.
 func (p *poacher) deviceOfVictim(t *testing.T, mac string) string {
 	t.Helper()
@@ -186,8 +186,8 @@ func (p *poacher) deviceOfVictim(t *testing.T, mac string) string {
 	return text
 }
 
-// claimsToBeDecided has pods without a label of the API say that they have a device of the
-// node, the one of the node itself, and an address in the network of other plugins' pods.
+// claimsToBeDecided has pods without a label of the API say that they have a device of the node,
+// the device with the node's own address, and an address in the network of other plugins' pods.
 func (p *poacher) claimsToBeDecided(t *testing.T) map[string]*corev1.Pod {
 	t.Helper()
 	return map[string]*corev1.Pod{
@@ -196,7 +196,7 @@ func (p *poacher) claimsToBeDecided(t *testing.T) map[string]*corev1.Pod {
 	}
 }
 
-// macOfNode is that of the device with the node's own address.
+// macOfNode returns the MAC of the device with the node's own address.
 func (p *poacher) macOfNode(t *testing.T) string {
 	t.Helper()
 	_, after, _ := strings.Cut(p.OnNode(t, p.node, "ip", "-o", "link", "show", nodeDevice), "link/ether ")

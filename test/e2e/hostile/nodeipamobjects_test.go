@@ -29,14 +29,15 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// ipamWrite is what somebody tries to write, and with what text a ServiceAccount of the
-// tenant is refused that is a cluster administrator.
+// ipamWrite is a write that somebody tries, with the refusal of a ServiceAccount of the tenant that
+// is a cluster administrator.
 type ipamWrite struct {
 	try func(context.Context, client.Client) error
 	why string
 }
 
-// writes are what a tenant or the daemon of another node may want of the objects of the API.
+// writes returns the writes that a tenant or the daemon of another node may try on the objects of
+// the API.
 func (p *poacher) writes(own *corev1.Pod) map[string]ipamWrite {
 	const configs, status, shared = "only the Alioth operator writes the configs of pods", "only the Alioth operator writes the status", "may not write PodNetworks and NodeInfos"
 	meta := metav1.ObjectMeta{Namespace: own.Namespace, Name: own.Name}
@@ -94,8 +95,8 @@ func (p *poacher) changesNoObject(t *testing.T) {
 	}
 }
 
-// objectsOf is the text of the objects that somebody may want to change, without what the
-// API server adds to each write.
+// objectsOf returns the text of the objects that somebody may want to change, without the fields
+// that the API server adds to each write.
 func (p *poacher) objectsOf(t *testing.T, pod *corev1.Pod) string {
 	t.Helper()
 	var all strings.Builder
@@ -122,9 +123,9 @@ func (p *poacher) objectsOf(t *testing.T, pod *corev1.Pod) string {
 	return all.String()
 }
 
-// nodeGivesNoOtherDevice has the token of the node's own daemon offer what the node's
-// configuration does not: the device with the node's address, and a private one. The
-// operator believes it, the daemon does not.
+// nodeGivesNoOtherDevice has the token of the node's own daemon offer devices that the node's
+// configuration does not offer: the device with the node's address, and a private one. The operator
+// believes it, the daemon does not.
 func (p *poacher) nodeGivesNoOtherDevice(t *testing.T) {
 	p.OnNode(t, p.node, "ip", "link", "add", privateDevice, "address", privateMAC, "type", "veth", "peer", "name", privateDevice+"p")
 	t.Cleanup(func() { p.OnNode(t, p.node, "ip", "link", "del", privateDevice) })
@@ -185,7 +186,7 @@ func (p *poacher) assignedMAC(t *testing.T, pod *corev1.Pod) string {
 	return config.Status.MacAddress
 }
 
-// ipamPort is that of CNS. The lab's chart does not turn it on.
+// ipamPort is the port of CNS. The lab's chart does not turn it on.
 const ipamPort = 10090
 
 // reachesNoListener asks for the API from a tenant's pod, and from a pod on the network of the

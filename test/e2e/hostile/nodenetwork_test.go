@@ -30,7 +30,7 @@ import (
 // stolen is an interface that no policy has.
 const stolen = "stolen0"
 
-// nodesNetworks is a policy that is applied to both nodes, with what became of it there.
+// nodesNetworks is a policy that is applied to both nodes, with its results there.
 type nodesNetworks struct {
 	*env
 	policy *nmstatev1.NodeNetworkConfigurationPolicy
@@ -38,7 +38,7 @@ type nodesNetworks struct {
 	first, second nodeObjects
 }
 
-// nodeObjects are what a node's daemon writes.
+// nodeObjects are the objects that a node's daemon writes.
 type nodeObjects struct {
 	node      string
 	state     *nmstatev1beta1.NodeNetworkState
@@ -87,8 +87,8 @@ func (n *nodesNetworks) awaited(t *testing.T, node string) nodeObjects {
 	return objects
 }
 
-// expectUntouched requires that policy, states and enactments are there, and have nothing of
-// what the thieves write. Other policies change the states meanwhile.
+// expectUntouched requires that policy, states and enactments exist, and have none of the thieves'
+// values. Other policies change the states meanwhile.
 func (n *nodesNetworks) expectUntouched(t *testing.T) {
 	t.Helper()
 	ctx := stage.Within(t, stage.Patience)
@@ -116,7 +116,7 @@ func (n *nodesNetworks) expectUntouched(t *testing.T) {
 	}
 }
 
-// writes are what a thief may want of a node's objects and of the policy.
+// writes returns the writes that a thief may try on a node's objects and on the policy.
 func (n *nodesNetworks) writes(of nodeObjects) map[string]func(context.Context, client.Client) error {
 	patch := func(object client.Object, text string, through ...string) func(context.Context, client.Client) error {
 		return func(ctx context.Context, c client.Client) error {
@@ -155,13 +155,13 @@ func (n *nodesNetworks) forgedPolicy(ctx context.Context, c client.Client) error
 // and takes one back only after its node is done.
 const stolenUntil = "2099-01-01T00:00:00.000000Z"
 
-// grant is a slot that a node would give to itself.
+// grant returns a slot that a node would give to itself.
 func grant(node string) string {
 	return fmt.Sprintf(`{"status":{"slot":{"holder":%q,"expires":%q}}}`, node, stolenUntil)
 }
 
-// TestAStolenTokenChangesTheNetworkOfNoOtherNode has the token of the first node's daemon
-// write the objects of the second, and take what only the operator gives.
+// TestAStolenTokenChangesTheNetworkOfNoOtherNode has the token of the first node's daemon write the
+// objects of the second, and write fields that only the operator may write.
 func TestAStolenTokenChangesTheNetworkOfNoOtherNode(t *testing.T) {
 	t.Parallel()
 	e := start(t)

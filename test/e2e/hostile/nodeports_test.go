@@ -81,7 +81,7 @@ func (e *env) systemPod(t *testing.T, node string) *corev1.Pod {
 	return &list.Items[at]
 }
 
-// sliceOf is a slice in which a pod at an address serves one port of a Service.
+// sliceOf returns a slice that says that a pod at an address serves one port of a Service.
 func sliceOf(service *corev1.Service, name string, port int32, pod *corev1.Pod, ip netip.Addr) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{

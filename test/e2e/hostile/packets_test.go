@@ -31,10 +31,10 @@ import (
 // virtualMAC is at every neighbour of a pod's.
 var virtualMAC = net.HardwareAddr{2, 0xa1, 7, 0, 0, 1}
 
-// nodeShadows are the addresses under which a node speaks to its pods.
+// nodeShadows are the source addresses of a node when it speaks to its pods.
 var nodeShadows = []netip.Addr{netip.MustParseAddr("169.254.64.1"), netip.MustParseAddr("fd41:6c69:6f74:6801::1")}
 
-// macOf is the Ethernet address of a pod's interface.
+// macOf returns the Ethernet address of a pod's interface.
 func macOf(t *testing.T, pod *corev1.Pod) net.HardwareAddr {
 	t.Helper()
 	list, err := annotations.ParseAttachments(pod.Annotations[v1alpha1.AttachmentsAnnotation])
@@ -48,7 +48,7 @@ func macOf(t *testing.T, pod *corev1.Pod) net.HardwareAddr {
 	return mac
 }
 
-// frameOf is a frame that a pod may send.
+// frameOf returns a frame that a pod may send.
 func frameOf(t *testing.T, pod *corev1.Pod, sourcePort uint16, target netip.AddrPort) wire.Frame {
 	t.Helper()
 	own := scene.IP(pod, target.Addr().Is6())
@@ -68,8 +68,8 @@ func inHex(frames [][]byte) (list []string) {
 	return list
 }
 
-// shadowsOn are what the pods of a node are called there, one of which is the victim's:
-// an attacker can guess them, since they are given out one after the other.
+// shadowsOn returns the shadow addresses of the pods of a node. One of them is the victim's. An
+// attacker can guess them, since they are given out one after the other.
 func (e *env) shadowsOn(t *testing.T, node string) (shadows []netip.Addr) {
 	t.Helper()
 	ranges := []netip.Prefix{netip.MustParsePrefix(v1alpha1.ShadowCIDR4), netip.MustParsePrefix(v1alpha1.ShadowCIDR6)}
@@ -87,7 +87,7 @@ func (e *env) shadowsOn(t *testing.T, node string) (shadows []netip.Addr) {
 	return shadows
 }
 
-// outsider is a host on the nodes' network that is no node, for the time of a test.
+// outsider returns a host on the nodes' network outside of the cluster, for the time of a test.
 func (e *env) outsider(t *testing.T, number byte) (*cluster.Host, []netip.Addr) {
 	t.Helper()
 	net4, net6 := e.Lab.Topology().Networks()
@@ -185,7 +185,7 @@ func TestForgedErrorsEndNoFlowOfOthers(t *testing.T) {
 				}
 			}
 			from := forger
-			if own { // the same error of the server's own: so what is forged is well-formed
+			if own { // the server itself sends the same error: so the forged one is well-formed
 				from = server
 				frames = [][]byte{frameOf(t, server, 0, peer).PortUnreachable(peer, netip.AddrPortFrom(scene.IP(server, ip.Is6()), report.PortEcho))}
 			}
@@ -206,7 +206,7 @@ func TestForgedErrorsEndNoFlowOfOthers(t *testing.T) {
 	}
 }
 
-// portTowards is the local port of a host's UDP socket that is connected to a port.
+// portTowards returns the local port of a host's UDP socket that is connected to a port.
 func (e *env) portTowards(t *testing.T, host *cluster.Host, port uint16, v6 bool) uint16 {
 	t.Helper()
 	file := "/proc/net/udp"
@@ -274,8 +274,8 @@ func TestFragmentsThatLieReachNoClosedPort(t *testing.T) {
 	}
 }
 
-// TestNoShadowAddressIsSeenOnTheNodesNetwork sends what connection tracking can't take
-// for a flow, and listens outside.
+// TestNoShadowAddressIsSeenOnTheNodesNetwork sends packets that connection tracking can't take for
+// a flow, and listens outside.
 func TestNoShadowAddressIsSeenOnTheNodesNetwork(t *testing.T) {
 	t.Parallel()
 	e := start(t)

@@ -30,7 +30,7 @@ const operatorUser = "system:serviceaccount:" + cluster.SystemNamespace + ":alio
 // gate keeps a pod from the scheduler.
 const gate = "example.com/forging"
 
-// naming is a pod behind a scheduling gate with a hand-written annotation: an address of a
+// naming returns a pod behind a scheduling gate with a hand-written annotation: an address of a
 // VPC.
 func naming(t *testing.T, pod *corev1.Pod, vpc, ip string) *corev1.Pod {
 	t.Helper()
@@ -88,10 +88,10 @@ func open(ctx context.Context, c client.Client, pod *corev1.Pod) error {
 	return c.Patch(ctx, pod, client.MergeFrom(before))
 }
 
-// TestAHandWrittenStatusGivesNoAddress: whoever may write pods/status names addresses of
-// another tenant's VPC. Admission refuses the condition. Where it does not, the next operator
-// decides the pods as new ones, and their owner's VPC keeps its addresses. The scene runs
-// alone, because it kills an operator.
+// TestAHandWrittenStatusGivesNoAddress: a writer of pods/status names addresses of another tenant's
+// VPC. Admission refuses the condition. Where it does not, the next operator decides the pods as
+// new ones, and their owner's VPC keeps its addresses. The scene runs alone, because it kills an
+// operator.
 func TestAHandWrittenStatusGivesNoAddress(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()

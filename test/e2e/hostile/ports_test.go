@@ -22,14 +22,14 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Ports that the attacker asks for: one of the node, and one that the victim's second
-// Service gets later.
+// Ports that the attacker asks for: one of the node, and one that the victim's second Service gets
+// later.
 const (
 	wantedPort = 18100
 	laterPort  = 30021
 )
 
-// published is a Service of type NodePort that leads to the victim's server; without
+// published returns a Service of type NodePort that leads to the victim's server; without
 // a number any.
 func published(namespace, name string, nodePort int32) *corev1.Service {
 	return &corev1.Service{
@@ -41,16 +41,15 @@ func published(namespace, name string, nodePort int32) *corev1.Service {
 	}
 }
 
-// asking is a port of the node for the pod's echo.
+// asking returns a port of the node for the pod's echo.
 func asking(port int32) scene.PodOption {
 	return scene.WithHostPort(corev1.ProtocolTCP, "", port, report.PortEcho)
 }
 
 func onHostNetwork(pod *corev1.Pod) { pod.Spec.HostNetwork = true }
 
-// TestATenantTakesNothingOfTheNodesNorOfNodePorts has a tenant's admin ask for what is
-// the node's, and for the node port of another tenant's Service, first without a grant
-// and then with one.
+// TestATenantTakesNothingOfTheNodesNorOfNodePorts has a tenant's admin ask for ports of the node,
+// and for the node port of another tenant's Service, first without a grant and then with one.
 func TestATenantTakesNothingOfTheNodesNorOfNodePorts(t *testing.T) {
 	t.Parallel()
 	e := start(t)

@@ -23,11 +23,11 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// TestHostileObjectsKeepNoPodFromStarting writes objects that contradict themselves or others,
-// as an administrator would by mistake, and as tenants and kubelets do on purpose. The API
-// refuses many of them. The Addresses among those are then stored by a definition without
-// rules, as one of an earlier release. A pod of another tenant starts on each node while all
-// of them are there. The scene runs alone, because it changes a definition.
+// TestHostileObjectsKeepNoPodFromStarting writes objects that contradict themselves or others, as
+// an administrator would by mistake, and as tenants and kubelets do on purpose. The API refuses
+// many of them. Refused Addresses are then stored by a definition without rules, like the
+// definition of an earlier release. A pod of another tenant starts on each node while all of them
+// are there. The scene runs alone, because it changes a definition.
 func TestHostileObjectsKeepNoPodFromStarting(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
@@ -60,8 +60,8 @@ func TestHostileObjectsKeepNoPodFromStarting(t *testing.T) {
 	e.stillThere(t, claimFor(far, bad.Name, "0.0.0.0", second))
 }
 
-// store creates objects for the time of a test. It returns those that are stored and those
-// that the API refuses.
+// store creates objects for the time of a test. It returns the stored objects, and the objects that
+// the API refuses.
 func (e *env) store(t *testing.T, objects []client.Object) (stored, refused []client.Object) {
 	t.Helper()
 	for _, object := range objects {

@@ -29,7 +29,7 @@ const (
 	onSegment = "ext1"
 )
 
-// segmentNet is a network of macvlan interfaces on the nodes' own device.
+// segmentNet returns a network of macvlan interfaces on the nodes' own device.
 func segmentNet(of *scene.Tenant, name string, vni int32, cidr string) *danmv1.DanmNet {
 	return &danmv1.DanmNet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace.Name, Name: name},
@@ -44,9 +44,9 @@ func beside(of *scene.Tenant, network *danmv1.DanmNet, ip string) scene.PodOptio
 	return scene.WithInterfaces(fmt.Sprintf(`[{"vpc":%q},{"network":%q,"ip":%q}]`, of.VPC.Name, network.Name, ip))
 }
 
-// besideNodes runs a pod of one tenant with an interface on the nodes' network, and those of
-// another: one on its node, and one on the other node, which is in a network on a VXLAN too.
-// leave deletes what is in these networks.
+// besideNodes runs a pod of one tenant with an interface on the nodes' network, and two pods of
+// another tenant: one on its node, and one on the other node, which is in a network on a VXLAN too.
+// leave deletes the pods in these networks.
 func (e *env) besideNodes(t *testing.T) (i *intrusion, leave func()) {
 	t.Helper()
 	first, second := e.Nodes()
@@ -103,8 +103,8 @@ func TestAPodOnTheNodesSegmentSendsNothingAsANode(t *testing.T) {
 	}
 }
 
-// tellsNobody has the intruder tell its network that a node is at another Ethernet address,
-// and requires that the other node does not take it.
+// tellsNobody has the intruder announce to its network that a node is at another Ethernet address,
+// and requires that the other node does not believe it.
 func (i *intrusion) tellsNobody(t *testing.T, node netip.Addr) {
 	t.Helper()
 	forged, everybody := net.HardwareAddr{2, 0, 0, 0, 0x66, 0x66}, net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}

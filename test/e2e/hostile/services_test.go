@@ -30,9 +30,9 @@ import (
 type thief struct {
 	e         *env
 	namespace string
-	// admin is what he may do.
+	// admin has the rights of the thief.
 	admin *scene.Scene
-	// own is a pod of his in the default VPC, from which he asks.
+	// own is the thief's pod in the default VPC, and asks from there.
 	own *corev1.Pod
 	// stolen is the address of the victim, which bait has in his own VPC.
 	stolen netip.Addr
@@ -88,8 +88,7 @@ func (e *env) makeVPCAround(t *testing.T, namespace string, ip netip.Addr) {
 	}
 }
 
-// service makes a Service of the default VPC with node ports; app is what it selects, ""
-// nothing.
+// service makes a Service of the default VPC with node ports; app is its selector, "" for none.
 func (s *thief) service(t *testing.T, name, app string) *corev1.Service {
 	t.Helper()
 	service := &corev1.Service{

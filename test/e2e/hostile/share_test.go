@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// takesNoShare has the user ask for a range that would leave others nothing, and for a device
+// takesNoShare has the user ask for a range that would leave others no addresses, and for a device
 // that is for another tenant.
 func (f *forger) takesNoShare(t *testing.T) {
 	giant4 := f.tenantNetwork("giant4", func(s *danmv1.NetworkSpec) { s.Options.HostDevice, s.Options.CIDR = sharedDevice, "10.0.0.0/8" })

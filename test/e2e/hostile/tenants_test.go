@@ -26,8 +26,8 @@ var answerTime = stage.AnswerTime
 // silenceTime is how long a probe that must not be answered is repeated.
 const silenceTime = 1500 * time.Millisecond
 
-// adminOf returns what a person does who has Kubernetes' role admin in a namespace,
-// and nothing else.
+// adminOf returns a scene with the rights of a person who has Kubernetes' role admin in a
+// namespace, and nothing else.
 func (e *env) adminOf(t *testing.T, namespace string) *scene.Scene {
 	t.Helper()
 	return e.PersonWith(t, namespace, "admin")

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// claimFor is an Address of a node in the name of a pod.
+// claimFor returns an Address of a node in the name of a pod.
 func claimFor(pod *corev1.Pod, vpc, ip, node string) *v1alpha1.Address {
 	return &v1alpha1.Address{
 		ObjectMeta: metav1.ObjectMeta{
@@ -33,9 +33,9 @@ func claimFor(pod *corev1.Pod, vpc, ip, node string) *v1alpha1.Address {
 	}
 }
 
-// TestAStolenTokenChangesNothingElsewhere has the token of the first node's daemon claim
-// for a pod of the second, then has an administrator write the same, which no token can,
-// and looks at whether the pod is what it was.
+// TestAStolenTokenChangesNothingElsewhere has the token of the first node's daemon claim for a pod
+// of the second. Then it has an administrator write the same, which no token can, and checks that
+// the pod is as before.
 func TestAStolenTokenChangesNothingElsewhere(t *testing.T) {
 	t.Parallel()
 	e := start(t)

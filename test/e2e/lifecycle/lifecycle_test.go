@@ -41,7 +41,7 @@ var suite = stage.NewSuite("lifecycle", root)
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-// life is the lab and what happens to it.
+// life is the lab, with the steps of its life.
 type life struct{ *stage.Env }
 
 // newLife returns the suite's lab, which is whole again at the end: the removal takes
@@ -63,7 +63,7 @@ func within(t *testing.T) context.Context {
 	return waits.Within(t, patience)
 }
 
-// helm runs Helm and returns what it printed, also when it failed.
+// helm runs Helm and returns its output, also when it failed.
 func (l *life) helm(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
 	return l.Lab.Helm(within(t), append(arguments, "--namespace", cluster.SystemNamespace)...)
@@ -90,7 +90,7 @@ func TestTheChartFromInstallationToRemoval(t *testing.T) {
 	pods := l.startPods(t, tenant, "before")
 
 	t.Run("an upgrade changes the CRDs and keeps the objects, pods and connections", func(t *testing.T) {
-		// The values differ from those of the lab, so operator and daemons are replaced.
+		// The values differ from the lab's, so operator and daemons are replaced.
 		l.expectUpgrade(t, pods, func(context.Context) { l.install(t, changedChart(t)) })
 		l.expectColumn(t)
 		l.expectReach(t, pods)
@@ -158,7 +158,7 @@ func (l *life) expectReach(t *testing.T, pods []*corev1.Pod) {
 	}
 }
 
-// expectNothingOfNodes requires that admission refuses a tenant what no object grants:
+// expectNothingOfNodes requires that admission refuses a tenant everything that no object grants:
 // the network of the nodes, a port of theirs and an external IP.
 func (l *life) expectNothingOfNodes(t *testing.T, tenant *scene.Tenant) {
 	t.Helper()
@@ -240,7 +240,8 @@ func (l *life) removePods(t *testing.T, tenant *scene.Tenant) {
 }
 
 // left are the kinds of Kubernetes whose objects a removal leaves: CRDs with the API groups that
-// they serve, and the namespace with what Kubernetes has in each, and labels of administrators.
+// they serve, the namespace with the objects that Kubernetes has in each, and labels of
+// administrators.
 var left = []string{definitions, "apiregistration.k8s.io/apiservices", "/namespaces", "/serviceaccounts", "/configmaps"}
 
 // definitions is the kind of CRDs in a census.

@@ -40,7 +40,7 @@ func (l *life) trafficOf(ctx context.Context, t *testing.T, pods []*corev1.Pod) 
 	}
 }
 
-// systemPods are the UIDs of Alioth's own pods.
+// systemPods returns the UIDs of Alioth's own pods.
 func (l *life) systemPods(ctx context.Context, t *testing.T) map[string]bool {
 	t.Helper()
 	pods, err := l.Lab.Client().CoreV1().Pods(cluster.SystemNamespace).List(ctx, metav1.ListOptions{})
@@ -54,7 +54,7 @@ func (l *life) systemPods(ctx context.Context, t *testing.T) map[string]bool {
 	return all
 }
 
-// expectReplaced requires that none of Alioth's own pods is one of before.
+// expectReplaced requires that Alioth's own pods are all new: none of them is in before.
 func (l *life) expectReplaced(ctx context.Context, t *testing.T, before map[string]bool) {
 	t.Helper()
 	for uid := range l.systemPods(ctx, t) {

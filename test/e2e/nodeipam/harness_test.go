@@ -19,7 +19,7 @@ var suite = stage.NewSuite("nodeipam", "../../..")
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-// env is the lab with a node on which another CNI plugin attaches the pods.
+// env is the lab with a node whose pods another CNI plugin attaches.
 type env struct {
 	*stage.Env
 	// other has the pods of Alioth's own plugin.
@@ -43,7 +43,7 @@ func (e *env) waits(t *testing.T, what string, look func(context.Context) (bool,
 	}
 }
 
-// api is the service on the node.
+// api returns the service on the node.
 func (e *env) api(t *testing.T) nodeipamclient.Client {
 	t.Helper()
 	return e.NodeIPAM(t, e.node)

@@ -202,8 +202,8 @@ func (e *env) expectDevice(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// expectConfig requires that the pod's config reports what the service answers, and returns
-// the addresses that the instance has reserved.
+// expectConfig requires that the pod's config reports the same as the answer of the service, and
+// returns the addresses that the instance has reserved.
 func (e *env) expectConfig(t *testing.T, pod *corev1.Pod, of *multitenancyv1alpha1.PodNetworkInstance) []string {
 	t.Helper()
 	ctx := stage.Within(t, stage.Patience)

@@ -103,8 +103,8 @@ func (c *common) settle(t *testing.T, bouncers, dividers *int32) {
 	}
 }
 
-// works requires that pods and nodes reach each other, that names and Services are answered,
-// and that no probe has failed.
+// works requires that pods and nodes reach each other, that names and Services are answered, and
+// that all probes succeed.
 func (c *common) works(t *testing.T) {
 	t.Helper()
 	c.reach(t, c.pods...)
@@ -132,7 +132,7 @@ func (c *common) works(t *testing.T) {
 	c.stayReady(t)
 }
 
-// answered requires that there are results and that all of them are answers.
+// answered requires that results exist and that all of them are answers.
 func answered(t *testing.T, from string, results []report.Probe, err error) {
 	t.Helper()
 	if err != nil || len(results) == 0 {

@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package roles has the end-to-end tests of bouncers and dividers, on a lab of four nodes, of
-// which two have the label of members. Ways of packets are seen at the switch of the lab, by
-// VPC, so that most tests run at the same time; those that change labels, cut or reboot nodes
-// or restart daemons run alone, before.
+// Package roles has the end-to-end tests of bouncers and dividers, on a lab of four nodes. Two of
+// them have the label of members. Ways of packets are seen at the switch of the lab, by VPC, so
+// that most tests run at the same time; those that change labels, cut or reboot nodes or restart
+// daemons run alone, before.
 //
 // The functional scenarios of Mizar, by their numbers there, and where each is covered. "All"
 // are ICMP, TCP, UDP and HTTP in both directions and both families.

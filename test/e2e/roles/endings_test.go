@@ -103,7 +103,8 @@ func (e *env) gone(t *testing.T, object client.Object) {
 	}
 }
 
-// awaitMembers waits until so many bouncers and dividers of a VPC serve, and none does not.
+// awaitMembers waits until the given numbers of bouncers and dividers of a VPC serve, and all of
+// its members do.
 func (e *env) awaitMembers(t *testing.T, tenant *scene.Tenant, bouncers, dividers int) {
 	t.Helper()
 	e.waits(t, fmt.Sprintf("%d bouncers and %d dividers", bouncers, dividers), func(ctx context.Context) (bool, string, error) {

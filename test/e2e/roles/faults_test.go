@@ -27,11 +27,11 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// pair are two pods of two nodes that speak with each other alone, so that packets between
-// them go directly only once they have spoken.
+// pair has two pods of two nodes that speak with each other alone. So packets between them go
+// directly only once they have spoken.
 type pair struct{ client, server *corev1.Pod }
 
-// pairs are so many of them, none of which has spoken.
+// pairs makes count pairs of pods that have not spoken yet.
 func (e *env) pairs(t *testing.T, tenant *scene.Tenant, count int) (list []pair) {
 	t.Helper()
 	var pods []*corev1.Pod
@@ -111,10 +111,10 @@ func (e *env) spoke(t *testing.T, pairs []pair) (slowest time.Duration) {
 	return slowest
 }
 
-// TestABouncerIsCutOffUnderLoad cuts the node of one of two bouncers off, long before the
-// cluster can notice. Packets that go directly do not notice it. Others are sent again, over
-// the other bouncer: at first those of nodes that look addresses up, so that the first packet
-// which gets through is the last one to need a bouncer, and then those of nodes that can't.
+// TestABouncerIsCutOffUnderLoad cuts the node of one of two bouncers off, long before the cluster
+// can notice. Packets that go directly do not notice it. Others are sent again, over the other
+// bouncer. First come the packets of nodes that look addresses up, so that the first packet which
+// gets through is the last one to need a bouncer. Then come the packets of nodes that can't.
 func TestABouncerIsCutOffUnderLoad(t *testing.T) {
 	e := start(t)
 	tenant := e.Tenant(t, tenant("cut", 2, 0))
@@ -266,7 +266,7 @@ func TestARollOutOfDaemonsLosesNothing(t *testing.T) {
 	e.undisturbed(t, s)
 }
 
-// replaced waits until so many nodes have a new daemon, or are about to start it.
+// replaced waits until a number of nodes have a new daemon, or are about to start it.
 func (e *env) replaced(t *testing.T, generation int64, nodes int) {
 	t.Helper()
 	e.waits(t, fmt.Sprintf("%d new daemons", nodes), func(ctx context.Context) (bool, string, error) {

@@ -38,12 +38,11 @@ func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 // env is the lab, with nodes that are eligible for roles and others that are not.
 type env struct {
 	*stage.Env
-	// plain are the nodes without the label, eligible those with it.
+	// plain are the nodes without the label, eligible the nodes with it.
 	plain, eligible []string
 }
 
-// judged is done once: the operator of the lab judges Services, without which there are no
-// roles.
+// judged is done once: the operator of the lab judges Services. Roles need that.
 var judged sync.Once
 
 // start makes the last two nodes eligible.
@@ -173,7 +172,7 @@ func (e *env) trace(t *testing.T, from *corev1.Pod, to netip.Addr) string {
 	return out
 }
 
-// flow is a stream that runs until it is told to stop.
+// flow is a stream that runs until the test stops it.
 type flow struct {
 	*stage.Running
 	name   string
@@ -229,7 +228,7 @@ func (e *env) lossless(t *testing.T, r *stage.Running, result *report.Connection
 	}
 }
 
-// reach requires that each pod reaches each other one, by all protocols and families.
+// reach requires that each pod reaches every other one, by all protocols and families.
 func (e *env) reach(t *testing.T, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, from := range pods {

@@ -22,8 +22,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// prey is what others want of a tenant's VPC with bouncers: a member with its status, what a
-// node lists, and the operator's verdict about a Service.
+// prey has the objects of a tenant's VPC with bouncers that others want: a member with its status,
+// the list of a node, and the operator's verdict about a Service.
 type prey struct {
 	*env
 	client, backend *corev1.Pod
@@ -55,7 +55,7 @@ func hasBackend(verdict *v1alpha1.ScaledEndpoint) bool {
 	return slices.ContainsFunc(verdict.Spec.Groups, func(g v1alpha1.ScaledGroup) bool { return len(g.Backends) > 0 })
 }
 
-// find reads the member on the last node, a verdict about a Service, and what a node lists.
+// find reads the member on the last node, a verdict about a Service, and the list of a node.
 func (p *prey) find(ctx context.Context, tenant *scene.Tenant) error {
 	var members v1alpha1.RoleMemberList
 	var verdicts v1alpha1.ScaledEndpointList
@@ -73,7 +73,7 @@ func (p *prey) find(ctx context.Context, tenant *scene.Tenant) error {
 	return err
 }
 
-// objects are new copies of what others want.
+// objects are new copies of the objects that others want.
 func (p *prey) objects() []client.Object {
 	return []client.Object{p.member.DeepCopy(), p.listed.DeepCopy(), p.verdict.DeepCopy()}
 }
@@ -175,8 +175,8 @@ func (p *prey) intact(t *testing.T) {
 	p.expectOneOf(t, p.client, p.service, []*corev1.Pod{p.backend})
 }
 
-// TestNobodyForgesRolesOrVerdicts has a tenant with all rights in its namespace, and the
-// tokens of daemons, of which each may report about its own node alone.
+// TestNobodyForgesRolesOrVerdicts has a tenant with all rights in its namespace, and the tokens of
+// daemons. Each daemon may report about its own node alone.
 func TestNobodyForgesRolesOrVerdicts(t *testing.T) {
 	t.Parallel()
 	e := start(t)

@@ -70,7 +70,7 @@ func TestHopsOverABouncer(t *testing.T) {
 	e.reach(t, client, near, server, there, beside)
 }
 
-// TestHopsOverADivider is the longest way without a stale row: two more nodes between those of
+// TestHopsOverADivider is the longest way without a stale row: two more nodes between the nodes of
 // the pods.
 func TestHopsOverADivider(t *testing.T) {
 	t.Parallel()
@@ -97,7 +97,7 @@ func TestHopsOverADivider(t *testing.T) {
 	e.reach(t, client, near, server, another)
 }
 
-// over is the way of a packet to a subnet that its node does not know.
+// over returns the way of a packet to a subnet that its node does not know.
 func over(from, divider, bouncer, to string) []string {
 	if divider == bouncer {
 		return []string{hop(from, divider, toDivider), hop(divider, to, fromBouncer)}
@@ -105,7 +105,7 @@ func over(from, divider, bouncer, to string) []string {
 	return []string{hop(from, divider, toDivider), hop(divider, bouncer, toBouncer), hop(bouncer, to, fromBouncer)}
 }
 
-// within is the way of a packet to a subnet that its node knows.
+// within returns the way of a packet to a subnet that its node knows.
 func within(from, bouncer, to string) []string {
 	return []string{hop(from, bouncer, toBouncer), hop(bouncer, to, fromBouncer)}
 }
@@ -129,8 +129,8 @@ func (e *env) subnetElsewhere(t *testing.T, tenant *scene.Tenant) string {
 	return ""
 }
 
-// TestAllBouncersOfASubnetHaveAShare asks for addresses that nobody has, so that each packet
-// goes over one of them.
+// TestAllBouncersOfASubnetHaveAShare asks for addresses without a holder, so that each packet goes
+// over a bouncer.
 func TestAllBouncersOfASubnetHaveAShare(t *testing.T) {
 	t.Parallel()
 	e := start(t)

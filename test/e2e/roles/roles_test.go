@@ -78,7 +78,7 @@ func TestRolesComeAndGoUnderAStream(t *testing.T) {
 	e.served(t, tenant, e.eligible, nil)
 	e.relies(t, e.plain[0], tenant)
 
-	e.label(t, e.eligible[0], false) // its node is no longer eligible
+	e.label(t, e.eligible[0], false) // its node stops being eligible
 	e.label(t, e.plain[1], true)
 	e.served(t, tenant, []string{e.plain[1], e.eligible[1]}, nil)
 	e.reach(t, pods...)

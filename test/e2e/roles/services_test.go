@@ -106,7 +106,7 @@ func (e *env) expectOneOf(t *testing.T, from *corev1.Pod, service *corev1.Servic
 	}
 }
 
-// expectSpread requires that 50 connections are all answered, by more than one backend.
+// expectSpread requires that all of 50 connections are answered, by more than one backend.
 func (e *env) expectSpread(t *testing.T, from *corev1.Pod, service *corev1.Service) {
 	t.Helper()
 	const connections = 50

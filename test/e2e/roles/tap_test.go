@@ -55,7 +55,8 @@ type tap struct {
 	names map[netip.Addr]string
 }
 
-// tap begins to see the packets of a tenant, from now on: those of a class and of higher ones.
+// tap begins to see the packets of a tenant, from now on: packets of the class least and of higher
+// ones.
 func (e *env) tap(t *testing.T, tenant *scene.Tenant, least int) *tap {
 	t.Helper()
 	c := &tap{fd: -1, names: map[netip.Addr]string{}}
@@ -79,7 +80,7 @@ func (e *env) tap(t *testing.T, tenant *scene.Tenant, least int) *tap {
 	return c
 }
 
-// vni is the number of a tenant's VPC on the wire.
+// vni returns the number of a tenant's VPC on the wire.
 func (e *env) vni(t *testing.T, tenant *scene.Tenant) uint32 {
 	t.Helper()
 	err := e.Client.Get(stage.Within(t, stage.Patience), client.ObjectKeyFromObject(tenant.VPC), tenant.VPC)
@@ -146,13 +147,13 @@ func (c *tap) hop(packet []byte) string {
 	return hop(at(outerSource), at(outerTarget), int(packet[innerClass]))
 }
 
-// hop is a packet from node to node as text.
+// hop returns a packet from node to node as text.
 func hop(from, to string, class int) string {
 	names := map[int]string{direct: "direct", returned: "returned", toDivider: "to divider", toBouncer: "to bouncer", fromBouncer: "from bouncer"}
 	return fmt.Sprintf("%s > %s: %s", from, to, cmp.Or(names[class], "without class"))
 }
 
-// ping sends one echo request, and returns what it and its answer were between nodes.
+// ping sends one echo request, and returns the hops of the request and its answer between nodes.
 func (e *env) ping(t *testing.T, c *tap, from *corev1.Pod, to netip.Addr) []string {
 	t.Helper()
 	c.hops(t)
@@ -160,8 +161,8 @@ func (e *env) ping(t *testing.T, c *tap, from *corev1.Pod, to netip.Addr) []stri
 	return c.hops(t)
 }
 
-// expectHops requires what the first packets between two pods were, and waits until each
-// later one is sent once: from node to node, or not at all on one.
+// expectHops requires the hops of the first packets between two pods, and waits until each later
+// packet is sent once: from node to node, or not at all on one.
 func (e *env) expectHops(t *testing.T, c *tap, from, to *corev1.Pod, there, back []string) {
 	t.Helper()
 	for _, v6 := range []bool{false, true} {

@@ -20,8 +20,8 @@ const (
 	agentSocket = "socket"
 )
 
-// withAgent gives the pod's first container an agent that runs commands. What imitates a
-// virtual machine has none, because the agent would be a process of the machine.
+// withAgent gives the pod's first container an agent that runs commands. A container that imitates
+// a virtual machine has none, because the agent would be a process of the machine.
 func withAgent(pod *corev1.Pod) {
 	if IsMachine(pod) {
 		return

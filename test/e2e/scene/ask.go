@@ -70,8 +70,8 @@ func (s *Scene) AskWith(ctx context.Context, from *corev1.Pod, timeout time.Dura
 	return s.AskTimes(ctx, from, 0, timeout, line, targets...)
 }
 
-// AskTimes asks each target so often, with one attempt each; the results of a target
-// are next to each other. 0 is AskWith.
+// AskTimes asks each target a number of times, with one attempt each. The results of a target are
+// next to each other. With 0 it does the same as AskWith.
 func (s *Scene) AskTimes(ctx context.Context, from *corev1.Pod, count int, timeout time.Duration, line string, targets ...string) ([]report.Probe, error) {
 	if len(targets) == 0 {
 		return nil, nil
@@ -84,7 +84,7 @@ func (s *Scene) AskTimes(ctx context.Context, from *corev1.Pod, count int, timeo
 	return ParseLines[report.Probe](out)
 }
 
-// Exec runs a command in a pod and returns what it printed.
+// Exec runs a command in a pod and returns its output.
 func (s *Scene) Exec(ctx context.Context, pod *corev1.Pod, command ...string) (string, error) {
 	out, err := s.byAgent(ctx, pod, command)
 	if errors.Is(err, agent.ErrNone) {
@@ -123,7 +123,7 @@ func abbreviate(command []string) string {
 	return strings.Join(command, " ")
 }
 
-// Seen returns what a pod's server got so far, asked from inside the pod.
+// Seen returns the messages that a pod's server got so far, asked from inside the pod.
 func (s *Scene) Seen(ctx context.Context, pod *corev1.Pod) ([]report.Seen, error) {
 	out, err := s.Exec(ctx, pod, ToolIn(pod, "seen")...)
 	if err != nil {

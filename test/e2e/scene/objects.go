@@ -100,7 +100,7 @@ func Pod(namespace, name string, options ...PodOption) *corev1.Pod {
 	return pod
 }
 
-// ServerName is what a pod's server calls itself.
+// ServerName returns the name that a pod's server gives itself.
 func ServerName(namespace, name string) string { return namespace + "/" + name }
 
 // OnNode pins a pod to a node, through the scheduler.
@@ -150,8 +150,8 @@ func WithLabel(key, value string) PodOption {
 	return func(pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value) }
 }
 
-// machineCommand of the test tool runs another in a network namespace that the node has
-// no record of, so that its packets are translated one by one.
+// machineCommand of the test tool runs another command in a network namespace that the node has no
+// record of, so that its packets are translated one by one.
 const machineCommand = "machine"
 
 // AsMachine has the pod behave like one with a virtual machine.

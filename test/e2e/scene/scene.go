@@ -33,8 +33,8 @@ type Executor interface {
 	// ExecInPod runs a command in a container of a pod, "" for the first, and returns its
 	// standard output; a command that fails is an error that holds its standard error.
 	ExecInPod(ctx context.Context, namespace, pod, container string, command ...string) (string, error)
-	// OnHost returns the path on this host of a node's file; nodes that are machines have
-	// none.
+	// OnHost returns the path on this host of a node's file. A node that is a virtual machine has
+	// no such path.
 	OnHost(node, path string) (string, error)
 }
 
@@ -72,8 +72,7 @@ func (s *Scene) Create(ctx context.Context, objects ...client.Object) error {
 	return nil
 }
 
-// Delete deletes objects, those that are gone already included, and waits
-// until they are gone.
+// Delete deletes objects, and waits until they are gone. Some of them may be gone already.
 func (s *Scene) Delete(ctx context.Context, objects ...client.Object) error {
 	for _, object := range objects {
 		err := s.Client.Delete(ctx, object, client.GracePeriodSeconds(0))
@@ -89,9 +88,8 @@ func (s *Scene) Delete(ctx context.Context, objects ...client.Object) error {
 	return nil
 }
 
-// WaitGone waits until an object does not exist. An object of the same name with another
-// UID counts as gone. The error contains what holds the object: its finalizers and
-// conditions.
+// WaitGone waits until an object does not exist. An object of the same name with another UID counts
+// as gone. The error contains the finalizers and conditions of the object.
 func (s *Scene) WaitGone(ctx context.Context, object client.Object) error {
 	now := object.DeepCopyObject().(client.Object)
 	return Until(ctx, nameOf(object)+" to be gone", func(ctx context.Context) (bool, string, error) {
@@ -103,7 +101,7 @@ func (s *Scene) WaitGone(ctx context.Context, object client.Object) error {
 	})
 }
 
-// said is the text of an object's conditions.
+// said returns the text of an object's conditions.
 func said(object client.Object) string {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -122,8 +120,8 @@ func said(object client.Object) string {
 	return strings.Join(words, "; ")
 }
 
-// Until calls look until it returns done. When ctx ends first, the error contains what
-// was seen last. An error of look ends the waiting unless it can pass by itself.
+// Until calls look until it returns done. When ctx ends first, the error contains the last text
+// that look returned. An error of look ends the waiting unless it can pass by itself.
 func Until(ctx context.Context, what string, look func(context.Context) (done bool, seen string, err error)) error {
 	ticker := time.NewTicker(Interval)
 	defer ticker.Stop()
@@ -148,7 +146,7 @@ func Until(ctx context.Context, what string, look func(context.Context) (done bo
 	}
 }
 
-// transient errors are those of an API server that is busy or starting.
+// transient reports whether an error comes from an API server that is busy or starting.
 func transient(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

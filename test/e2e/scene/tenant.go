@@ -44,7 +44,7 @@ type TenantSpec struct {
 	Network string
 }
 
-// Tenant is what SetUp made.
+// Tenant has the objects that SetUp made.
 type Tenant struct {
 	Name      string
 	Namespace *corev1.Namespace
@@ -53,7 +53,7 @@ type Tenant struct {
 	Network   *arktosv1.Network
 }
 
-// Objects of the tenant, in the order in which they are created.
+// Objects returns the objects of the tenant, in the order of their creation.
 func (t *Tenant) Objects() []client.Object {
 	objects := []client.Object{t.Namespace, t.VPC}
 	for _, subnet := range t.Subnets {
@@ -143,12 +143,12 @@ func (s *Scene) TearDown(ctx context.Context, tenant *Tenant) error {
 	return s.WaitGone(ctx, tenant.Namespace)
 }
 
-// leavers are the kinds of objects that hold addresses or VPCs.
+// leavers returns the kinds of objects that hold addresses or VPCs.
 func leavers() []client.Object {
 	return []client.Object{&corev1.Pod{}, &corev1.Service{}, &arktosv1.Network{}}
 }
 
-// BeginToLeave deletes a namespace, and in it what holds addresses or VPCs: the
+// BeginToLeave deletes a namespace, and the objects in it that hold addresses or VPCs: the
 // namespace controller of Kubernetes waits for seconds before it begins with that.
 func (s *Scene) BeginToLeave(ctx context.Context, namespace *corev1.Namespace) error {
 	if err := s.Client.Delete(ctx, namespace); err != nil {
@@ -186,8 +186,8 @@ func (s *Scene) WaitEmpty(ctx context.Context, namespace *corev1.Namespace) erro
 	return nil
 }
 
-// FinishLeaving deletes what else a tenant has once its namespace, which has begun to
-// leave, is empty. It does not wait for the namespace itself.
+// FinishLeaving deletes the other objects of a tenant once its namespace, which has begun to leave,
+// is empty. It does not wait for the namespace itself.
 func (s *Scene) FinishLeaving(ctx context.Context, tenant *Tenant) error {
 	if err := s.WaitEmpty(ctx, tenant.Namespace); err != nil {
 		return err
@@ -199,8 +199,8 @@ func (s *Scene) FinishLeaving(ctx context.Context, tenant *Tenant) error {
 	return s.Delete(ctx, append(rest, tenant.VPC)...)
 }
 
-// WaitForAccount waits until a namespace has the ServiceAccount without which
-// no pod can be created in it.
+// WaitForAccount waits until a namespace has its ServiceAccount. No pod can be created in it
+// before.
 func (s *Scene) WaitForAccount(ctx context.Context, namespace string) error {
 	key := types.NamespacedName{Namespace: namespace, Name: "default"}
 	return Until(ctx, "ServiceAccount "+key.String(), func(ctx context.Context) (bool, string, error) {

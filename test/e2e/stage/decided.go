@@ -20,12 +20,12 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// Decided is what Alioth has decided about the living pods of a cluster, as the API has it.
+// Decided has the decisions of Alioth about the living pods of a cluster, as the API has them.
 type Decided struct {
 	// Pods have their annotations and addresses by namespace, name and UID.
 	Pods map[string]string
-	// Addresses have their UIDs, holders and nodes by name: those of living pods, and of
-	// other holders.
+	// Addresses has the UIDs, holders and nodes of Addresses by name: Addresses of living pods, and
+	// of other holders.
 	Addresses map[string]string
 }
 
@@ -59,8 +59,8 @@ func (e *Env) Decided(ctx context.Context, t *testing.T) Decided {
 	return d
 }
 
-// ExpectDecided requires that everything that was decided is as it was, and that nobody has
-// written an allocation status again. Pods that came meanwhile do not matter.
+// ExpectDecided requires that all decisions are as before, and that no allocation status was
+// written again. Pods that came meanwhile do not matter.
 func (e *Env) ExpectDecided(ctx context.Context, t *testing.T, before Decided) {
 	t.Helper()
 	if len(before.Pods) < 2 || len(before.Addresses) < len(before.Pods) {

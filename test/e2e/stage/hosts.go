@@ -20,8 +20,8 @@ func (e *Env) OnUnderlay(number byte) (v4, v6 netip.Addr) {
 	return netip.AddrFrom4(four), netip.AddrFrom16(six)
 }
 
-// OutsideHost is a machine on the underlay that is no node, for the time of a
-// test, with an IPv4 address that ends in the given number.
+// OutsideHost returns a machine on the underlay outside of the cluster, for the time of a test,
+// with an IPv4 address that ends in the given number.
 func (e *Env) OutsideHost(t *testing.T, name string, number byte) *cluster.Host {
 	t.Helper()
 	v4, _ := e.OnUnderlay(number)

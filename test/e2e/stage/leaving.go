@@ -17,8 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// leaving are the tenants that tests have, until a test ends, and the namespaces of
-// tests that have ended.
+// leaving has the tenants of tests that run, and the namespaces of tests that have ended.
 type leaving struct {
 	mu         sync.Mutex
 	tenants    map[*testing.T][]*scene.Tenant
@@ -43,8 +42,8 @@ func (l *leaving) take(t *testing.T) []*scene.Tenant {
 	return tenants
 }
 
-// beside returns the names of the tenants of tests that run beside t. Those of the
-// tests that t is a part of are not among them.
+// beside returns the names of the tenants of tests that run beside t. It leaves out the tenants of
+// tests that t is a part of.
 func (l *leaving) beside(t *testing.T) (names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,9 +65,9 @@ func (l *leaving) emptied(namespace *corev1.Namespace) {
 	l.namespaces = append(l.namespaces, namespace)
 }
 
-// AwaitLeft waits until the namespaces of tests that have ended are gone. Kubernetes
-// takes ten seconds for a namespace that is empty, so no test waits for its own:
-// the suite does at its end, and a test does that looks at the whole cluster.
+// AwaitLeft waits until the namespaces of tests that have ended are gone. Kubernetes takes ten
+// seconds for an empty namespace, so no test waits for its own namespace. The suite waits at its
+// end, and so does a test that looks at the whole cluster.
 func (e *Env) AwaitLeft(ctx context.Context) error {
 	e.leaving.mu.Lock()
 	namespaces := slices.Clone(e.leaving.namespaces)

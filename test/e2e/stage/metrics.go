@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// PacketsMetric counts packets by what the datapath did with them.
+	// PacketsMetric counts packets by the verdicts of the datapath.
 	PacketsMetric = "alioth_datapath_packets_total"
 	// dropsMetric counts packets that the datapath dropped, by VPC.
 	dropsMetric = "alioth_datapath_vpc_dropped_packets_total"
@@ -24,14 +24,14 @@ const (
 	daemonMetrics = "http://alioth-cnid/metrics"
 )
 
-// Counters reads a metric of a node's daemon by its label "reason"; what differs in
-// other labels is summed up.
+// Counters reads a metric of a node's daemon by its label "reason". It adds up values that differ
+// in other labels.
 func (e *Env) Counters(t *testing.T, node, metric string) map[string]float64 {
 	t.Helper()
 	return e.sumByReason(t, node, metric, func(map[string]string) bool { return true })
 }
 
-// Drops are the packets of a VPC that a node's datapath has dropped, by reason. Tests
+// Drops returns the packets of a VPC that a node's datapath has dropped, by reason. Tests
 // beside, whose tenants have VPCs of their own, count elsewhere.
 func (e *Env) Drops(t *testing.T, node, vpc string) map[string]float64 {
 	t.Helper()

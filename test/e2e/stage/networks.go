@@ -25,8 +25,8 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// MakeNetwork creates a network for the time of a test. The API server accepts it once it
-// knows what the TenantConfig offers, and its deletion once the status has no pods.
+// MakeNetwork creates a network for the time of a test. The API server accepts it once it knows the
+// offer of the TenantConfig, and its deletion once the status has no pods.
 func (e *Env) MakeNetwork(t *testing.T, network client.Object) {
 	t.Helper()
 	err := scene.Until(Within(t, Patience), "the network is accepted", func(ctx context.Context) (bool, string, error) {
@@ -45,8 +45,8 @@ func (e *Env) MakeNetwork(t *testing.T, network client.Object) {
 	})
 }
 
-// DeleteNetwork deletes a network and waits until it is gone. One that is gone already is no
-// error.
+// DeleteNetwork deletes a network and waits until it is gone. It returns nil for a network that is
+// gone already.
 func (e *Env) DeleteNetwork(ctx context.Context, network client.Object) error {
 	return scene.Until(ctx, "the network is gone", func(ctx context.Context) (bool, string, error) {
 		err := e.Client.Delete(ctx, network.DeepCopyObject().(client.Object))
@@ -129,7 +129,7 @@ func (e *Env) AwaitStatus(t *testing.T, pod *corev1.Pod, interfaces int) []nadv1
 	return list
 }
 
-// MAC is the address of a pod's first interface, as the operator decided it.
+// MAC returns the address of a pod's first interface, as the operator decided it.
 func MAC(t *testing.T, pod *corev1.Pod) string {
 	t.Helper()
 	list, err := annotations.ParseAttachments(pod.Annotations[v1alpha1.AttachmentsAnnotation])

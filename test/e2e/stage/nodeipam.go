@@ -106,7 +106,7 @@ func RequestDevice(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// NodeIPAM is the node IPAM API of a node, at its socket.
+// NodeIPAM returns the node IPAM API of a node, at its socket.
 func (e *Env) NodeIPAM(t *testing.T, node string) nodeipamclient.Client {
 	t.Helper()
 	socket, err := e.Lab.NodePath(node, nodeipamclient.DefaultSocket)
@@ -116,7 +116,7 @@ func (e *Env) NodeIPAM(t *testing.T, node string) nodeipamclient.Client {
 	return nodeipamclient.Client{Socket: socket}
 }
 
-// IPConfigsRequest is that of another plugin for a pod's container.
+// IPConfigsRequest returns the request of another plugin for a pod's container.
 func IPConfigsRequest(t *testing.T, container, namespace, name string) wire.IPConfigsRequest {
 	t.Helper()
 	who, err := json.Marshal(map[string]string{"PodName": name, "PodNamespace": namespace})

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// Nodes are the names of the first two nodes. The first runs the control plane.
+// Nodes returns the names of the first two nodes. The first runs the control plane.
 func (e *Env) Nodes() (first, second string) {
 	all := e.Lab.Nodes()
 	return all[0].Name, all[1].Name
@@ -83,9 +83,9 @@ func (e *Env) PlainNamespace(t *testing.T) string {
 	return namespace.Name
 }
 
-// beginToLeave deletes the namespaces of all tenants of a test and what is in them, so
-// that the pods of all of them end at the same time. Each is waited for in its turn: what else the test
-// has made for it goes before.
+// beginToLeave deletes the namespaces of all tenants of a test and their content, so that the pods
+// of all of them end at the same time. Each tenant is waited for in its turn: the other objects
+// that the test has made for it go before.
 func (e *Env) beginToLeave(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, tenant := range e.leaving.take(t) {
@@ -95,8 +95,8 @@ func (e *Env) beginToLeave(ctx context.Context, t *testing.T) {
 	}
 }
 
-// evidence is what may tell why something of a tenant does not go: its VPC, its
-// subnets and their addresses, and what the operators have logged.
+// evidence returns data about a tenant whose objects do not go: its VPC, its subnets and their
+// addresses, and the logs of the operators.
 func (e *Env) evidence(tenant *scene.Tenant) string {
 	ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(Patience))
 	defer cancel()
@@ -196,7 +196,7 @@ func (e *Env) InNetNS(t *testing.T, pod *corev1.Pod, command ...string) string {
 	return e.OnNode(t, pod.Spec.NodeName, append([]string{"nsenter", "--net=" + space}, command...)...)
 }
 
-// Dump asks a node's daemon itself what it holds, without the API server.
+// Dump asks a node's daemon itself for its tables, without the API server.
 func (e *Env) Dump(ctx context.Context, node string) (nodestatus.Dump, error) {
 	socket, err := e.Lab.NodePath(node, cniapi.DefaultSocket)
 	if err != nil {

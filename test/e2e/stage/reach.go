@@ -22,8 +22,8 @@ import (
 // AnswerTime is how long a probe that must be answered is repeated.
 var AnswerTime = waits.Limit(10 * time.Second)
 
-// WantPod returns what each protocol must answer at each address of a pod:
-// the target, and the name under which that pod's server answers.
+// WantPod returns the answer that each protocol must give at each address of a pod: the target, and
+// the name of that pod's server.
 func WantPod(to *corev1.Pod) map[string]string {
 	want := map[string]string{}
 	for _, target := range scene.Targets(scene.Protocols(), scene.IPs(to)...) {
@@ -53,8 +53,8 @@ func (e *Env) ExpectAnswers(t *testing.T, from *corev1.Pod, want map[string]stri
 	}
 }
 
-// CheckAnswer describes what is wrong with the answer to a probe, "" if nothing is: the
-// server of the wanted name has to answer, and to see the asker under its own address.
+// CheckAnswer describes the fault of the answer to a probe, or returns "": the server of the wanted
+// name has to answer, and to see the asker under its own address.
 func CheckAnswer(result report.Probe, want string, own []netip.Addr) string {
 	if !result.OK {
 		return fmt.Sprintf("%s: no answer, want one of %s: %s", result.Target, want, result.Error)

@@ -65,8 +65,8 @@ func (e *Env) Bind(t *testing.T, namespace, person, role string) {
 	}
 }
 
-// PersonWith returns what the person NameWith does, who has a ClusterRole in a namespace
-// and nothing else. Readers of pods are among those who have the role.
+// PersonWith returns a scene with the rights of the person NameWith, who has a ClusterRole in a
+// namespace and nothing else. Readers of pods are among the persons with the role.
 func (e *Env) PersonWith(t *testing.T, namespace, role string) *scene.Scene {
 	t.Helper()
 	name := NameWith(namespace, role)
@@ -90,11 +90,11 @@ func (e *Env) PersonWith(t *testing.T, namespace, role string) *scene.Scene {
 	return admin
 }
 
-// NameWith is the name of the person with a role in a namespace.
+// NameWith returns the name of the person with a role in a namespace.
 func NameWith(namespace, role string) string { return role + "-of-" + namespace }
 
-// Grant makes a HostAccess for the time of a test, and returns once pods of the
-// namespace that ask for what it grants are let in.
+// Grant makes a HostAccess for the time of a test, and returns once pods of the namespace that ask
+// for the granted access are let in.
 func (e *Env) Grant(t *testing.T, access *v1alpha1.HostAccess, namespace string, asking ...scene.PodOption) {
 	t.Helper()
 	e.Make(t, access)

@@ -68,7 +68,7 @@ func (e *Env) AwaitBegun(ctx context.Context, r *Running) error {
 	return scene.Until(ctx, r.name+" to get an answer", func(ctx context.Context) (bool, string, error) {
 		select {
 		case <-r.done:
-			return true, "", nil // what went wrong is told at the end
+			return true, "", nil // faults are reported at the end
 		default:
 		}
 		_, err := r.exec(ctx, "test", "-e", r.begun)

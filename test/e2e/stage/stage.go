@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stage is what the end-to-end suites have in common: the lab that they
-// share, what each test may make on it, and the check after each test that
-// everything that is known of the cluster agrees.
+// Package stage is the common part of the end-to-end suites: the lab that they share, the objects
+// that each test may make on it, and the check after each test that all accounts of the cluster
+// agree.
 package stage
 
 import (
@@ -27,8 +27,8 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// Patience is how long something may take that should take seconds. A suite with a node
-// that is emulated has more, and sets it before its first test.
+// Patience bounds waits that should take seconds. A suite with an emulated node has more patience,
+// and sets it before its first test.
 var Patience = 4 * time.Minute
 
 // settle is how long differences may last after a test: longer than a daemon takes to look
@@ -42,8 +42,8 @@ const (
 	longestPause = 2 * time.Second
 )
 
-// Env is what every test gets: a scene on the lab, the lab itself, and the
-// test tool as a program of this machine.
+// Env is the environment of every test: a scene on the lab, the lab itself, and the test tool as a
+// program of this machine.
 type Env struct {
 	*scene.Scene
 	Lab  *cluster.Cluster
@@ -57,7 +57,7 @@ type Env struct {
 type Suite struct {
 	// name of the suite, root of the work tree seen from its folder.
 	name, root string
-	// lab is what is brought up where nothing is.
+	// lab is the lab to bring up if none is up.
 	lab  cluster.Options
 	open func() (*Env, error)
 }
@@ -174,9 +174,9 @@ func (e *Env) awaitLeft() error {
 	return e.AwaitLeft(ctx)
 }
 
-// ExpectAgreement fails the test for everything in which what is known of the cluster
-// differs for longer than settle tells. It leaves out what names a tenant of a test that runs
-// beside: that test may break its own pods, and looks for itself at its end.
+// ExpectAgreement fails the test for every difference between the cluster's own accounts of itself
+// that lasts for longer than settle says. It leaves out differences that name a tenant of a test
+// that runs beside: that test may break its own pods, and looks for itself at its end.
 func (e *Env) ExpectAgreement(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), settle()+waits.Limit(Patience))
@@ -210,7 +210,7 @@ func (e *Env) differences(ctx context.Context, t *testing.T) ([]verify.Differenc
 	}), err
 }
 
-// Within bounds what a test waits for.
+// Within bounds the waits of a test.
 func Within(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
 	return waits.Within(t, limit)

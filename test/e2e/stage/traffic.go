@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Traffic is a long stream, and may be a fast ping, from one pod to an address, which run
-// until told to stop.
+// Traffic is a long stream from one pod to an address, and may include a fast ping. Both run until
+// the test stops them.
 type Traffic struct {
 	name   string
 	flows  []*Running

@@ -49,7 +49,7 @@ func (w *town) welcome(ctx context.Context) []*arrivals {
 	return all
 }
 
-// receive starts pods until it is told to stop.
+// receive starts pods until the test stops it.
 func (w *town) receive(ctx context.Context, a *arrivals, node cluster.Node) error {
 	for {
 		pod := w.blue.Pod(stage.Unique("coming"), append(probed(), scene.OnNode(node.Name))...)
@@ -80,8 +80,8 @@ func (w *town) arrive(ctx context.Context, pod *corev1.Pod) error {
 	return w.Start(ctx, pod)
 }
 
-// expectArrived ends the arrivals, and returns the pods that stay, one per node. A pod may
-// have failed to start for one reason alone: the daemon of its node was away.
+// expectArrived ends the arrivals, and returns the pods that stay, one per node. The only permitted
+// reason of a failed start is an absent daemon on the pod's node.
 func (w *town) expectArrived(t *testing.T, all []*arrivals) []*corev1.Pod {
 	t.Helper()
 	var stay []*corev1.Pod
@@ -102,8 +102,8 @@ func (w *town) expectArrived(t *testing.T, all []*arrivals) []*corev1.Pod {
 	return stay
 }
 
-// expectNoComplaint requires that no event about a pod tells of anything but the absence of its
-// node's daemon.
+// expectNoComplaint requires that events about a pod report at most the absence of its node's
+// daemon.
 func (w *town) expectNoComplaint(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	events, err := w.Events(within(t), pod)

@@ -84,7 +84,7 @@ func within(t *testing.T) context.Context {
 	return waits.Within(t, patience)
 }
 
-// daemons is the DaemonSet of the node daemons.
+// daemons returns the DaemonSet of the node daemons.
 func (e *env) daemons(ctx context.Context) (*appsv1.DaemonSet, error) {
 	sets, err := e.Lab.Client().AppsV1().DaemonSets(cluster.SystemNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=daemon"})
 	if err != nil {
@@ -96,7 +96,7 @@ func (e *env) daemons(ctx context.Context) (*appsv1.DaemonSet, error) {
 	return &sets.Items[0], nil
 }
 
-// other is the version that is not installed.
+// other returns the version that is not installed.
 func (e *env) other(t *testing.T) release.Version {
 	t.Helper()
 	set, err := e.daemons(within(t))
@@ -117,7 +117,7 @@ func (e *env) nameOf(v release.Version) string {
 	return "the work tree"
 }
 
-// images are the images of Alioth's pods of a component, by the names of their nodes and pods.
+// images returns the images of Alioth's pods of a component, by the names of their nodes and pods.
 func (e *env) images(ctx context.Context, component string) (map[string]string, error) {
 	var list corev1.PodList
 	err := e.Client.List(ctx, &list, client.InNamespace(cluster.SystemNamespace), client.MatchingLabels{"app.kubernetes.io/component": component})

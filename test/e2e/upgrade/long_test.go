@@ -55,7 +55,7 @@ func (w *town) installAndKill(ctx context.Context, v release.Version) error {
 		return rolling && now.Status.UpdatedNumberScheduled > 0, fmt.Sprintf("%+v", now.Status), nil
 	})
 	if err == nil {
-		// The leader may be one that ends just now: another one leads then.
+		// The leader may end just now: another one leads then.
 		err = scene.Until(ctx, "a leader to be killed", func(ctx context.Context) (bool, string, error) {
 			_, err := w.KillLeader(ctx)
 			return err == nil, fmt.Sprint(err), nil
@@ -140,7 +140,7 @@ func (w *town) replaceDaemon(ctx context.Context, node string) error {
 		return err
 	}
 	return scene.Until(ctx, "another daemon on "+node, func(ctx context.Context) (bool, string, error) {
-		// Between the two there is none, which is an error.
+		// Between the two the node has no daemon, which gives an error.
 		now, err := w.Lab.DaemonPod(ctx, node)
 		return err == nil && now.UID != before.UID && scene.IsReady(now), fmt.Sprint(err), nil
 	})

@@ -93,8 +93,8 @@ func (w *town) expectUnharmed(t *testing.T, f *traffic) {
 	}
 }
 
-// facts are what must be the same after a change: since when nodes and pods are Ready, and how
-// often containers were started again. A probe that failed shows in them.
+// facts returns the properties that must be the same after a change: since when nodes and pods are
+// Ready, and how often containers were started again. A probe that failed shows in them.
 func (w *town) facts(ctx context.Context, t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{"bridge": w.device(t)}

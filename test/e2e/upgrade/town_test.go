@@ -35,7 +35,7 @@ const (
 	hostNumber = 219
 )
 
-// town is what must not notice that Alioth's version changes: two tenants with the same
+// town has the parts that must not notice that Alioth's version changes: two tenants with the same
 // ranges, with all sorts of traffic.
 type town struct {
 	*env
@@ -79,18 +79,19 @@ func (e *env) town(t *testing.T) *town {
 	return w
 }
 
-// pods are those that live through all changes.
+// pods returns the pods that live through all changes.
 func (w *town) pods() []*corev1.Pod {
 	return []*corev1.Pod{w.client, w.near, w.far, w.machine, w.left, w.right, w.other, w.otherFar}
 }
 
-// probed gives a pod probes by which the kubelet tries its network.
+// probed gives a pod probes that let the kubelet try its network.
 func probed() []scene.PodOption {
 	probe := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(report.PortHTTP)}}
 	return []scene.PodOption{scene.WithReadiness(probe), scene.WithLiveness(probe)}
 }
 
-// furtherNetwork makes a network on the cable, and returns what gives a pod an interface in it.
+// furtherNetwork makes a network on the cable, and returns an option that gives a pod an interface
+// in it.
 func (w *town) furtherNetwork(t *testing.T) scene.PodOption {
 	t.Helper()
 	own := metav1.ObjectMeta{Namespace: w.blue.Namespace.Name, Name: "wave"}

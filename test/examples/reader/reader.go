@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reader follows pages on a lab as a person does: it types the commands, and compares
-// what is printed.
+// Package reader follows pages on a lab as a person does: it types the commands, and compares their
+// output.
 package reader
 
 import (
@@ -22,7 +22,7 @@ import (
 // nodeInPages is the name of a node in pages. Nodes of a lab have the name of their lab.
 var nodeInPages = regexp.MustCompile(`\b(?:alioth-)?node([0-9])\b`)
 
-// labInPages begins the names of nodes in what pages show.
+// labInPages begins the names of nodes in the output that pages show.
 const labInPages = "alioth-"
 
 // Reader types commands on a lab.
@@ -32,15 +32,15 @@ type Reader struct {
 	Folder string
 }
 
-// Take carries out a step. Commands that only look are typed again until they print what is
-// shown, as a person types them again.
+// Take carries out a step. Commands that only look are typed again until they print the text shown,
+// as a person types them again.
 func (r Reader) Take(ctx context.Context, step examples.Step) error {
 	if !step.Repeatable() {
 		return r.attempt(ctx, step)
 	}
 	return scene.Until(ctx, "the commands to print what the page shows", func(ctx context.Context) (bool, string, error) {
 		err := r.attempt(ctx, step)
-		if err != nil && ctx.Err() == nil { // what a command prints that is killed says nothing
+		if err != nil && ctx.Err() == nil { // the output of a killed command says nothing
 			return false, err.Error(), nil
 		}
 		return err == nil, "", nil

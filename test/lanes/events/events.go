@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events makes what people read of the events that `go test -json` prints
-// (go doc test2json), between lines of other programs.
+// Package events turns the events that `go test -json` prints (go doc test2json), between lines of
+// other programs, into text for people.
 package events
 
 import (
@@ -21,8 +21,8 @@ type Test struct {
 	Took          time.Duration
 }
 
-// Failure is a test that failed or did not end, or, without a name, a package that failed
-// although none of its tests did.
+// Failure is a test that failed or did not end. Without a name it is a package that failed although
+// none of its tests failed.
 type Failure struct {
 	Package, Name string
 	// Output holds the lines of the test and of its subtests.
@@ -34,28 +34,27 @@ type Failure struct {
 	Final bool
 }
 
-// Reader reads lines, and prints what people have to know: each package's result,
-// all that failed tests have printed, why tests were skipped, and every line that
-// is no event.
+// Reader reads lines, and prints the important ones for people: each package's result, all that
+// failed tests have printed, why tests were skipped, and every line without an event.
 type Reader struct {
 	// Print gets lines for people.
 	Print func(line string)
 	// Verbose prints the lines of all tests as they come.
 	Verbose bool
-	// Passed, if set, gets tests and subtests that have passed. The output is that of the
+	// Passed, if set, gets tests and subtests that have passed. The output is the output of the
 	// test and all its subtests so far.
 	Passed func(path, name string, output []string)
 	// Skipped, if set, gets tests and subtests that were skipped, instead of a line for people.
 	Skipped func(path, name, reason string)
 	// Tests have run so far; those whose result Go knew from before have not.
 	Tests []Test
-	// Failures are in the order in which the tests ended.
+	// Failures are in the order of the tests' ends.
 	Failures []Failure
 
 	packages map[string]*pkg
 }
 
-// Message is the beginning of what a test says by its own methods.
+// Message is the beginning of a line that a test prints by its own methods.
 var Message = regexp.MustCompile(`^ +[a-zA-Z0-9_]+\.go:[0-9]+: `)
 
 // pkg is a package whose tests run.
@@ -65,18 +64,18 @@ type pkg struct {
 	// tests have ended, and count unless cached.
 	tests  []Test
 	cached bool
-	// failed are tests and subtests that failed, and told those that logged something.
+	// failed are tests and subtests that failed, and told the tests that logged something.
 	failed []string
 	told   map[string]bool
-	// said is what the process printed besides its tests.
+	// said has the output of the process besides its tests.
 	said []string
 	// begun is set once a test began, complete once the process has told the result of all
 	// tests, and refused if the package could not be built.
 	begun, complete, refused bool
 }
 
-// event is one that `go doc test2json` or, for the compiler's messages,
-// `go help buildjson` describes.
+// event is an event that `go doc test2json` or, for the compiler's messages, `go help buildjson`
+// describes.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
 	Elapsed                                   float64
@@ -111,7 +110,7 @@ func (r *Reader) at(path string) *pkg {
 	return r.packages[path]
 }
 
-// ofPackage takes what concerns a package as a whole.
+// ofPackage takes an event about a package as a whole.
 func (r *Reader) ofPackage(e event, text string) {
 	p := r.at(e.Package)
 	switch e.Action {
@@ -144,8 +143,8 @@ func (r *Reader) failPackage(path string, p *pkg) {
 	}
 }
 
-// end prints what belongs to tests that have not ended, which is where a process
-// ended before them, and counts the others.
+// end prints the output of tests that have not ended, which is where a process ended before them,
+// and counts the others.
 func (r *Reader) end(path string, p *pkg) {
 	for _, name := range slices.Sorted(maps.Keys(p.output)) {
 		r.Print("--- DID NOT END: " + name)
@@ -166,7 +165,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// ofTest takes what concerns a test. What subtests print goes with their test.
+// ofTest takes an event about a test. The output of subtests goes with their test.
 func (r *Reader) ofTest(e event, text string) {
 	p := r.at(e.Package)
 	name, _, sub := strings.Cut(e.Test, "/")
@@ -242,7 +241,7 @@ func (p *pkg) again(test string) string {
 	return deepest
 }
 
-// reason is the last line that a skipped test has logged, without its place.
+// reason returns the last line that a skipped test has logged, without its place.
 func reason(output []string) string {
 	for _, line := range slices.Backward(output) {
 		line = strings.TrimSpace(line)

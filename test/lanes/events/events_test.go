@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/test/lanes/events"
 )
 
-// read returns what a reader prints of a text, and the tests that it counts.
+// read returns the output of a reader for a text, and the tests that it counts.
 func read(text string) (printed []string, tests []events.Test) {
 	r := events.Reader{Print: func(line string) { printed = append(printed, line) }}
 	lines := events.Lines{Take: r.Line}

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machine measures how much slower a machine is than one for which the limits of
-// tests' waits are made.
+// Package machine measures how much slower a machine is than the machine that the limits of tests'
+// waits were made for.
 package machine
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// Figures are what made tests slow on machines where their limits were too short.
+// Figures are the properties that made tests slow on machines where their limits were too short.
 type Figures struct {
 	// Call is the time of a system call that does nothing.
 	Call time.Duration
@@ -36,8 +36,8 @@ type Figures struct {
 // hardware takes a third of each figure or less.
 var slowest = Figures{Call: time.Microsecond, Page: 3 * time.Microsecond, Process: 4 * time.Millisecond, Compute: 60 * time.Millisecond}
 
-// Factor returns what limits are to be multiplied by: the worst of the four ratios, as a power
-// of two, so that small changes do not change it.
+// Factor returns the factor for limits: the worst of the four ratios, as a power of two, so that
+// small changes do not change it.
 func (f Figures) Factor() int {
 	ratio := max(over(f.Call, slowest.Call), over(f.Page, slowest.Page), over(f.Process, slowest.Process), over(f.Compute, slowest.Compute))
 	factor := 1
@@ -49,7 +49,7 @@ func (f Figures) Factor() int {
 
 func over(figure, bound time.Duration) float64 { return float64(figure) / float64(bound) }
 
-// String is the figures for people.
+// String returns the figures for people.
 func (f Figures) String() string {
 	return fmt.Sprintf("a system call %s, a page %s, a process %s, a work on all processors %s", f.Call, f.Page, f.Process, f.Compute)
 }

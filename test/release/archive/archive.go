@@ -71,8 +71,8 @@ type member struct {
 	text   []byte
 }
 
-// Repack writes the files of a compressed archive again, in the order of their names and
-// without what depends on the machine and the time.
+// Repack writes the files of a compressed archive again, in the order of their names and without
+// the data that depends on the machine and the time.
 func Repack(to io.Writer, from io.Reader, at time.Time) error {
 	members, err := unpack(from)
 	if err != nil {

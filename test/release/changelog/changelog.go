@@ -39,7 +39,7 @@ type Section struct {
 	Version string
 	// Date is the day of the release, as in the heading.
 	Date string
-	// Groups are the headings below that of the section.
+	// Groups returns the headings below the section's own.
 	Groups []string
 	// Text is the section without its heading.
 	Text string
@@ -72,8 +72,8 @@ func Sections(text string) ([]Section, error) {
 	return sections, nil
 }
 
-// Groups are the groups of changes, in their order. The last one says what to do before and
-// after an upgrade.
+// Groups returns the groups of changes, in their order. The last one has the steps before and after
+// an upgrade.
 func Groups() []string {
 	return []string{"Added", "Changed", "Fixed", "Removed", "Security", "Upgrade notes"}
 }

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stamp tells from which commit the programs of a work tree are built, and writes that
-// into them. `make build`, the images of the lab and releases go by it. The go command can do
-// the same, but not in a work tree of `git worktree`, and each commit changes each program.
+// Package stamp finds the commit that the programs of a work tree are built from, and writes it
+// into them. `make build`, the images of the lab and releases use it. The go command can do the
+// same, but not in a work tree of `git worktree`, and each commit changes each program.
 package stamp
 
 import (
@@ -33,7 +33,7 @@ type Stamp struct {
 	Modified bool
 }
 
-// Sources are the paths whose contents decide the programs of cmd.
+// Sources returns the paths whose contents decide the programs of cmd.
 func Sources() []string {
 	return []string{"api", "cmd", "cnid", "docs/reference", "ebpf", "helm", "operator", "store", "go.mod", "go.sum", ":(exclude,glob)**/*_test.go"}
 }
@@ -77,7 +77,7 @@ func read(ctx context.Context, root string, paths ...string) (Stamp, error) {
 }
 
 // Clone returns [ErrNoClone] for a folder that is not the top of a clone, such as the sources
-// without their history. It runs no git, because git fails for other reasons too.
+// without their history. It does not run git, because git fails for other reasons too.
 func Clone(root string) error {
 	_, err := os.Lstat(filepath.Join(root, ".git"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,8 +86,8 @@ func Clone(root string) error {
 	return err
 }
 
-// git returns what a git command prints about the work tree root. The user may be another one
-// than the owner of the files: what a build runs comes from these files anyway.
+// git returns the output of a git command about the work tree root. The user may differ from the
+// owner of the files: all programs of a build come from these files anyway.
 func git(ctx context.Context, root string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", root, "-c", "safe.directory=*"}, args...)...)
 	var told bytes.Buffer

@@ -18,8 +18,8 @@ import (
 
 const root = "../../.."
 
-// clone makes a repository with a program, a document and a test, and returns what commits all
-// changes in it.
+// clone makes a repository with a program, a document and a test, and returns a function that
+// commits all changes in it.
 func clone(t *testing.T) (dir string, commit func(changed string) string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -88,8 +88,8 @@ func TestOutsideOfACloneTheCommitIsUnknown(t *testing.T) {
 	}
 }
 
-// TestACloneThatGitCannotReadIsAnError: programs without a stamp would look like those of sources
-// without a history.
+// TestACloneThatGitCannotReadIsAnError: programs without a stamp would look like programs of
+// sources without a history.
 func TestACloneThatGitCannotReadIsAnError(t *testing.T) {
 	dir, commit := clone(t)
 	commit("cmd/alioth/main.go")
@@ -142,8 +142,8 @@ func TestSourcesAreAllFoldersOfThePrograms(t *testing.T) {
 	}
 }
 
-// readPrograms reads the Go files of the programs: a result in Go's cache depends on the files
-// that the process of the test has opened, and the go command is another process.
+// readPrograms reads the Go files of the programs: a result in Go's cache depends on the files that
+// the process of the test has opened, and the go command runs as a process of its own.
 func readPrograms(t *testing.T) {
 	t.Helper()
 	for _, source := range Sources() {
@@ -154,7 +154,7 @@ func readPrograms(t *testing.T) {
 			_, err = os.ReadFile(path)
 			return err
 		})
-		if err != nil && !strings.HasPrefix(source, ":") { // git's pattern of what is left out
+		if err != nil && !strings.HasPrefix(source, ":") { // git's pattern of the left-out files
 			t.Fatal(err)
 		}
 	}

@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent runs commands in containers of tests for the process that tests. Exec of
-// the API server takes the API server, the kubelet, the runtime, its shim and three new
-// processes for each command; an agent is in the container already and starts one. What it
-// starts has the namespaces, groups, user and rights of the container.
+// Package agent runs commands in containers of tests for the process that tests. Exec of the API
+// server takes the API server, the kubelet, the runtime, its shim and three new processes for each
+// command; an agent is in the container already and starts one. Its commands have the namespaces,
+// groups, user and rights of the container.
 package agent
 
 import (
@@ -21,11 +21,11 @@ import (
 	"time"
 )
 
-// PathVariable is the environment variable of a container that has the path of the
-// agent's socket. Without it there is no agent.
+// PathVariable is the environment variable of a container that has the path of the agent's socket.
+// Without it no agent runs.
 const PathVariable = "TESTTOOL_AGENT"
 
-// Result is what a command that ran has printed, and how it ended.
+// Result has the output of a command that ran, and its end.
 type Result struct {
 	Stdout, Stderr string
 	// Code is its exit code, -1 if a signal ended it.
@@ -34,8 +34,8 @@ type Result struct {
 	Failure string
 }
 
-// Serve runs the commands of clients at a Unix socket until ctx ends. A file at the path is
-// that of an agent that ended.
+// Serve runs the commands of clients at a Unix socket until ctx ends. It replaces the file of an
+// earlier agent at the path.
 func Serve(ctx context.Context, path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the socket of an earlier agent: %w", err)

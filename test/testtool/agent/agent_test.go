@@ -66,7 +66,7 @@ func TestAnAgentRunsCommands(t *testing.T) {
 	}
 }
 
-// TestACommandEndsWithItsClient: what a command writes to ends when the command does.
+// TestACommandEndsWithItsClient: the output of a command ends when the command does.
 func TestACommandEndsWithItsClient(t *testing.T) {
 	path := serve(t)
 	fifo := filepath.Join(t.TempDir(), "fifo")

@@ -22,7 +22,7 @@ import (
 // ErrNone reports that no agent listens. No command has begun.
 var ErrNone = errors.New("no agent listens")
 
-// Run runs a command through the agent at a socket. An error is not one of the command.
+// Run runs a command through the agent at a socket. An error does not come from the command.
 func Run(ctx context.Context, path string, command ...string) (*Result, error) {
 	body, err := json.Marshal(command)
 	if err != nil {

@@ -64,7 +64,7 @@ func (s *Socket) Close() error {
 	return s.file.Close()
 }
 
-// ShutDown ends reads and writes, those that wait as well.
+// ShutDown ends reads and writes, also waiting ones.
 func (s *Socket) ShutDown() { _ = syscall.Shutdown(s.fd, syscall.SHUT_RDWR) }
 
 // Read waits for data. The end of the stream is io.EOF. In between the waits

@@ -20,10 +20,10 @@ import (
 // silence is how long Connect waits for an answer.
 const silence = 5 * time.Second
 
-// Connect opens a TCP connection, sends one byte, waits for one and resets the
-// connection, again and again for the given time. The times are those of all of it.
-// ports is how many source ports are taken in turn, from the first on, so that no more
-// flows than that are remembered on the way; 0 leaves them to the kernel.
+// Connect opens a TCP connection, sends one byte, waits for one and resets the connection, again
+// and again for the given time. The measured times cover all of it. ports is how many source ports
+// are taken in turn, from the first on. It bounds the number of flows that are remembered on the
+// way. With 0 the kernel chooses the ports.
 func Connect(ctx context.Context, target string, duration time.Duration, first uint16, ports int) (report.Latency, error) {
 	addr, err := netip.ParseAddrPort(target)
 	if err != nil {
@@ -33,8 +33,8 @@ func Connect(ctx context.Context, target string, duration time.Duration, first u
 	return exchange(ctx, target, duration, c.once)
 }
 
-// connector opens connections with plain system calls: the poller of the Go runtime
-// would cost as much as what is measured.
+// connector opens connections with plain system calls: the poller of the Go runtime would cost as
+// much as the measured operation.
 type connector struct {
 	target             unix.Sockaddr
 	family             int
@@ -60,8 +60,8 @@ func (c *connector) once() error {
 	return receive(fd, one)
 }
 
-// receive waits for one byte. A read that has a time limit is not begun again by the
-// kernel when the runtime interrupts it.
+// receive waits for one byte. The kernel does not begin a read with a time limit again when the
+// runtime interrupts it.
 func receive(fd int, one []byte) error {
 	for {
 		n, err := unix.Read(fd, one)
@@ -77,8 +77,7 @@ func receive(fd int, one []byte) error {
 	}
 }
 
-// prepare makes a socket that is reset when it is closed, so that its port is free
-// again at once.
+// prepare makes a socket that is reset when it is closed, so that its port is free again at once.
 func (c *connector) prepare(fd int) error {
 	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
 		return err

@@ -17,16 +17,16 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// exchangeLimit is how long one connection may take from the first packet to the
-// answer. It lies above the first retries of TCP: what these mend is not lost.
+// exchangeLimit is how long one connection may take from the first packet to the answer. It lies
+// above the first retries of TCP: a connection that these mend is not lost.
 const exchangeLimit = 10 * time.Second
 
 // keptLosses is how many losses are reported one by one.
 const keptLosses = 100
 
-// Connections opens so many new TCP connections per second to an echo server until
-// ctx ends, each for one request and its answer, whether or not earlier ones have
-// ended. begun, unless nil, is called once, when the first answer is back.
+// Connections opens perSecond new TCP connections per second to an echo server until ctx ends, each
+// for one request and its answer, whether or not earlier ones have ended. begun, unless nil, is
+// called once, when the first answer is back.
 func Connections(ctx context.Context, target string, perSecond int, begun func()) report.Connections {
 	c := &connections{begun: sync.OnceFunc(func() {
 		if begun != nil {
@@ -39,7 +39,7 @@ func Connections(ctx context.Context, target string, perSecond int, begun func()
 	ticker := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		// After a pause of the machine those that are due are opened at once.
+		// After a pause of the machine all due connections are opened at once.
 		due := int(time.Since(start).Seconds()*float64(perSecond)) + 1
 		for ; c.result.Opened < due; c.result.Opened++ {
 			open.Go(func() { c.one(target, time.Since(start)) })
@@ -105,7 +105,7 @@ func askOnce(target string) (name string, err error) {
 	return name, nil
 }
 
-// cause returns the error of a lost connection, with the step in which it was lost.
+// cause returns the error of a lost connection, with the step that failed.
 func cause(step string, err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("%s: nothing for %s", step, exchangeLimit)

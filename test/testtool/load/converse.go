@@ -24,11 +24,11 @@ const answerLimit = 5 * time.Second
 // keptBreaks is how many ends of sockets are reported one by one.
 const keptBreaks = 100
 
-// Converse sends numbered lines to an echo server, one after the other's answer, over one
-// socket until ctx ends, and returns who has answered. A target is tcp://ADDR:PORT,
-// udp://ADDR:PORT for a connected socket, or datagrams://ADDR:PORT for one that is not;
-// each line is "<text>-<target> <number>". When the socket ends, another is opened.
-// begun, unless nil, is called once, when the first answer is back.
+// Converse sends numbered lines to an echo server, one after the other's answer, over one socket
+// until ctx ends, and returns who has answered. A target is tcp://ADDR:PORT, udp://ADDR:PORT for a
+// connected socket, or datagrams://ADDR:PORT for an unconnected one; each line is "<text>-<target>
+// <number>". When the socket ends, another is opened. begun, unless nil, is called once, when the
+// first answer is back.
 func Converse(ctx context.Context, target, text string, interval time.Duration, begun func()) (report.Conversation, error) {
 	network, address, _ := strings.Cut(target, "://")
 	c := &conversation{text: text + "-" + target, interval: interval, begun: sync.OnceFunc(func() {
@@ -69,7 +69,7 @@ func pause(ctx context.Context, span time.Duration) {
 // talker is a socket that asks one peer.
 type talker struct {
 	net.Conn
-	// exchange sends a line and returns what comes next.
+	// exchange sends a line and returns the next answer.
 	exchange func(line []byte, buffer []byte) (int, error)
 	// lossy: lines and answers may be lost.
 	lossy bool

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// echoSize is that of the common ping command's payload.
+// echoSize is the payload size of the common ping command.
 const echoSize = 56
 
 // Echo sends an echo request (RFC 792) and waits for its reply, again and again

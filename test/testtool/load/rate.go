@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// TCP sends as fast as it can over one connection for the given time and
-// reports what the sink at the other end received. size is that of one write.
+// TCP sends as fast as it can over one connection for the given time and reports the data that the
+// sink at the other end received. size is the size of one write.
 func TCP(ctx context.Context, target string, duration time.Duration, size int) (report.Load, error) {
 	conn, err := dialSink(ctx, target)
 	if err != nil {
@@ -38,8 +38,8 @@ func TCP(ctx context.Context, target string, duration time.Duration, size int) (
 	return tallyOf(conn, target)
 }
 
-// UDP sends datagrams of the given payload size as fast as it can for the
-// given time, and reports what the sink received.
+// UDP sends datagrams of the given payload size as fast as it can for the given time, and reports
+// the datagrams that the sink received.
 func UDP(ctx context.Context, target string, duration time.Duration, size int) (report.Load, error) {
 	session := rand.Uint64()
 	sent, err := sendDatagrams(ctx, target, session, duration, max(size, 8))

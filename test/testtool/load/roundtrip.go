@@ -54,7 +54,7 @@ func watchdog(ctx context.Context, duration time.Duration, socket *blocking.Sock
 	}
 }
 
-// exchange repeats one exchange for the given time. That ctx ends is an error.
+// exchange repeats one exchange for the given time. The end of ctx is an error.
 func exchange(ctx context.Context, target string, duration time.Duration, once func() error) (report.Latency, error) {
 	series := make([]time.Duration, 0, 1<<20)
 	start := time.Now()

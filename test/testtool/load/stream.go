@@ -20,8 +20,8 @@ import (
 // recordSize of the numbered stream: number, and the number again as filler.
 const recordSize = 1024
 
-// silenceLimit ends a connection that returns nothing, so that a path that is
-// dead without an error is reported as such.
+// silenceLimit ends a connection that returns nothing, so that a path that is dead without an error
+// is reported as dead.
 const silenceLimit = 15 * time.Second
 
 // Stream sends numbered records, one each interval, over one TCP connection

@@ -15,10 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Make moves the calling thread, which has to be locked, into a new namespace with a
-// device of the same name, addresses and routes as the pod's, and what comes for that
-// one. The pod's own device is left without traffic. Needs CAP_SYS_ADMIN and
-// CAP_NET_ADMIN.
+// Make moves the calling thread, which has to be locked, into a new namespace. The namespace has a
+// device of the same name, addresses and routes as the pod's, and gets the packets for that one.
+// The pod's own device is left without traffic. Needs CAP_SYS_ADMIN and CAP_NET_ADMIN.
 func Make(device string) error {
 	outer, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -34,8 +33,8 @@ func Make(device string) error {
 		return fmt.Errorf("make a network namespace (needs CAP_SYS_ADMIN): %w", err)
 	}
 	defer space.Close()
-	// A device of this kind takes all that comes for the one below it, and sends by
-	// that one's own address. It is how virtual machines are attached, too.
+	// A device of this kind takes all packets for the device below it, and sends by the address of
+	// that device. Virtual machines are attached in the same way.
 	err = outer.LinkAdd(&netlink.Macvlan{
 		LinkAttrs: netlink.LinkAttrs{
 			Name: device, ParentIndex: found.link.Attrs().Index, MTU: found.link.Attrs().MTU,
@@ -54,12 +53,12 @@ func Make(device string) error {
 	return found.giveTo(inner, device)
 }
 
-// ErrNone is returned where there is no machine, at least not yet.
+// ErrNone is returned where a machine does not exist, at least not yet.
 var ErrNone = errors.New("the device is the pod's own")
 
-// Join moves the calling thread, which has to be locked, into the machine that a process
-// has made. A runtime begins what is executed in a pod in the namespace of the pod's
-// first process, which may have been the machine's already.
+// Join moves the calling thread, which has to be locked, into the machine that a process has made.
+// A runtime starts commands in a pod in the namespace of the pod's first process, which may be the
+// machine's already.
 func Join(pid int, device string) error {
 	space, err := netns.GetFromPid(pid)
 	if err != nil {
@@ -84,7 +83,7 @@ func Join(pid int, device string) error {
 	return nil
 }
 
-// setUp is what a device has.
+// setUp has the settings of a device.
 type setUp struct {
 	link      netlink.Link
 	addresses []netlink.Addr

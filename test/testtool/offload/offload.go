@@ -31,9 +31,8 @@ func IsSegmentation(name string) bool {
 	return strings.HasPrefix(name, "tx-") && (strings.HasSuffix(name, "-segmentation") || strings.HasPrefix(name, "tx-gso-"))
 }
 
-// SetSegmentation turns every segmentation offload of a device on or off, and
-// the merging of received frames on either way. What the device can't change
-// stays as it is.
+// SetSegmentation turns every segmentation offload of a device on or off, and the merging of
+// received frames on either way. It leaves features as they are that the device can't change.
 func SetSegmentation(device string, on bool) error {
 	return withSocket(func(fd int) error {
 		names, err := features(fd, device)
@@ -83,7 +82,7 @@ func features(fd int, device string) ([]string, error) {
 	return names, nil
 }
 
-// change sets the features for which choose returns set.
+// change sets each feature whose set is true in the result of choose.
 func change(fd int, device string, names []string, choose func(name string) (set, value bool)) error {
 	blocks := (len(names) + 31) / 32
 	request := make([]byte, 8+blocks*8)

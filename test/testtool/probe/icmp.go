@@ -18,9 +18,8 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// echoer sends echo requests to one address and reads the replies. Requests
-// are told apart by a 64-bit number in the payload, because the protocol's own
-// sequence number wraps within a minute at 1 kHz.
+// echoer sends echo requests to one address and reads the replies. A 64-bit number in the payload
+// tells requests apart, because the protocol's own sequence number wraps within a minute at 1 kHz.
 type echoer struct {
 	conn   *icmp.PacketConn
 	target netip.Addr
@@ -28,8 +27,8 @@ type echoer struct {
 	token  uint64
 }
 
-// payloadSize is that of the common ping command: an echo request of 84 bytes
-// over IPv4.
+// payloadSize is the payload size of the common ping command: an echo request of 84 bytes over
+// IPv4.
 const payloadSize = 56
 
 func newEchoer(target netip.Addr) (*echoer, error) {

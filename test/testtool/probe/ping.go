@@ -27,8 +27,8 @@ type Series struct {
 	Wait time.Duration
 }
 
-// Ping sends the series and counts what comes back. A request that the kernel
-// refuses to send, for example while an address is missing, counts as lost.
+// Ping sends the series and counts the replies. A request that the kernel refuses to send, for
+// example while an address is missing, counts as lost.
 func Ping(ctx context.Context, series Series) (report.Ping, error) {
 	echoer, err := newEchoer(series.Target)
 	if err != nil {
@@ -75,8 +75,8 @@ func (p *pingTally) send(ctx context.Context, echoer *echoer, series Series) {
 // for some 270 replies: more would be lost while this process does not run.
 const pending, pendingFor = 100, time.Second
 
-// begin notes a request that is sent now, and reports whether it may be: the last ones have
-// a reply, or had the time for one.
+// begin notes a request that is sent now. It reports whether the request may be sent: the last
+// requests have a reply, or had the time for one.
 func (p *pingTally) begin(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,8 +175,8 @@ func FirstReply(ctx context.Context, target netip.Addr, interval time.Duration) 
 	}
 }
 
-// keepSending sends numbered requests until ctx ends, whether replies come or not: the one that
-// a target answers first is at most an interval younger than the target.
+// keepSending sends numbered requests until ctx ends, whether replies come or not. The first
+// request that a target answers is at most an interval younger than the target.
 func keepSending(ctx context.Context, interval time.Duration, send func(number uint64) error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

@@ -59,8 +59,8 @@ func outcome(ctx context.Context, target string, try func(context.Context, askFu
 	return result
 }
 
-// untilAnswered asks until there is an answer or ctx ends. An attempt that the end of ctx
-// cut short is no evidence about the target, so it returns the error of the one before.
+// untilAnswered asks until there is an answer or ctx ends. An attempt that the end of ctx cut short
+// does not say anything about the target, so it returns the error of the one before.
 func untilAnswered(ctx context.Context, ask askFunc) (string, error) {
 	var last error
 	for {
@@ -77,8 +77,8 @@ func untilAnswered(ctx context.Context, ask askFunc) (string, error) {
 	}
 }
 
-// over also looks at the clock: a dialer keeps the deadline by a timer of its
-// own, which may fire before that of ctx.
+// over also looks at the clock: a dialer keeps the deadline by a timer of its own, which may fire
+// before the timer of ctx.
 func over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)

@@ -12,8 +12,8 @@ import (
 
 type portKey struct{}
 
-// WithSourcePort sets the port from which TCP, UDP and HTTP targets are asked, several
-// at once too; 0 leaves it to the kernel.
+// WithSourcePort sets the source port for requests to TCP, UDP and HTTP targets, several at once
+// too; 0 leaves it to the kernel.
 func WithSourcePort(ctx context.Context, port uint16) context.Context {
 	if port == 0 {
 		return ctx

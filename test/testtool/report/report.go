@@ -1,14 +1,14 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report holds what the test tool prints, as JSON, one value per line,
-// and the ports that its server uses, so that tests and benches read with the
-// same types that the tool writes with.
+// Package report holds the types of the test tool's output, as JSON, one value per line, and the
+// ports that its server uses, so that tests and benches read with the same types that the tool
+// writes with.
 package report
 
 import "time"
 
-// Ports on which "testtool serve" listens unless told otherwise.
+// Ports that "testtool serve" listens on unless flags say otherwise.
 const (
 	// PortEcho answers every TCP line and UDP datagram with the server's name,
 	// the peer's address and the text.
@@ -50,11 +50,11 @@ type Socket struct {
 	// no answer came.
 	Name string `json:"name,omitempty"`
 	Peer string `json:"peer,omitempty"`
-	// PeerName is the result of getpeername, where the socket is connected; From that of
-	// recvfrom, where it takes datagrams.
+	// PeerName is the result of getpeername for a connected socket. From is the sender that
+	// recvfrom returns for a datagram socket.
 	PeerName string `json:"peerName,omitempty"`
 	From     string `json:"from,omitempty"`
-	// Error is what ended it: the system call, and its error.
+	// Error is the error that ended it, with its system call.
 	Error string `json:"error,omitempty"`
 }
 
@@ -96,7 +96,7 @@ type FirstReply struct {
 // Stream sums up a long transfer over one TCP connection at a time.
 type Stream struct {
 	Target string `json:"target"`
-	// Records sent, and those that came back in order and unchanged.
+	// Sent counts the records sent, Returned the records that came back in order and unchanged.
 	Sent     int `json:"sent"`
 	Returned int `json:"returned"`
 	// Reconnects is how often the connection broke and was opened anew.
@@ -112,11 +112,11 @@ type Stream struct {
 // Connections sums up new TCP connections with one request each.
 type Connections struct {
 	Target string `json:"target"`
-	// Opened are all, Answered and Lost how they ended.
+	// Opened counts all connections, Answered and Lost count them by their end.
 	Opened   int `json:"opened"`
 	Answered int `json:"answered"`
 	Lost     int `json:"lost"`
-	// Losses are the first of those that were lost.
+	// Losses are the first losses.
 	Losses   []Loss        `json:"losses,omitempty"`
 	Duration time.Duration `json:"duration"`
 	// Took of the answered ones, from the first packet to the answer.
@@ -131,14 +131,14 @@ type Loss struct {
 	// fail.
 	After time.Duration `json:"after"`
 	Took  time.Duration `json:"took"`
-	// Cause is the step, and what the socket said.
+	// Cause is the step, with the error of the socket.
 	Cause string `json:"cause"`
 }
 
 // Conversation sums up numbered lines over one socket at a time.
 type Conversation struct {
 	Target string `json:"target"`
-	// Sent lines, and those of them that were answered.
+	// Sent counts lines, and Answered the sent lines with an answer.
 	Sent     int `json:"sent"`
 	Answered int `json:"answered"`
 	// Turns are who has answered, in order.
@@ -149,7 +149,7 @@ type Conversation struct {
 	Breaks []string `json:"breaks,omitempty"`
 }
 
-// Turn is a server that has answered so many times in a row.
+// Turn is a server that has answered a number of times in a row.
 type Turn struct {
 	Name    string `json:"name"`
 	Answers int    `json:"answers"`

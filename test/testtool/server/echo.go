@@ -27,7 +27,7 @@ func (s *Server) echoConn(conn *net.TCPConn) error {
 func (s *Server) echoDatagram(conn *net.UDPConn, peer *net.UDPAddr, data []byte) {
 	text := strings.TrimSpace(string(data))
 	s.seen.add("udp", peer, text)
-	// An answer that can't be sent is one that the client misses and reports.
+	// The client misses an answer that can't be sent, and reports it.
 	_, _ = conn.WriteToUDP(fmt.Appendf(nil, "%s %s %s\n", s.config.Name, peer, text), peer)
 }
 

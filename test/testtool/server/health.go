@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// health is what /healthz and gRPC health answer; a test can turn it.
+// health is the answer to /healthz and gRPC health; a test can turn it.
 type health struct {
 	failing atomic.Bool
 	grpc    *grpchealth.Server

@@ -29,7 +29,7 @@ func (j *journal) add(proto string, peer net.Addr, text string) {
 	j.messages = append(j.messages, report.Seen{Proto: proto, Peer: peerIP(peer), Text: text})
 }
 
-// list returns a copy of what is remembered, oldest first.
+// list returns a copy of the remembered messages, oldest first.
 func (j *journal) list() []report.Seen {
 	j.mu.Lock()
 	defer j.mu.Unlock()

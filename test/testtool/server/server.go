@@ -55,8 +55,8 @@ func New(config Config, log *slog.Logger) *Server {
 	return &Server{config: config, log: log, seen: &journal{}, health: newHealth(), sink: newSink()}
 }
 
-// Run listens on every port, IPv4 and IPv6, and serves until ctx ends. A port
-// that can't be had is an error; nothing is served then.
+// Run listens on every port, IPv4 and IPv6, and serves until ctx ends. If it can't have a port, it
+// returns an error and serves nothing.
 func (s *Server) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, service := range s.services() {
@@ -150,7 +150,7 @@ func receive(conn *net.UDPConn, handle func(*net.UDPConn, *net.UDPAddr, []byte))
 	}
 }
 
-// peerIP is the address of a peer without port and without the v4-mapped form.
+// peerIP returns the address of a peer without port and without the v4-mapped form.
 func peerIP(addr net.Addr) string {
 	host, _, err := net.SplitHostPort(addr.String())
 	if err != nil {

@@ -31,7 +31,7 @@ type sink struct {
 	sessions map[uint64]*tally
 }
 
-// tally is what came in for one UDP session.
+// tally counts the data of one UDP session.
 type tally struct {
 	bytes, packets, first, last int64
 }
@@ -76,8 +76,8 @@ func (s *sink) answer(conn io.Writer, session string) error {
 	return err
 }
 
-// batchSize is how many datagrams are taken from the kernel at once, so that
-// the sink is not what limits the rate.
+// batchSize is how many datagrams are taken from the kernel at once, so that the sink does not
+// limit the rate.
 const batchSize = 64
 
 func (s *sink) startUDP(port uint16) (func(context.Context) error, error) {

@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Family is that of the sockets that talk to an address; one in the mapped form is
-// talked to by sockets for IPv6.
+// Family returns the family of the sockets that talk to an address. Sockets for IPv6 talk to an
+// address in the mapped form.
 func Family(addr netip.Addr) int {
 	if addr.Is4() {
 		return unix.AF_INET
@@ -29,7 +29,7 @@ func Family(addr netip.Addr) int {
 	return unix.AF_INET6
 }
 
-// Address is what system calls take for an address and port.
+// Address returns the form of an address and port for system calls.
 func Address(addr netip.AddrPort) unix.Sockaddr {
 	if addr.Addr().Is4() {
 		return &unix.SockaddrInet4{Addr: addr.Addr().As4(), Port: int(addr.Port())}
@@ -37,7 +37,7 @@ func Address(addr netip.AddrPort) unix.Sockaddr {
 	return &unix.SockaddrInet6{Addr: addr.Addr().As16(), Port: int(addr.Port())}
 }
 
-// text is an address of a system call, "" for none.
+// text returns an address of a system call, "" for none.
 func text(from unix.Sockaddr) string {
 	switch a := from.(type) {
 	case *unix.SockaddrInet4:
@@ -48,7 +48,7 @@ func text(from unix.Sockaddr) string {
 	return ""
 }
 
-// Socket is one that talks to a target.
+// Socket is a socket that talks to a target.
 type Socket struct {
 	fd     int
 	target string
@@ -112,9 +112,9 @@ func (s *Socket) Ask(line string) report.Socket {
 	return result
 }
 
-// AskAll asks all targets from one socket for datagrams, which is not connected, before it
-// reads a reply, and reads as many replies: From of each is the address that it came from.
-// The first target decides the family of the socket.
+// AskAll asks all targets from one unconnected socket for datagrams before it reads a reply, and
+// reads as many replies. From of each reply is the address that the reply came from. The first
+// target decides the family of the socket.
 func AskAll(targets []netip.AddrPort, line string, limit time.Duration) ([]report.Socket, error) {
 	first, err := Open("sendto://"+targets[0].String(), limit)
 	if err != nil {
@@ -194,8 +194,8 @@ func (s *Socket) receive() (answer string, from unix.Sockaddr, err error) {
 	return string(data[:max(n, 0)]), from, named("receive", err)
 }
 
-// again repeats a call that the runtime has interrupted: one with a time limit is not
-// begun again by the kernel.
+// again repeats a call that the runtime has interrupted: the kernel does not begin a call with a
+// time limit again.
 func again(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exchange puts frames on a device as they are, and returns what comes to the device
-// from then on up to the first UDP datagram from a port, that included; nothing, if the
-// port is 0. It fails when ctx ends before. Needs CAP_NET_RAW.
+// Exchange puts frames on a device as they are. It returns the frames that come to the device from
+// then on, up to and with the first UDP datagram from a port. For port 0 it returns nothing. It
+// fails when ctx ends before. Needs CAP_NET_RAW.
 func Exchange(ctx context.Context, device string, frames [][]byte, untilPort uint16) (back [][]byte, err error) {
 	link, err := net.InterfaceByName(device)
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	headerDestination = 60
 )
 
-// ethernet and ip are what stands in front of a frame's own kind of payload.
+// ethernet and ip return the headers in front of a frame's own kind of payload.
 func (f Frame) ethernet(payload []byte) []byte {
 	kind := uint16(etherIPv4)
 	if f.Source.Addr().Is6() {

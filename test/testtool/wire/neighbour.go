@@ -130,8 +130,8 @@ func (q question) answer(packet []byte) net.HardwareAddr {
 	return bytes.Clone(packet[header+26 : header+32])
 }
 
-// Own returns a device, and its address of a family from which others on its network
-// can be asked.
+// Own returns a device, and its address of a family. Others on its network can be asked from this
+// address.
 func Own(device string, v4 bool) (*net.Interface, netip.Addr, error) {
 	link, err := net.InterfaceByName(device)
 	if err != nil {

@@ -54,8 +54,8 @@ func SendIP(packet []byte) error {
 	return nil
 }
 
-// SendUDP sends a datagram through the kernel's own stack, from the address source if it
-// is valid, else from the one that the kernel chooses.
+// SendUDP sends a datagram through the kernel's own stack, from the address source if it is valid,
+// else from an address that the kernel chooses.
 func SendUDP(ctx context.Context, source netip.Addr, target netip.AddrPort, payload []byte) error {
 	var dialer net.Dialer
 	if source.IsValid() {

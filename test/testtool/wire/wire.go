@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire builds packets with any source and sends them past the kernel's
-// own checks, to show that the network refuses what it must refuse.
+// Package wire builds packets with any source and sends them past the kernel's own checks, to show
+// that the network refuses them where it must.
 package wire
 
 import (
@@ -91,7 +91,7 @@ func (f Frame) header6(payload int) []byte {
 	return header
 }
 
-// checksum is the Internet checksum of RFC 1071.
+// checksum returns the Internet checksum of RFC 1071.
 func checksum(data []byte) uint16 {
 	var sum uint32
 	for ; len(data) >= 2; data = data[2:] {

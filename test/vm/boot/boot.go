@@ -1,8 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package boot is what the first program of a virtual machine does, whatever the
-// machine is for.
+// Package boot is the work of the first program of a virtual machine, whatever the machine is for.
 package boot
 
 import (
@@ -14,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileSystem is one that a machine mounts.
+// FileSystem is a file system that a machine mounts.
 type FileSystem struct {
-	// Kind is its type, Source what it shows; a kind without a source takes its own name.
+	// Kind is its type, Source the data that it shows; a kind without a source takes its own name.
 	Kind, Source string
 	// Where is its place, which is made.
 	Where string
-	// Options are those of its kind.
+	// Options are the mount options of its kind.
 	Options string
 }
 
-// usual are the file systems by which programs talk to the kernel, and those in memory
-// that all programs expect.
+// usual returns the file systems that let programs talk to the kernel, and the file systems in
+// memory that all programs expect.
 func usual() []FileSystem {
 	return []FileSystem{
 		{Kind: "proc", Where: "/proc"},
@@ -38,7 +37,7 @@ func usual() []FileSystem {
 	}
 }
 
-// MountUsual mounts the file systems by which programs talk to the kernel, and those in
+// MountUsual mounts the file systems that let programs talk to the kernel, and the file systems in
 // memory that all programs expect. Programs use /var/run as well as /run.
 func MountUsual() error {
 	for _, f := range usual() {
@@ -64,8 +63,8 @@ func (f FileSystem) Mount() error {
 	return nil
 }
 
-// Load loads the modules in files, in their order. The kernel unpacks what is packed. A
-// module that is there already is fine.
+// Load loads the modules in files, in their order. The kernel unpacks packed files. Load skips a
+// module that is there already.
 func Load(files []string) error {
 	for _, file := range files {
 		if err := load(file); err != nil {

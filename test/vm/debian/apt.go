@@ -22,8 +22,8 @@ const metapackage = "linux-image-amd64"
 // it is updated ahead of each.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// apt runs apt commands with sources and state of their own, so that the
-// machine's are left alone. What it downloads is verified against keyring.
+// apt runs apt commands with sources and state of their own, so that the machine's are left alone.
+// Downloads are verified against keyring.
 type apt struct{ dir string }
 
 // newApt prepares an apt for one release, in a folder that is empty.
@@ -41,12 +41,12 @@ func newApt(dir, repository, release string) (apt, error) {
 	return a, nil
 }
 
-// source is an entry of sources.list(5), format DEB822.
+// source returns an entry of sources.list(5), format DEB822.
 func source(repository, release string) string {
 	return fmt.Sprintf("Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n", repository, release, keyring)
 }
 
-// options keep apt in its folder, and off what a kernel does not need.
+// options keep apt in its folder, and off packages that a kernel does not need.
 func (a apt) options() []string {
 	var options []string
 	for _, o := range []string{
@@ -104,9 +104,9 @@ func kernelPackage(depends string) (string, error) {
 // ErrNoArchive is returned where this machine's apt has no source of Debian's packages.
 var ErrNoArchive = errors.New("apt knows no Debian archive: add one to /etc/apt/sources.list.d")
 
-// repository returns where this machine gets Debian's packages from. apt's lists have its
-// sources; where those are missing, they are fetched into a folder of work, and the
-// machine's own stay as they are.
+// repository returns where this machine gets Debian's packages from. The lists of apt have its
+// sources. If the lists are missing, they are fetched into a folder of work, and the machine's own
+// stay as they are.
 func repository(ctx context.Context, work string) (string, error) {
 	uri, err := askRepository(ctx)
 	if !errors.Is(err, ErrNoArchive) {
@@ -131,8 +131,8 @@ func askRepository(ctx context.Context, options ...string) (string, error) {
 	return debianRepository(targets)
 }
 
-// debianRepository picks Debian's main archive from apt's list of sources;
-// others, Debian's own for security among them, have other labels.
+// debianRepository picks Debian's main archive from apt's list of sources. Other archives, such as
+// Debian's own for security, have other labels.
 func debianRepository(targets string) (string, error) {
 	for line := range strings.Lines(targets) {
 		if uri, ok := strings.CutPrefix(strings.TrimSpace(line), "Debian|Debian|"); ok {

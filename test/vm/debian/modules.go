@@ -13,9 +13,8 @@ import (
 	"strings"
 )
 
-// Files returns the modules' files in the order in which they load, each after
-// those that it depends on. What is built in needs none; what this kernel does
-// not have is an error.
+// Files returns the modules' files in the order of loading, each after the modules that it depends
+// on. A built-in module needs no file; a module that this kernel does not have is an error.
 func (k Kernel) Files(modules []string) ([]string, error) {
 	dep, err := os.ReadFile(filepath.Join(k.Modules, "modules.dep"))
 	if err != nil {
@@ -35,8 +34,8 @@ func (k Kernel) Files(modules []string) ([]string, error) {
 	return files, nil
 }
 
-// order reads modules.dep(5): a file, and behind the colon all that it needs,
-// what has to load first at the end.
+// order reads modules.dep(5): a file, and behind the colon all modules that it needs. The last of
+// them has to load first.
 func order(modules []string, dep, builtin string) ([]string, error) {
 	needs := map[string][]string{}
 	for line := range strings.Lines(dep) {
@@ -62,7 +61,7 @@ func order(modules []string, dep, builtin string) ([]string, error) {
 	return files, errors.Join(missing...)
 }
 
-// moduleName is what lsmod calls the module in a file.
+// moduleName returns the name that lsmod shows for the module in a file.
 func moduleName(file string) string {
 	name, _, _ := strings.Cut(path.Base(strings.TrimSpace(file)), ".ko")
 	return strings.ReplaceAll(name, "-", "_")

@@ -56,8 +56,8 @@ func inApt(ctx context.Context, release string, fn func(apt) error) error {
 	return fn(apt)
 }
 
-// downloadAll fetches a package and what it depends on, and returns their files. For
-// this apt no package is installed, so it leaves none out.
+// downloadAll fetches a package and its dependencies, and returns their files. For this apt no
+// package is installed, so it leaves none out.
 func (a apt) downloadAll(ctx context.Context, name string) ([]string, error) {
 	if _, err := a.run(ctx, "apt-get", "install", "--download-only", "--yes", "--no-install-recommends", name); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (a apt) downloadAll(ctx context.Context, name string) ([]string, error) {
 	return files, nil
 }
 
-// unpackAll lays out dir as a merged /usr with what programs need to run.
+// unpackAll lays out dir as a merged /usr with the files that programs need to run.
 func unpackAll(ctx context.Context, files []string, dir string) error {
 	for _, folder := range []string{"bin", "sbin", "lib", "lib64"} {
 		if err := os.MkdirAll(filepath.Join(dir, "usr", folder), 0o755); err != nil {

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package equipment is what virtual machines have in common: the modules of the
-// kernel that nodes use, and network hardware with virtual functions.
+// Package equipment is the common part of virtual machines: the modules of the kernel that nodes
+// use, and network hardware with virtual functions.
 package equipment
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/alioth-net/alioth/test/vm/qemu"
 )
 
-// Modules are the kernel's that Alioth and its tests need, and that a node would load
-// by itself when they are asked for.
+// Modules returns the kernel modules that Alioth and its tests need. A node would load them by
+// itself on request.
 func Modules() []string {
 	return []string{
 		"crc32c_generic", // looked up by name when libcrc32c loads
@@ -24,12 +24,12 @@ func Modules() []string {
 	}
 }
 
-// HardwareModules are the drivers of the adapter that AddAdapter adds.
+// HardwareModules returns the drivers of the adapter that AddAdapter adds.
 func HardwareModules() []string { return []string{"igb", "igbvf", "vfio_pci"} }
 
-// AddAdapter gives a machine a network adapter with virtual functions behind a port of
-// PCI Express, and an IOMMU, without which vfio-pci takes no function. network is what
-// its cable leads to, as QEMU's option -netdev takes it, with the ID "wire".
+// AddAdapter gives a machine a network adapter with virtual functions behind a port of PCI Express,
+// and an IOMMU, which vfio-pci needs to take a function. network is the other end of its cable, as
+// QEMU's option -netdev takes it, with the ID "wire".
 func AddAdapter(m *qemu.Machine, network string, mac net.HardwareAddr) {
 	m.Networks = append(m.Networks, network)
 	m.Devices = append(m.Devices, "intel-iommu", "pcie-root-port,id=socket1,bus=pcie.0,slot=5", "igb,netdev=wire,bus=socket1,mac="+mac.String())
@@ -37,7 +37,7 @@ func AddAdapter(m *qemu.Machine, network string, mac net.HardwareAddr) {
 	m.KernelArguments = append(m.KernelArguments, "intel_iommu=on", "iommu=pt")
 }
 
-// SomeMAC is an address for an adapter that is alone.
+// SomeMAC returns an address for an adapter that is alone.
 func SomeMAC() net.HardwareAddr { return net.HardwareAddr{0x02, 0xa1, 0, 0, 0, 2} }
 
 // OpenCable is a network for AddAdapter that leads nowhere.

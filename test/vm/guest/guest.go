@@ -1,9 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guest is what the host and the init of a virtual machine agree on:
-// the plan that init finds in its file system, and the messages that it answers
-// with.
+// Package guest is the agreement of the host and the init of a virtual machine: the plan that init
+// finds in its file system, and the messages that it answers with.
 package guest
 
 import "time"
@@ -11,16 +10,15 @@ import "time"
 const (
 	// PlanFile holds the Plan as JSON.
 	PlanFile = "/plan.json"
-	// Results is the guest's device to which Messages go, one line of JSON
-	// each.
+	// Results is the guest's device that takes Messages, one line of JSON each.
 	Results = "/dev/ttyS1"
 )
 
-// Plan is what a machine does from its start to its end.
+// Plan is the work of a machine from its start to its end.
 type Plan struct {
-	// Modules are files of kernel modules in the order in which they load.
+	// Modules are files of kernel modules in the order of loading.
 	Modules []string
-	// Environment are variables of every test, KEY=value, beside those that it always has.
+	// Environment has variables of every test, KEY=value, besides the ones that it always has.
 	Environment []string
 	Tests       []Test
 }
@@ -39,10 +37,9 @@ type Test struct {
 
 // Message is something that happened in the guest.
 type Message struct {
-	// Package is that of the running test, empty before the first and after the
-	// last.
+	// Package is the package of the running test, empty before the first and after the last.
 	Package string `json:",omitempty"`
-	// Output is what the test has written.
+	// Output is the output of the test.
 	Output []byte `json:",omitempty"`
 	// Ended: the test's process has ended. Failure describes how, if it failed.
 	Ended   bool   `json:",omitempty"`

@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// driver is that of the emulated adapter, an Intel 82576.
+// driver is the driver of the emulated adapter, an Intel 82576.
 const driver = "igb"
 
 // Where the kernel shows devices.
@@ -37,7 +37,7 @@ const driverLimit = time.Minute
 
 // Adapter is the physical function of a network adapter.
 type Adapter struct {
-	// Name is that of its network device, in the network namespace of sysfs.
+	// Name is the name of its network device, in the network namespace of sysfs.
 	Name string
 	// Address is that on the PCI bus, like 0000:01:00.0.
 	Address string
@@ -53,8 +53,8 @@ type Function struct {
 	Address string
 }
 
-// Find returns the machine's adapter. The test skips on a machine that has none.
-// Test machines hide the adapters that are not theirs: only an emulated one is found.
+// Find returns the machine's adapter. The test skips on a machine without an adapter. Test machines
+// hide other adapters, so Find returns only an emulated one.
 func Find(t testing.TB) Adapter {
 	t.Helper()
 	needs.Root(t, "to make virtual functions")
@@ -203,7 +203,7 @@ func waitFor(t testing.TB, otherwise string, done func() bool) {
 	})
 }
 
-// linkBase is the last part of where a link leads, "" if there is none.
+// linkBase returns the last part of a link's target, "" without a link.
 func linkBase(file string) string {
 	target, err := os.Readlink(file)
 	if err != nil {

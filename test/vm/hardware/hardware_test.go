@@ -44,7 +44,7 @@ func TestFunctionsGoWithTheirTest(t *testing.T) {
 	}
 }
 
-// virtual returns what the adapter says about a function.
+// virtual returns the adapter's data about a function.
 func virtual(t *testing.T, adapter Adapter, index int) netlink.VfInfo {
 	t.Helper()
 	for _, info := range adapter.Link(t).Attrs().Vfs {

@@ -21,7 +21,7 @@ import (
 // compressed: unpacking takes the guest longer than reading takes the host.
 type Writer struct {
 	cpio *cpio.Writer
-	// folders and programs are what was added.
+	// folders and programs have the ones added so far.
 	folders, programs map[string]bool
 }
 

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// Program adds a program of this machine, which is looked up in PATH, with its
-// libraries, each at the place that it has on this machine. What was added already is
-// left out.
+// Program adds a program of this machine, which is looked up in PATH, with its libraries, each at
+// the place that it has on this machine. It adds each file once.
 func (w *Writer) Program(ctx context.Context, name string) error {
 	file, err := exec.LookPath(name)
 	if err != nil {
@@ -48,7 +47,7 @@ func librariesOf(ctx context.Context, file string) ([]string, error) {
 	return libraries(string(out)), nil
 }
 
-// libraries are the files that ldd lists, each as "name => file (address)", but
+// libraries returns the files that ldd lists, each as "name => file (address)", but
 // the loader as "file (address)".
 func libraries(ldd string) []string {
 	var files []string

@@ -27,13 +27,13 @@ func Fetch(ctx context.Context, cache build.Cache) (Emulator, error) {
 	return Emulator{Root: root}, err
 }
 
-// loader is the one of its own C library, relative to the root.
+// loader is the loader of its own C library, relative to the root.
 const loader = "lib64/ld-linux-x86-64.so.2"
 
-// CommandLine is how to run a machine as a process of its own, which goes on until the
-// machine turns itself off: QEMU's arguments, the program first, and what its environment
-// has beyond the usual. Libraries, modules and firmware are those of QEMU's own folder:
-// this machine's may be of another version.
+// CommandLine returns the command line of a machine as a process of its own, which goes on until
+// the machine turns itself off. args are QEMU's arguments, the program first. env has the variables
+// beyond the usual ones. Libraries, modules and firmware come from QEMU's own folder: this
+// machine's may be of another version.
 func (e Emulator) CommandLine(m Machine) (args, env []string) {
 	return e.commandLine(m.arguments())
 }

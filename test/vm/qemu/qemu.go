@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package qemu runs a virtual machine from a kernel and an initramfs, without a
-// disk, and with no network but the one that it is given.
+// Package qemu runs a virtual machine from a kernel and an initramfs, without a disk, and with no
+// other network than the given one.
 package qemu
 
 import (
@@ -24,37 +24,36 @@ type Machine struct {
 	Console string
 	// CPUs, and Memory in MiB.
 	CPUs, Memory int
-	// Networks are what network devices are connected to, each as QEMU's option
+	// Networks are the networks that network devices are connected to, each as QEMU's option
 	// -netdev takes it.
 	Networks []string
 	// Devices are further devices, each as QEMU's option -device takes it.
 	Devices []string
 	// Shares are folders of the host.
 	Shares []Share
-	// KernelArguments go behind those that every machine has.
+	// KernelArguments go behind the arguments that every machine has.
 	KernelArguments []string
 }
 
-// Share is a folder of the host that the guest may mount by its tag, as a file system of
-// type 9p. The guest's root writes there as the host's.
+// Share is a folder of the host that the guest may mount by its tag, as a file system of type 9p.
+// The guest's root writes there with the rights of the host's root.
 type Share struct{ Tag, Dir string }
 
 func (s Share) argument() string {
-	// QEMU takes two commas for one that is a part of a value.
+	// QEMU takes two commas for a comma that is a part of a value.
 	dir := strings.ReplaceAll(s.Dir, ",", ",,")
 	return "local,path=" + dir + ",mount_tag=" + s.Tag + ",security_model=passthrough,multidevs=remap"
 }
 
-// results is the second serial port, which leads to the emulator's standard output.
+// results returns the second serial port, which leads to the emulator's standard output.
 func results() []string {
 	return []string{"-chardev", "stdio,id=results,signal=off", "-serial", "chardev:results"}
 }
 
-// commandLine is the kernel's. A panic restarts the machine, which -no-reboot
-// turns into its end. The kernel is not to count ticks of the timer before it
-// trusts it: on a busy host they come too late, and it panics. It need not guard
-// itself against other users, nor clear memory for them: on a translated processor
-// that takes a tenth of the time.
+// commandLine is the command line of the kernel. A panic restarts the machine, which -no-reboot
+// turns into its end. The kernel is not to count ticks of the timer before it trusts it: on a busy
+// host they come too late, and it panics. It need not guard itself against other users, nor clear
+// memory for them: on a translated processor that takes a tenth of the time.
 const commandLine = "console=ttyS0 panic=-1 oops=panic no_timer_check mitigations=off init_on_alloc=0"
 
 // processor has all features that can be translated, except those that guard memory
@@ -84,9 +83,9 @@ func (m Machine) arguments() []string {
 	return args
 }
 
-// Run runs the machine until it turns itself off, and passes on what comes out
-// of its second serial port. A machine that is still on when ctx ends, or when
-// follow returns, is killed; it never outlives this process.
+// Run runs the machine until it turns itself off, and passes on the output of its second serial
+// port. A machine that is still on when ctx ends, or when follow returns, is killed; it never
+// outlives this process.
 func Run(ctx context.Context, e Emulator, m Machine, follow func(io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -114,7 +113,7 @@ func Run(ctx context.Context, e Emulator, m Machine, follow func(io.Reader) erro
 	return errors.Join(read, consoleTail(m.Console))
 }
 
-// consoleTail returns the end of what the kernel said, as an error.
+// consoleTail returns the end of the kernel's messages, as an error.
 func consoleTail(file string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -125,7 +124,7 @@ func consoleTail(file string) error {
 	return fmt.Errorf("the console %s ends with:\n%s", file, end)
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the text written to it.
 type tail []byte
 
 const tailSize = 3000

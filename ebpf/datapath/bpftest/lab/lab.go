@@ -60,7 +60,7 @@ type Pod struct {
 	Addrs   []netip.Addr
 }
 
-// The VPCs of a lab, and the addresses under which its nodes speak to shadow addresses.
+// The VPCs of a lab, and the source addresses of its nodes when they speak to shadow addresses.
 const (
 	VNI1         = 1001
 	VNI2         = 1002
@@ -107,8 +107,7 @@ func (n *Node) addUnderlay(t testing.TB, ifindex int) {
 	bpftest.AddAddr(t, ifindex, netip.PrefixFrom(n.Underlay[1], 64))
 }
 
-// connectOutside gives node 1 a way out that is narrower than it looks from
-// the other side.
+// connectOutside gives node 1 a way out whose MTU is smaller than it looks from the other side.
 func (l *Lab) connectOutside() {
 	t := l.T
 	here, there := bpftest.LinkTo(t, "uplink", state.MAC{2, 0, 0, 0, 2, 1}, l.Outside, "uplink", 1500)

@@ -160,8 +160,8 @@ func (r *Rules) counters(t testing.TB) []uint64 {
 	return counts
 }
 
-// counted returns the one counter that has moved since the last call. none reports that
-// no counter has.
+// counted returns the only counter that has moved since the last call. none reports that no counter
+// has moved.
 func (r *Rules) counted(t testing.TB) (found telemetry.Counter, none bool, err error) {
 	t.Helper()
 	now := r.counters(t)
@@ -386,8 +386,8 @@ func (r *Rules) arrived(at Place, in seen) (vni uint32, inner seen, err error) {
 	return at.VNI, in, nil
 }
 
-// returned: the frame is as it came but for its class, nobody has returned it or sent it
-// to a role before, and no pod here is an end of it.
+// returned: the frame is as it came but for its class. No node has returned it or sent it to a role
+// before, and no pod here is an end of it.
 func (r *Rules) returned(at Place, in, out seen, mark uint32) error {
 	vni, in, err := r.arrived(at, in)
 	switch {

@@ -43,7 +43,7 @@ func (r *Rules) leadsOutside(vni uint32, vip, backend netip.Addr) bool {
 	})
 }
 
-// leads reports whether one of those services leads from the one port to the other.
+// leads reports whether one of those services leads from one port to the other.
 func (r *Rules) leads(vni uint32, in, out seen) bool {
 	return slices.ContainsFunc(r.state.Services, func(s state.Service) bool {
 		return s.VNI == vni && s.VIP == in.dst && s.Proto == in.proto && s.Port == in.dport &&
@@ -87,7 +87,7 @@ func (r *Rules) kept(vni uint32, in, out seen) error {
 	return nil
 }
 
-// changed counts the bytes that two frames of one length do not have in common.
+// changed counts the bytes that differ between two frames of one length.
 func changed(a, b []byte) (count int) {
 	for i := range a {
 		if a[i] != b[i] {

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wayin has processes in a cgroup connect to a TCP port, in every way that the
-// kernel has for a process without rights over the node, and in the one that NET_RAW gives.
+// Package wayin has processes in a cgroup connect to a TCP port, in every way that the kernel has
+// for a process without rights over the node, and in the way that NET_RAW gives.
 package wayin
 
 import (

@@ -1,6 +1,6 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package world is a node with interfaces of several VPCs, on which tests run the programs
-// with single frames.
+// Package world is a node with interfaces of several VPCs. Tests run the programs there with single
+// frames.
 package world

@@ -41,7 +41,7 @@ var (
 // The VPCs of a world.
 const (
 	VNIRed  = 100 // two pods, egress closed
-	VNIBlue = 200 // one pod with the addresses of a red one, reached from outside
+	VNIBlue = 200 // one pod with the same addresses as a red pod, reached from outside
 	VNIOpen = 300 // egress open
 	VNIMain = 400 // the default VPC
 )

@@ -63,7 +63,7 @@ func (m *liar) port() uint16 {
 
 func (m *liar) transport(s sender, f wire.Frame) wire.Transport {
 	payload := make([]byte, 8*m.IntN(12))
-	for i := range payload { // what later becomes of it may be read as headers
+	for i := range payload { // bytes that a later change may turn into headers
 		payload[i] = oneOf[byte](m, 0, 0, 6, 17, 53, 60, 58)
 	}
 	switch m.IntN(8) {
@@ -149,7 +149,7 @@ func (m *liar) fragments(f wire.Frame) (frames [][]byte) {
 			part.L4 = wire.Raw{Proto: oneOf[uint8](m, next, state.ProtoTCP, state.ProtoUDP, 60), Data: part.L4.Bytes(0)}
 		}
 		frames = append(frames, part.Bytes())
-		if m.IntN(4) == 0 { // another one for the same place, or one beside it
+		if m.IntN(4) == 0 { // another fragment for the same place, or one beside it
 			again := part.With(func(f *wire.Frame) { f.L4 = wire.Raw{Proto: next, Data: m.garbage(part.L4.Bytes(0))} })
 			again.Fragment = &wire.Fragment{Offset: part.Fragment.Offset + uint16(m.IntN(2)), More: part.Fragment.More}
 			frames = append(frames, again.Bytes())
@@ -183,7 +183,7 @@ func (m *liar) lie(b []byte) []byte {
 		said := int(binary.BigEndian.Uint16(b[at:])) - 8*m.IntN(6) + oneOf(m, 0, 0, 0, 1, 4)
 		binary.BigEndian.PutUint16(b[at:], uint16(max(said, least)))
 	case 3:
-		from := 20 // next header and what follows
+		from := 20 // next header and the fields behind it
 		if v4 {
 			from = 34
 		}

@@ -84,7 +84,7 @@ func newStack(t *testing.T, addrs ...netip.Addr) *stack {
 	s := &stack{ns: bpftest.NewNamespace(t), mac: state.MAC{2, 0, 0, 0, 9, 9}}
 	bpftest.In(t, s.ns, func() {
 		for path, value := range map[string]string{
-			// A mutated frame's sums are wrong, and must not hide what else is.
+			// The sums of a mutated frame are wrong, and must not hide other faults.
 			"net/netfilter/nf_conntrack_checksum": "0", "net/ipv4/conf/all/rp_filter": "0", "net/ipv4/conf/default/rp_filter": "0",
 			"net/ipv6/conf/all/accept_ra": "0",
 		} {
@@ -137,7 +137,7 @@ func (s *stack) set(t *testing.T, name string) (keys [][]byte) {
 	return keys
 }
 
-// addrs takes so many addresses off a key.
+// addrsOf takes count addresses off a key.
 func addrsOf(key []byte, count, size int) (list []netip.Addr, rest []byte) {
 	for range count {
 		a, _ := netip.AddrFromSlice(key[:size])

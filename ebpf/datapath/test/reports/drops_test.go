@@ -84,8 +84,8 @@ func TestADropThatFindsNoRoomIsCountedAllTheSame(t *testing.T) {
 	for i := range keys {
 		keys[i] = bpf.AliothDropKey{Ifindex: 1 << 20, Vni: uint32(i)}
 	}
-	// The kernel keeps some rows ready and makes more on the side: so many at once
-	// may find none, and then go on where they were.
+	// The kernel keeps some rows ready and makes more on the side: a large number at once may find
+	// none, and then go on where they were.
 	for end := time.Now().Add(bpftest.Patience); len(keys) > 0; {
 		n, err := m.BatchUpdate(keys, make([]bpf.AliothCounter, len(keys)*cpus), nil)
 		if err != nil && (!errors.Is(err, unix.ENOMEM) || time.Now().After(end)) {
@@ -160,7 +160,7 @@ func TestDropsOfAnInterfaceThatIsGoneStayWithItsVPC(t *testing.T) {
 // oneDrop runs a packet that is dropped and returns its event.
 func oneDrop(t *testing.T, drops *world.Events, run func()) telemetry.Event {
 	t.Helper()
-	run() // after which the program has written the event
+	run() // the program has written the event then
 	if drops.Ring.AvailableBytes() == 0 {
 		t.Fatal("nothing was reported")
 	}

@@ -185,7 +185,7 @@ func TestAFlowIsToldOnceInAWhile(t *testing.T) {
 	world.Run(t, w.Objects.AliothFromPod, w.PodA, packet(1000, wire.FlagACK))
 	one("after ten seconds", 1)
 
-	// The pod that it goes to moves to another node, so that it ends elsewhere.
+	// The pod that the flow goes to moves to another node, so the flow ends elsewhere.
 	s := w.State()
 	at := slices.IndexFunc(s.Addresses, func(a state.Address) bool { return a.VNI == world.VNIRed && a.IP == wire.IP("10.0.1.11") })
 	s.Addresses[at] = state.Address{VNI: world.VNIRed, IP: wire.IP("10.0.1.11"), Kind: state.Remote, Node: wire.IP("192.0.2.2"), MAC: world.MacR}

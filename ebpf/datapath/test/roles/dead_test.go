@@ -140,8 +140,8 @@ func whileABouncerIsDead(t *testing.T, count int) (took []time.Duration) {
 	return took
 }
 
-// A bouncer dies, and nobody knows it yet: what goes directly loses nothing, and what begins
-// gets through with a retry at most per lookup.
+// A bouncer dies, and no node knows it yet: packets that go directly are not lost, and new flows
+// get through with a retry at most per lookup.
 func TestADeadBouncerHoldsUpNoFlow(t *testing.T) {
 	t.Logf("first answers after %v", whileABouncerIsDead(t, 4))
 }

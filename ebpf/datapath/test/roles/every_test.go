@@ -58,7 +58,7 @@ func (p place) node() netip.Addr {
 	return netip.Addr{}
 }
 
-// tables are all that one node knows of the destination, right or wrong.
+// tables has everything that one node knows of the destination, right or wrong.
 type tables struct {
 	held, cached      place
 	gone              bool // the cached row
@@ -125,8 +125,8 @@ func every() (list []tables) {
 							knowsSubnet: subnet.knowsSubnet, subnetIsWholeHere: subnet.subnetIsWholeHere, bouncer: subnet.bouncer,
 							vpcIsWholeHere: vpc.vpcIsWholeHere, divider: vpc.divider, bouncers: bits & 3, dividers: bits >> 2,
 						}
-						// Members of roles that do not exist make no difference, nor do cached
-						// rows beside held ones that lead nowhere.
+						// Members of missing roles make no difference. Cached rows beside held ones
+						// that lead nowhere make none either.
 						if c.held > here && c.cached != nowhere || (!c.knowsSubnet || c.subnetIsWholeHere) && c.bouncers != 0 || c.vpcIsWholeHere && c.dividers != 0 {
 							continue
 						}

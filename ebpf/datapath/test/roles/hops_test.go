@@ -44,7 +44,7 @@ func (s *scene) ping(t *testing.T, c tap, to netip.Addr) []string {
 	return list
 }
 
-// logCounts logs what all nodes have done.
+// logCounts logs the counters of all nodes.
 func (s *scene) logCounts(t *testing.T) {
 	t.Helper()
 	for i, n := range s.Nodes {
@@ -147,8 +147,8 @@ func TestFragmentsOfPodsGoOverMembers(t *testing.T) {
 	})
 }
 
-// On a narrow underlay, packets that may be cut go in outer fragments, over IPv6 in those
-// that the programs make.
+// On a narrow underlay, packets that may be cut go in outer fragments. Over IPv6 the programs make
+// these fragments.
 func TestOuterFragmentsGoOverMembers(t *testing.T) {
 	onBoth(t, func(t *testing.T, family int) {
 		s := newScene(t, family, true)
@@ -200,7 +200,7 @@ func TestAServiceIsReachedWithoutTheBackendsRow(t *testing.T) {
 	}
 }
 
-// A member that is dead costs a retry: another slot finds another member.
+// A dead member costs a retry: another slot finds another member.
 func TestADeadMemberIsLeftForAnother(t *testing.T) {
 	s := newScene(t, 0, false)
 	setDown(t, bouncer1)

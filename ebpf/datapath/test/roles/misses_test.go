@@ -75,7 +75,7 @@ func TestAnAddressWithoutARowIsAskedForOnceASecond(t *testing.T) {
 	})
 }
 
-// A lookup may find what no member is there to know.
+// A lookup may find an address without a member that knows it.
 func TestAnAddressIsAskedForWithoutAnyMember(t *testing.T) {
 	b := sender(t, nil)
 	r := readMisses(t, b)

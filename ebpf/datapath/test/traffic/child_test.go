@@ -277,8 +277,8 @@ func TestPodsOnAVXLANLinkSendAnything(t *testing.T) {
 	}
 }
 
-// The hosts of a VLAN may have any addresses. The nodes may be in that VLAN too, so the
-// program drops what could enter a VPC.
+// The hosts of a VLAN may have any addresses. The nodes may be in that VLAN too, so the program
+// drops the packets that could enter a VPC.
 func TestPodsOnAVLANOfTheNodesDeviceEnterNoVPC(t *testing.T) {
 	l, _, _ := lab.TwoTenants(t, lab.Veth)
 	n, other := l.Nodes[0], l.Nodes[1]

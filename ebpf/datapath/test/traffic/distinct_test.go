@@ -130,8 +130,8 @@ func TestASocketAsksManyServices(t *testing.T) {
 	asksAll(t, client, first, asked[:1], order[:1])
 }
 
-// A socket that lives long asks Services that come and go. Those that are deleted take none of
-// its places.
+// A socket that lives long asks Services that come and go. Deleted Services take none of its
+// places.
 func TestDeletedServicesTakeNoPlaceOfASocket(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	n := l.Nodes[0]

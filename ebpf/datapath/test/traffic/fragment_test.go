@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// echoes sends datagrams of so many bytes and expects each back, and in between
-// the server to see the client as seen.
+// echoes sends datagrams of size bytes and expects each back, and in between the server to see the
+// client as seen.
 func echoes(t *testing.T, server, client *net.UDPConn, seen netip.Addr, size, rounds int) {
 	t.Helper()
 	buf, data := make([]byte, 1<<16), make([]byte, size)

@@ -65,8 +65,8 @@ func (s *segment) forged(way string) uint64 {
 	return bpftest.Counts(s.t, s.nodes[0].Datapath)[way+"/forged_node"]
 }
 
-// arrives reports whether a packet with the word arrives at the other node before one
-// that is sent after it and may pass.
+// arrives reports whether a packet with the word arrives at the other node, before a later packet
+// that may pass.
 func (s *segment) arrives(word []byte, send func()) bool {
 	s.t.Helper()
 	send()

@@ -403,8 +403,8 @@ func receive(t *testing.T, rx *net.UDPConn, wait time.Duration) string {
 	return string(buf[:n])
 }
 
-// silent checks that nothing has been received. The packets in question have
-// been counted as dropped before, so there is nothing to wait for.
+// silent checks that no packet has been received. The packets in question have been counted as
+// dropped before, so the check needs no wait.
 func silent(t *testing.T, rx *net.UDPConn) {
 	t.Helper()
 	if got := receive(t, rx, bpftest.Shyness); got != "" {

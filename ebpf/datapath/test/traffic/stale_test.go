@@ -95,8 +95,8 @@ func TestSocketsAreStaleByTheBackendThatTheyAskedFor(t *testing.T) {
 		describe(t, connected(t, red[10], v6), old6),
 		describe(t, mapped, old4),
 	}
-	// The same of the other VPC, the backend by its own name, sockets that have gone
-	// on to something else or nothing, and one of TCP.
+	// The same for the other VPC, for the backend by its own name, for sockets that have gone on to
+	// another target or to none, and for a TCP socket.
 	connected(t, blue[10], v4)
 	connected(t, red[10], old4)
 	bpftest.OnSocket(t, moved, func(fd int) error {

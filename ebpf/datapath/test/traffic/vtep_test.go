@@ -104,7 +104,7 @@ func TestAVTEPOfTheKernelIsAPeer(t *testing.T) {
 			}
 		}
 		before := crossed(t, l.Nodes[0])
-		// Those that are sent on to a role end here; the last one is returned.
+		// Packets that are sent on to a role end here; the last one is returned.
 		for _, source := range []state.MAC{world.ClassReturned, world.ClassToDivider, world.ClassToBouncer, world.ClassFromBouncer, own} {
 			v.send(t, frame("10.0.1.77", "to nobody", source))
 		}

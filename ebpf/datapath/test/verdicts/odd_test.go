@@ -184,8 +184,8 @@ func (o odd) between(e ends) []byte {
 	return b
 }
 
-// documented returns the rows of docs/reference/packets.md: packet, and what becomes of it
-// inside and outside.
+// documented returns the rows of docs/reference/packets.md: a packet, with its fates inside and
+// outside.
 func documented(t *testing.T) map[string][2]string {
 	t.Helper()
 	text, err := os.ReadFile("../../../../docs/reference/packets.md")

@@ -84,7 +84,7 @@ func TestEgressDecidesByWhereAServiceLeads(t *testing.T) {
 		{"203.0.113.5", "2001:db8:dead::5", "egress_denied"},
 		{"192.0.2.1", "2001:db8::2", "egress_node"},
 		{"10.8.1.10", "fd18:0:0:1::10", "egress_default_vpc"},
-		{"10.96.0.10", "fd96::10", "egress_service"}, // which all share, and which leads to no other service
+		{"10.96.0.10", "fd96::10", "egress_service"}, // shared by all VPCs, and leads to no other service
 		{"169.254.169.254", "fe80::77", "egress_link_local"},
 		{"10.0.1.77", "fd10:0:0:1::77", "no_subnet"},
 	} {

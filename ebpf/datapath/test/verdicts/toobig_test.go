@@ -140,7 +140,7 @@ func TestIPv4ThatMayBeFragmentedGoesToTheFragmenterOverIPv6(t *testing.T) {
 
 func TestSegmentsThatDoNotFitAreToldOfAsOne(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
-	// 40 bytes of headers, and segments of so many bytes each.
+	// 40 bytes of headers, and segments of equal size.
 	in := long("10.0.1.20", 3000, func(f *wire.Frame) {
 		f.L4 = wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagACK, Payload: make([]byte, 2960)}
 	})

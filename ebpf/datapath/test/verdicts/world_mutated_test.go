@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// tabled returns the frames of the verdict tables. Those that have not been run
-// yet, when this test is run alone, are run now.
+// tabled returns the frames of the verdict tables. Tables that have not been run yet, when this
+// test is run alone, are run now.
 func tabled(t *testing.T) [world.Kinds][][]byte {
 	t.Helper()
 	for kind, tables := range [world.Kinds][]func(*testing.T){
@@ -137,10 +137,10 @@ func honest(b []byte, owner state.Interface) []byte {
 	return b
 }
 
-// TestMutatedFramesKeepTheRules runs the frames of all tables, and then mutated
-// ones, through every program, and holds each against rules that hold whatever
-// the frame is. `make test` lets it make frames for ten seconds, `make soak` for minutes. It stands in the
-// package's last file, so that the tables have run.
+// TestMutatedFramesKeepTheRules runs the frames of all tables, and then mutated frames, through
+// every program, and compares the results with rules that hold for any frame. `make test` lets it
+// make frames for ten seconds, `make soak` for minutes. It stands in the package's last file, so
+// that the tables have run.
 func TestMutatedFramesKeepTheRules(t *testing.T) {
 	duration, seed := world.Mutations(t)
 	m := &mutator{Rand: rand.New(rand.NewPCG(seed, 0)), frames: tabled(t)}

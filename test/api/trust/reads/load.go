@@ -63,7 +63,7 @@ func (p *Program) Packages() iter.Seq[Package] {
 // Place returns the file of a position below the module's folder, with its line.
 func (p *Program) Place(pos token.Pos) string { return p.place(pos) }
 
-// listed is what the go command prints about a package.
+// listed is the output of the go command about a package.
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
@@ -71,7 +71,7 @@ type listed struct {
 	Module                  *struct{ Path string }
 }
 
-// Load reads the packages of a module that the patterns name, with all of the module that
+// Load reads the packages of a module that the patterns name, and all packages of the module that
 // these import. dir is the folder of the module.
 func Load(ctx context.Context, dir, module string, patterns ...string) (*Program, error) {
 	list, err := packagesOf(ctx, dir, patterns)
@@ -135,8 +135,8 @@ type importFunc func(path string) (*types.Package, error)
 // Import returns the package of a path.
 func (f importFunc) Import(path string) (*types.Package, error) { return f(path) }
 
-// check parses a package and finds its types. Generated code copies and registers objects,
-// and decides nothing: its bodies are left out of what is scanned.
+// check parses a package and finds its types. Generated code copies and registers objects, and
+// decides nothing: its bodies are not scanned.
 func (p *Program) check(l listed, imports types.Importer) (*source, error) {
 	s := &source{path: l.ImportPath, info: &types.Info{
 		Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},

@@ -26,19 +26,19 @@ type Read struct {
 	Place string
 }
 
-// Report has what a program reads.
+// Report has the reads of a program.
 type Report struct {
 	// Reads are sorted by kind and path.
 	Reads []Read
-	// Opaque are calls that get an object whose kind is not known there, sorted. What they
-	// read is not among the reads.
+	// Opaque are calls that get an object whose kind is not known there, sorted. Their reads are
+	// not among the reads.
 	Opaque []Opaque
 }
 
 // Opaque is a function of another module and a file that calls it.
 type Opaque struct{ Function, File string }
 
-// Of finds what a program reads.
+// Of finds the reads of a program.
 func Of(p *Program, rules Rules) Report {
 	s := scanAll(p, rules)
 	report := Report{Opaque: slices.SortedFunc(maps.Keys(s.opaque), func(a, b Opaque) int {
@@ -53,7 +53,7 @@ func Of(p *Program, rules Rules) Report {
 	return report
 }
 
-// of returns what is read of a kind.
+// of returns the reads of a kind's fields.
 func (s *scan) of(name *types.TypeName) []Read {
 	kind := Kind{name.Pkg().Path(), name.Name()}
 	found := map[string]token.Pos{}
@@ -100,8 +100,8 @@ func (s *scan) below(prefix string, field *types.Var, tag string, depth int) map
 	return found
 }
 
-// metadataOf returns what is read of the metadata of a kind, by code for this kind or for
-// all that implement an interface.
+// metadataOf returns the reads of a kind's metadata, by code for this kind or for all that
+// implement an interface.
 func (s *scan) metadataOf(name *types.TypeName) map[string]token.Pos {
 	found := map[string]token.Pos{}
 	for _, l := range s.values.lookups {
@@ -114,7 +114,7 @@ func (s *scan) metadataOf(name *types.TypeName) map[string]token.Pos {
 	return found
 }
 
-// gets reports whether a use of an object of any kind is one of this kind.
+// gets reports whether a use of an object of any kind is a use of this kind.
 func (s *scan) gets(o origin, l lookup, name *types.TypeName) bool {
 	if !types.IsInterface(o.of.Type) {
 		return true
@@ -128,7 +128,7 @@ func (s *scan) gets(o origin, l lookup, name *types.TypeName) bool {
 	return true
 }
 
-// path returns what a use reads of a value.
+// path returns the path that a use reads of a value.
 func (l lookup) path(o origin) string {
 	field := cmp.Or(l.field, o.field)
 	switch {

@@ -41,8 +41,8 @@ func TestWhatIsReadIsFoundAndWhatIsWrittenIsNot(t *testing.T) {
 	}
 }
 
-// TestACallWithAnObjectOfUnknownKindIsReported: what another module reads of it can't be
-// attributed to kinds.
+// TestACallWithAnObjectOfUnknownKindIsReported: the reads of another module can't be attributed to
+// kinds.
 func TestACallWithAnObjectOfUnknownKindIsReported(t *testing.T) {
 	program, err := reads.Load(t.Context(), ".", module, "./testdata/opaque")
 	if err != nil {

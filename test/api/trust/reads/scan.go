@@ -15,25 +15,25 @@ import (
 // metaPackage has the metadata that all kinds have.
 const metaPackage = "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Rules say what of a program is the API.
+// Rules say which parts of a program are the API.
 type Rules struct {
 	// API are the paths of packages with API types; a path that ends with a slash stands for
 	// all below it.
 	API []string
-	// Carriers are functions of other modules that only carry objects between the program and
-	// the API server, copy them, or hand them to functions of the program, by their full names
-	// in go/types. A name that ends with * stands for all that begin so.
+	// Carriers are functions of other modules that only carry objects between the program and the
+	// API server, copy them, or hand them to functions of the program, by their full names in
+	// go/types. A name that ends with * stands for all names with this beginning.
 	Carriers []string
 	// Generic has, by the path of a file or of a folder that ends with a slash, the names of the
 	// kinds that functions for objects of any kind get there.
 	Generic map[string][]string
 }
 
-// scan has what the source selects.
+// scan has the selections of the source.
 type scan struct {
 	program *Program
 	rules   Rules
-	// used are fields whose value is used, with one place; reached are those on the way to
+	// used are fields whose value is used, with one place; reached are the fields on the way to
 	// others.
 	used    map[*types.Var]token.Pos
 	reached map[*types.Var]bool
@@ -49,7 +49,7 @@ type scan struct {
 // holder is a kind by the struct of its type, or an interface that kinds implement.
 type holder struct{ types.Type }
 
-// file is one file on the way down, with the nodes above the present one.
+// file is one file during the descent, with the nodes above the present one.
 type file struct {
 	*scan
 	info  *types.Info
@@ -119,8 +119,7 @@ func (f *file) selector(n *ast.SelectorExpr) {
 	}
 }
 
-// field notes the fields of one selection, also those that it passes through because they
-// are embedded.
+// field notes the fields of one selection, also embedded fields that it passes through.
 func (f *file) field(n *ast.SelectorExpr, selection *types.Selection) {
 	at, above := selection.Recv(), f.holderOf(n.X)
 	for i, index := range selection.Index() {
@@ -174,7 +173,7 @@ func (f *file) holderOf(e ast.Expr) holder {
 	return holder{}
 }
 
-// fate is what becomes of a value.
+// fate is the further use of a value.
 type fate int
 
 const (
@@ -183,8 +182,8 @@ const (
 	written
 )
 
-// fate returns what the nodes above do with the value of a field. The fields of a struct are
-// found where they are selected, wherever the struct goes inside the module.
+// fate returns the use that the nodes above make of the value of a field. The fields of a struct
+// are found where they are selected, wherever the struct goes inside the module.
 func (f *file) fate(n ast.Expr) fate {
 	below := ast.Node(n)
 	for _, above := range slices.Backward(f.above) {
@@ -217,7 +216,7 @@ func (f *file) fate(n ast.Expr) fate {
 	return used
 }
 
-// useOf is the fate of a value that is used as one: a struct of the API is only passed.
+// useOf returns the fate of a value that is used as a value: a struct of the API is only passed.
 func (f *file) useOf(n ast.Expr) fate {
 	if name, st := structOf(f.info.TypeOf(n)); st != nil && f.isAPIStruct(name) && !isPointer(f.info.TypeOf(n)) {
 		return passed
@@ -225,7 +224,7 @@ func (f *file) useOf(n ast.Expr) fate {
 	return used
 }
 
-// method notes what a method of an object tells: metadata, or all of it.
+// method notes the fields that a method of an object returns: metadata, or all of it.
 func (f *file) method(n *ast.SelectorExpr, selection *types.Selection) {
 	fn, ok := selection.Obj().(*types.Func)
 	if !ok || f.program.inModule(fn.Pkg()) || fn.Pkg() == nil {
@@ -247,7 +246,7 @@ func (f *file) method(n *ast.SelectorExpr, selection *types.Selection) {
 	}
 }
 
-// call notes what code of another module gets.
+// call notes the values that code of another module gets.
 func (f *file) call(n *ast.CallExpr) {
 	fn := Callee(f.info, n)
 	if fn == nil {

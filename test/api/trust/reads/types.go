@@ -36,8 +36,8 @@ func structOf(t types.Type) (*types.TypeName, *types.Struct) {
 	return nil, nil
 }
 
-// isPointer reports whether a type is anything but a struct itself: whether a value of it is
-// there, or how many, is of interest without its fields.
+// isPointer reports whether a type is anything but a struct itself. The presence of its value, or
+// the number of its elements, is of interest without its fields.
 func isPointer(t types.Type) bool {
 	_, ok := t.Underlying().(*types.Struct)
 	return !ok

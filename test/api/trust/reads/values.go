@@ -14,7 +14,7 @@ import (
 // values are objects behind interfaces, and the labels and annotations of objects. They go
 // through variables, parameters and results until something of them is read.
 type values struct {
-	// origins are what a variable, parameter or function may have.
+	// origins are the possible origins of a variable, parameter or function.
 	origins map[types.Object]map[origin]bool
 	flows   []flow
 	lookups []lookup
@@ -68,7 +68,8 @@ func (v *values) of(from types.Object, o origin) map[origin]bool {
 	return v.origins[from]
 }
 
-// unknown returns what a value of the type may be: of an interface any kind that has it.
+// unknown returns the kinds that a value of the type may have: for an interface, any kind that
+// implements it.
 func unknown(t types.Type) map[origin]bool {
 	if i, ok := t.Underlying().(*types.Interface); ok {
 		return map[origin]bool{{of: holder{i}}: true}
@@ -147,7 +148,7 @@ func (f *file) called(e *ast.CallExpr) (types.Object, origin, bool) {
 	return nil, origin{of.of, field}, true
 }
 
-// bind notes what variables and results get.
+// bind notes the values that variables and results get.
 func (f *file) bind(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.AssignStmt:
@@ -195,8 +196,8 @@ func (f *file) bindArguments(fn *types.Func, n *ast.CallExpr) {
 	}
 }
 
-// mentioned notes a function whose parameters anything may reach: it is a value, or a method
-// that an interface may call.
+// mentioned notes a function whose parameters may get any value: the function is used as a value,
+// or is a method that an interface may call.
 func (f *file) mentioned(n *ast.Ident, fn *types.Func) {
 	if !f.program.inModule(fn.Pkg()) || f.isCalled(n) {
 		return
@@ -223,7 +224,7 @@ func (f *file) isCalled(n *ast.Ident) bool {
 	return false
 }
 
-// isAbstract reports whether a method is that of an interface.
+// isAbstract reports whether a method belongs to an interface.
 func isAbstract(fn *types.Func) bool {
 	recv := fn.Signature().Recv()
 	return recv != nil && types.IsInterface(recv.Type())

@@ -25,10 +25,10 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// FirstLists answer the lists of holders, of which the lab itself has read each resource
-// once. An API server compares all objects of a resource with the selector of each list, which
-// takes 0.14 s for 100,000 Addresses: a node that starts costs it 1 to 2 s. Watches, and lists
-// of the present state for a roll call, go to the API server. Hollow nodes list by themselves.
+// FirstLists answer the lists of holders, after the lab itself has read each resource once. An API
+// server compares all objects of a resource with the selector of each list, which takes 0.14 s for
+// 100,000 Addresses: a node that starts costs it 1 to 2 s. Watches, and lists of the present state
+// for a roll call, go to the API server. Hollow nodes list by themselves.
 type FirstLists struct {
 	host   string
 	client *http.Client
@@ -37,7 +37,7 @@ type FirstLists struct {
 	resources map[string]*listed
 }
 
-// listed is what the API had of one resource.
+// listed is the API's first list of one resource.
 type listed struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
@@ -48,11 +48,11 @@ type listed struct {
 	indexes map[string]map[string][]int
 }
 
-// largePaths are those of the resources with most objects, which are listed before nodes load the
-// API server.
+// largePaths are the paths of the resources with most objects. They are listed before nodes load
+// the API server.
 var largePaths = []string{"/api/v1/pods", "/apis/" + v1alpha1.GroupVersion.String() + "/addresses"}
 
-// NewFirstLists returns lists of the API server that config leads to. None is read yet.
+// NewFirstLists returns lists of the API server that config leads to. No list is read yet.
 func NewFirstLists(config *rest.Config) (*FirstLists, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -71,7 +71,7 @@ func (f *FirstLists) ReadLarge() error {
 	return nil
 }
 
-// of returns what the API had at a path when it was asked for first.
+// of returns the API's list at a path, from the first request for it.
 func (f *FirstLists) of(path string) (*listed, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,8 +125,8 @@ type answered struct {
 	node  string
 
 	mu sync.Mutex
-	// watched are the streams that have begun. A second one means that the API server no longer
-	// has the changes since the first list.
+	// watched has the streams that have begun. A second stream of one resource means that the API
+	// server no longer has the changes since the first list.
 	watched map[string]bool
 }
 
@@ -181,8 +181,8 @@ func (a *answered) again(request *http.Request) bool {
 	return before
 }
 
-// selected returns the items that selectors select, of Nodes and Addresses only the node's
-// own: a holder forgets the others.
+// selected returns the items that selectors select. Of Nodes and Addresses it returns only the
+// node's own, because a holder forgets the others.
 func (r *listed) selected(byField, byLabel, node string) ([]json.RawMessage, error) {
 	field, err := fields.ParseSelector(byField)
 	if err != nil {
@@ -215,8 +215,8 @@ func (r *listed) selected(byField, byLabel, node string) ([]json.RawMessage, err
 	return items, nil
 }
 
-// candidates are the numbers of the items that fulfil all requirements of equality, ascending,
-// and whether there are no other requirements.
+// candidates returns the numbers of the items that fulfil all requirements of equality, ascending.
+// all reports that the selector has only such requirements.
 func (r *listed) candidates(selector fields.Selector) (numbers []int, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,7 +261,7 @@ func (r *listed) index(field string) map[string][]int {
 	return index
 }
 
-// contentOf are the fields of an object by their paths.
+// contentOf returns the fields of an object by their paths.
 func contentOf(object unstructured.Unstructured) content { return content(object.Object) }
 
 type content map[string]any
@@ -278,7 +278,7 @@ func (c content) Get(field string) string {
 	return fmt.Sprint(value)
 }
 
-// list is the answer to the request for a list.
+// list returns the answer to the request for a list.
 func (r *listed) list(request *http.Request, items []json.RawMessage) (*http.Response, error) {
 	text, err := json.Marshal(map[string]any{
 		"kind": r.Kind, "apiVersion": r.APIVersion, "metadata": r.ListMeta, "items": slices.Concat([]json.RawMessage{}, items),
@@ -292,7 +292,7 @@ func (r *listed) list(request *http.Request, items []json.RawMessage) (*http.Res
 	}, nil
 }
 
-// events are those with which a stream begins.
+// events returns the events at the beginning of a stream.
 func (r *listed) events(items []json.RawMessage) []byte {
 	var text bytes.Buffer
 	for _, item := range items {

@@ -13,15 +13,16 @@ import (
 	"sync"
 )
 
-// Received is what a node has received of one resource.
+// Received counts the data that a node has received of one resource.
 type Received struct {
-	// Events are those of objects: added, modified, deleted. Bookmarks count as bytes alone,
+	// Events counts events of objects: added, modified, deleted. Bookmarks count as bytes alone,
 	// because the API server sends them by the clock.
 	Events int
-	// Bytes are those of the events' JSON, without the framing of HTTP/2 and TLS.
+	// Bytes counts the events' JSON, without the framing of HTTP/2 and TLS.
 	Bytes int
-	// Listed are the bytes of lists in JSON, uncompressed. A node lists what it begins to
-	// follow, unless the API server can stream that as events, for which it needs etcd 3.5.13.
+	// Listed counts the bytes of lists in JSON, uncompressed. A node lists the objects that it
+	// begins to follow, unless the API server can stream them as events. The API server needs etcd
+	// 3.5.13 for this.
 	Listed int
 }
 
@@ -29,11 +30,10 @@ func (r Received) plus(more Received, sign int) Received {
 	return Received{r.Events + sign*more.Events, r.Bytes + sign*more.Bytes, r.Listed + sign*more.Listed}
 }
 
-// Counts are what a node has received, by the resource in the API's paths.
+// Counts has the data that a node has received, by the resource in the API's paths.
 type Counts map[string]Received
 
-// Since returns what was received since an earlier count; resources without any are left
-// out.
+// Since returns the counts received since an earlier count. Resources without any are left out.
 func (c Counts) Since(before Counts) Counts {
 	more := Counts{}
 	for resource, now := range c {
@@ -53,7 +53,7 @@ func (c Counts) Total() (sum Received) {
 	return sum
 }
 
-// Meter counts what the API server sends to one node. It reads the streams themselves, so
+// Meter counts the data that the API server sends to one node. It reads the streams themselves, so
 // it depends on nothing of the daemon that it measures.
 type Meter struct {
 	mu     sync.Mutex
@@ -63,7 +63,7 @@ type Meter struct {
 // NewMeter returns a meter that has counted nothing.
 func NewMeter() *Meter { return &Meter{counts: Counts{}} }
 
-// Counts returns what was received so far.
+// Counts returns the counts received so far.
 func (m *Meter) Counts() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()

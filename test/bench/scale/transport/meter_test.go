@@ -13,7 +13,7 @@ import (
 	"testing/iotest"
 )
 
-// events is a watch of four events, of which one is a bookmark.
+// events is a watch of four events: three of objects, and a bookmark.
 const events = `{"type":"ADDED","object":{"spec":{"text":"{\"type\":\"ADDED\""}}}
 {"type":"BOOKMARK","object":{}}
 {"type":"MODIFIED","object":{}}

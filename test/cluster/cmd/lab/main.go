@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command lab brings a real Kubernetes up on this machine and down again, and
-// builds what it takes. Run it from the project's root folder.
+// Command lab brings a real Kubernetes up on this machine and down again, and builds the programs
+// for it. Run it from the project's root folder.
 package main
 
 import (
@@ -46,14 +46,14 @@ func rootCommand() *cobra.Command {
 	return cmd
 }
 
-// lab is what the commands share.
+// lab is the common part of the commands.
 type lab struct {
 	root     string
 	hardware bool
 	began    time.Time
 }
 
-// dir is the folder of the lab that the commands are about.
+// dir returns the folder of the lab that the commands are about.
 func (l *lab) dir() string {
 	if l.hardware {
 		return cluster.HardwareLab(l.root).Dir

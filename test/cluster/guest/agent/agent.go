@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent acts for the lab in a node that is a virtual machine: it runs commands
-// and daemons there, and connects to sockets. It speaks HTTP on the node's address, and
-// does what anyone asks: only the lab and its pods are on that network.
+// Package agent acts for the lab in a node that is a virtual machine: it runs commands and daemons
+// there, and connects to sockets. It speaks HTTP on the node's address, and serves every client:
+// only the lab and its pods are on that network.
 package agent
 
 import "net/netip"
@@ -15,12 +15,12 @@ const Port = 7077
 const (
 	pathRun   = "/run"   // a Command, answered by Frames
 	pathStart = "/start" // a process.Spec
-	pathStop  = "/stop"  // a process.Spec, of which only the name counts
+	pathStop  = "/stop"  // a process.Spec; only the name counts
 	pathDial  = "/dial"  // ?socket=FILE; the connection then leads to the socket
 )
 
-// Command is what runs to its end while the client waits. It is killed, with all that
-// it has started, when the client goes.
+// Command runs to its end while the client waits. It is killed, with all that it has started, when
+// the client goes.
 type Command struct {
 	// Args are the program, which is looked up in PATH, and its arguments.
 	Args []string
@@ -28,7 +28,7 @@ type Command struct {
 	Env []string
 }
 
-// Frame is a piece of the answer to a Command, one line of JSON. The last one has Ended.
+// Frame is a piece of the answer to a Command, one line of JSON. The last frame has Ended.
 type Frame struct {
 	Stdout []byte `json:",omitempty"`
 	Stderr []byte `json:",omitempty"`

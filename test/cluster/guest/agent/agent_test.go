@@ -51,7 +51,7 @@ func TestACommandHasItsStreamsItsEnvironmentAndItsEnd(t *testing.T) {
 	}
 }
 
-// awaitText returns what a writer has got once it has any.
+// awaitText returns the first text that a writer gets.
 type awaitText struct{ lines chan string }
 
 func (a awaitText) Write(p []byte) (int, error) {

@@ -92,7 +92,7 @@ func (c *Client) Dial(ctx context.Context, socket string) (net.Conn, error) {
 	return joined{Conn: conn, reader: reader}, nil
 }
 
-// upgrade asks for a socket on a fresh connection, and returns what to read it from.
+// upgrade asks for a socket on a fresh connection, and returns a reader of it.
 func upgrade(conn net.Conn, host, socket string) (*bufio.Reader, error) {
 	request := fmt.Sprintf("POST %s?socket=%s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: socket\r\n\r\n", pathDial, url.QueryEscape(socket), host)
 	if _, err := io.WriteString(conn, request); err != nil {
@@ -147,7 +147,7 @@ func (c *Client) post(ctx context.Context, path string, what any) (io.ReadCloser
 	return answer.Body, nil
 }
 
-// complaint is what the agent says instead of doing what it was asked for.
+// complaint returns the error text that the agent answers instead of the requested result.
 func complaint(answer *http.Response) error {
 	const most = 4096
 	text, err := io.ReadAll(io.LimitReader(answer.Body, most))

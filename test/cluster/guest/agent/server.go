@@ -25,7 +25,7 @@ type Server struct {
 	daemons map[string]daemon
 }
 
-// daemon is what was started under its name.
+// daemon is a process that was started under its name.
 type daemon struct {
 	spec  process.Spec
 	child *process.Child
@@ -34,7 +34,7 @@ type daemon struct {
 // NewServer returns an agent that has started nothing.
 func NewServer() *Server { return &Server{daemons: map[string]daemon{}} }
 
-// Handler serves what clients ask for.
+// Handler serves the requests of clients.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathRun, run)
@@ -44,7 +44,7 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// run runs a command and streams what it writes.
+// run runs a command and streams its output.
 func run(w http.ResponseWriter, r *http.Request) {
 	var c Command
 	if !decode(w, r, &c) {
@@ -101,8 +101,8 @@ func (s stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start starts a daemon, unless one of the same name runs. Without arguments it is the
-// one that was started under this name before.
+// start starts a daemon, unless one of the same name runs. Without arguments it starts the daemon
+// that was started under this name before.
 func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	var spec process.Spec
 	if !decode(w, r, &spec) {
@@ -168,10 +168,10 @@ func dial(w http.ResponseWriter, r *http.Request) {
 	join(target, client, buffered)
 }
 
-// switched is the answer after which a connection is one to a socket.
+// switched is the answer that turns a connection into a connection to a socket.
 const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: socket\r\n\r\n"
 
-// join passes on what comes from either side until both have ended theirs.
+// join passes on the data of either side until both have ended theirs.
 func join(target, client net.Conn, fromClient io.Reader) {
 	var wg sync.WaitGroup
 	wg.Go(func() { pass(target, fromClient) })

@@ -59,7 +59,7 @@ func mountAll(guest.Plan) error {
 			return err
 		}
 	}
-	// Pods with mount propagation see what is mounted after them.
+	// Pods with mount propagation see later mounts of the host.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("share the mounts: %w", err)
 	}
@@ -83,8 +83,8 @@ func mountShare(plan guest.Plan) error {
 	return share.Mount()
 }
 
-// makeFolders makes the folders that nodes have, some of them in memory: overlayfs needs
-// a file system of that kind, and a kubelet one whose size it is told.
+// makeFolders makes the folders that nodes have, some of them in memory: overlayfs needs a file
+// system of that kind, and a kubelet needs one of a given size.
 func makeFolders(plan guest.Plan) error {
 	for _, dir := range plan.Private {
 		if err := (boot.FileSystem{Kind: "tmpfs", Where: dir, Options: "mode=0755"}).Mount(); err != nil {

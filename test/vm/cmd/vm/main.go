@@ -98,7 +98,7 @@ func run(ctx context.Context, options vm.Options) error {
 	return nil
 }
 
-// missing names what this machine lacks for virtual machines.
+// missing names the things that this machine lacks for virtual machines.
 func missing() string {
 	if runtime.GOARCH != "amd64" {
 		return "virtual machines of any architecture but amd64"
@@ -113,8 +113,8 @@ func missing() string {
 	return ""
 }
 
-// selectPackages returns those at the given paths with all their tests, those
-// that depend on the kernel without any.
+// selectPackages returns the packages at the given paths with all their tests. For an empty list it
+// returns the packages that depend on the kernel.
 func selectPackages(paths []string) []vm.Package {
 	if len(paths) == 0 {
 		return vm.Packages()
@@ -154,7 +154,7 @@ func soakedTests(files fs.FS) (paths []string, pattern string, err error) {
 	return paths, marked.Pattern(tests), nil
 }
 
-// selectKernels returns those of the given series, all without any.
+// selectKernels returns the kernels of the given series, or all kernels for an empty list.
 func selectKernels(series []string) ([]vm.Kernel, error) {
 	if len(series) == 0 {
 		return vm.Kernels(), nil

@@ -45,7 +45,7 @@ func (h *host) send(m guest.Message) error {
 	return nil
 }
 
-// output passes on what a test writes.
+// output passes on the output of a test.
 type output struct {
 	host *host
 	test guest.Test

@@ -1,10 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Init is the first and only program of a test machine. It mounts what tests
-// need, loads kernel modules, runs the plan's test binaries one by one, reports,
-// and turns the machine off. Its file system needs nothing else: no shell, no
-// library.
+// Init is the first and only program of a test machine. It mounts the file systems that tests need,
+// loads kernel modules, runs the plan's test binaries one by one, reports, and turns the machine
+// off. Its file system needs nothing else: no shell, no library.
 package main
 
 import (
@@ -21,7 +20,7 @@ import (
 
 func main() {
 	if err := run(); err != nil {
-		// The console is what is left when the way to the host is not.
+		// The console is left when the way to the host is not.
 		fmt.Fprintln(os.Stderr, "init:", err)
 	}
 	fmt.Fprintln(os.Stderr, "init:", boot.PowerOff())

@@ -11,12 +11,12 @@ import (
 	"github.com/alioth-net/alioth/test/vm/guest"
 )
 
-// environment is that of every test. They collect garbage seldom: the machine has memory to
-// spare, and its processor is slow.
+// environment is the environment of every test. Tests collect garbage seldom: the machine has
+// memory to spare, and its processor is slow.
 var environment = []string{"HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR=/tmp", "GOGC=400"}
 
-// runTest runs one binary. Its failure is reported to the host; the error is one of the
-// report.
+// runTest runs one binary. It reports the binary's failure to the host. The returned error is an
+// error of the report.
 func runTest(host *host, test guest.Test, further []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), test.Limit)
 	defer cancel()
