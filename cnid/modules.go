@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
@@ -114,7 +115,7 @@ func (d *daemon) linksModule() module {
 // packetsModule observes single packets, and counts all of them.
 func (d *daemon) packetsModule() module {
 	names := observe.NewNames(d.store, d.journal.Records)
-	shadows := []netip.Addr{journal.NodeShadow(d.cfg.shadow(true)), journal.NodeShadow(d.cfg.shadow(false))}
+	shadows := []netip.Addr{journal.NodeShadow(d.cfg.shadow(ipfamily.IPv4)), journal.NodeShadow(d.cfg.shadow(ipfamily.IPv6))}
 	words := observe.NewWords(names, d.cfg.NodeName, d.cfg.DefaultVPC, shadows)
 	d.registry.MustRegister(observe.NewCollector(d.kernel, names, d.kernel.FlowShare, d.log))
 	drops := observe.NewPacketLog(words, nil, d.log)

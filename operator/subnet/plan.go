@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
@@ -84,7 +85,7 @@ func holderText(h store.Holder) string {
 func cursors(tx store.ReadTx, subnet *store.Subnet) []string {
 	var all []string
 	for _, prefix := range subnet.Prefixes {
-		if ip := store.Cursor(tx, subnet, prefix.Addr().Is4()); ip.IsValid() {
+		if ip := store.Cursor(tx, subnet, ipfamily.Of(prefix.Addr())); ip.IsValid() {
 			all = append(all, ip.String())
 		}
 	}

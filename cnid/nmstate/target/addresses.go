@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 )
 
@@ -49,18 +50,18 @@ func isTrue(p *bool) bool  { return p != nil && *p }
 func isFalse(p *bool) bool { return p != nil && !*p }
 
 // checkIP checks the section of one family.
-func (p *problems) checkIP(path string, ip *document.IP, four bool) {
+func (p *problems) checkIP(path string, ip *document.IP, family ipfamily.Family) {
 	if ip == nil {
 		return
 	}
 	if isFalse(ip.Enabled) && len(ip.Addresses) > 0 {
 		p.add(path+".address", "the family is not enabled: remove the addresses, or set enabled to true")
 	}
-	p.checkAutomatic(path, ip, four)
+	p.checkAutomatic(path, ip, family)
 	seen := map[string]bool{}
 	for n, a := range ip.Addresses {
 		at := fmt.Sprintf("%s.address[%d]", path, n)
-		p.checkAddress(at, a, four)
+		p.checkAddress(at, a, family)
 		if seen[canonical(a.IP)] {
 			p.add(at+".ip", "%s: it is there twice", a.IP)
 		}
@@ -68,14 +69,14 @@ func (p *problems) checkIP(path string, ip *document.IP, four bool) {
 	}
 }
 
-func (p *problems) checkAddress(path string, a document.Address, four bool) {
+func (p *problems) checkAddress(path string, a document.Address, family ipfamily.Family) {
 	ip, err := parseAddress(a.IP)
 	if err != nil {
 		p.add(path+".ip", "%q: want an IP address", a.IP)
 		return
 	}
-	if ip.Is4() != four {
-		p.add(path+".ip", "%s: want an address of %s", a.IP, family(four))
+	if !family.Has(ip) {
+		p.add(path+".ip", "%s: want an address of %s", a.IP, family)
 		return
 	}
 	if a.PrefixLength < 0 || a.PrefixLength > ip.BitLen() {
@@ -83,18 +84,10 @@ func (p *problems) checkAddress(path string, a document.Address, four bool) {
 	}
 }
 
-// family is the name of a family of addresses.
-func family(four bool) string {
-	if four {
-		return "IPv4"
-	}
-	return "IPv6"
-}
-
 // completed makes the merged settings of a family consistent: one that is disabled has no
 // addresses, and one that is given addresses, or asks for them, is enabled. The addresses are
 // the static ones.
-func completed(merged, want, have *document.IP, four bool) *document.IP {
+func completed(merged, want, have *document.IP, family ipfamily.Family) *document.IP {
 	if merged == nil {
 		return nil
 	}
@@ -111,7 +104,7 @@ func completed(merged, want, have *document.IP, four bool) *document.IP {
 		}
 		ip.Addresses = static
 	}
-	settled(&ip, want, have, four)
+	settled(&ip, want, have, family)
 	if isFalse(ip.Enabled) {
 		ip.Addresses = []document.Address{}
 	}

@@ -6,41 +6,42 @@ package target
 import (
 	"net/netip"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
 // checkAutomatic checks the settings of a family that say what comes automatically.
-func (p *problems) checkAutomatic(path string, ip *document.IP, four bool) {
+func (p *problems) checkAutomatic(path string, ip *document.IP, family ipfamily.Family) {
 	p.uint32(path+".auto-route-table-id", ip.AutoTable)
 	p.uint32(path+".auto-route-metric", ip.AutoMetric)
 	switch {
-	case !four:
+	case family == ipfamily.IPv6:
 	case isTrue(ip.Autoconf):
 		p.add(path+".autoconf", "true: routers advertise no addresses of IPv4: set dhcp to true")
 	case ip.DUID != "":
 		p.add(path+".dhcp-duid", "%s: it is a field of ipv6: write it there, or use dhcp-client-id", ip.DUID)
 	}
-	if !four && ip.ClientID != "" {
+	if family == ipfamily.IPv6 && ip.ClientID != "" {
 		p.add(path+".dhcp-client-id", "%s: it is a field of ipv4: write it there, or use dhcp-duid", ip.ClientID)
 	}
-	if table := ip.AutoTable; !four && table != nil && *table != 0 && *table != document.MainTable {
+	if table := ip.AutoTable; family == ipfamily.IPv6 && table != nil && *table != 0 && *table != document.MainTable {
 		p.add(path+".auto-route-table-id", "%d: the kernel has routes of router advertisements in the main table alone: remove it, or put the interface into a VRF", *table)
 	}
-	p.checkToken(path, ip, four)
+	p.checkToken(path, ip, family)
 	p.check(path+".dhcp-client-id", ip.ClientID, dhcp.CheckClientID)
 	p.check(path+".dhcp-duid", ip.DUID, dhcp.CheckDUID)
 	p.check(path+".dhcp-custom-hostname", ip.CustomHostname, dhcp.CheckHostname)
 }
 
 // checkToken checks the last bits of addresses of autoconfiguration.
-func (p *problems) checkToken(path string, ip *document.IP, four bool) {
+func (p *problems) checkToken(path string, ip *document.IP, family ipfamily.Family) {
 	if ip.Token == nil || *ip.Token == "" {
 		return
 	}
 	token, err := parseAddress(*ip.Token)
 	switch {
-	case four:
+	case family == ipfamily.IPv4:
 		p.add(path+".token", "%s: it is a field of ipv6: write it there", *ip.Token)
 	case err != nil || !startsWithZeros(token):
 		p.add(path+".token", "%s: want an address of IPv6 whose first 64 bits are zero, such as ::1", *ip.Token)
@@ -79,7 +80,7 @@ func (p *problems) checkWait(path string, i document.Interface) {
 
 // settled makes the settings consistent that say what comes automatically. want is what the
 // document has of the family, have what is.
-func settled(ip *document.IP, want, have *document.IP, four bool) {
+func settled(ip *document.IP, want, have *document.IP, family ipfamily.Family) {
 	if !speaksOfAutomatic(want) || want.Autoconf == nil && (have == nil || isFalse(have.Enabled)) {
 		// The kernel decides, and may do so anew when the family is enabled.
 		ip.Autoconf = nil
@@ -103,7 +104,7 @@ func settled(ip *document.IP, want, have *document.IP, four bool) {
 	if !isTrue(ip.DHCP) || isFalse(ip.SendHostname) {
 		ip.CustomHostname = ""
 	}
-	if !four && ip.Autoconf == nil {
+	if family == ipfamily.IPv6 && ip.Autoconf == nil {
 		ip.Autoconf = new(false)
 	}
 	ip.Token = settledToken(ip)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/api/said"
 )
@@ -58,7 +59,7 @@ func bondOptions() map[string]bondOption {
 		"all_slaves_active": {words: []string{"dropped", "delivered"}},
 
 		primary: {check: func(string) string { return "" }}, actorSystem: {check: macWanted},
-		"arp_ip_target": {check: targetsWanted(true)}, "ns_ip6_target": {check: targetsWanted(false)},
+		"arp_ip_target": {check: targetsWanted(ipfamily.IPv4)}, "ns_ip6_target": {check: targetsWanted(ipfamily.IPv6)},
 	}
 }
 
@@ -77,11 +78,11 @@ func macWanted(text string) string {
 }
 
 // targetsWanted is the check of a list of addresses of one family, which may be empty.
-func targetsWanted(four bool) func(string) string {
+func targetsWanted(family ipfamily.Family) func(string) string {
 	return func(text string) string {
 		for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' }) {
-			if ip, err := parseAddress(word); err != nil || ip.Is4() != four {
-				return "addresses of " + family(four) + ", with commas between"
+			if ip, err := parseAddress(word); err != nil || !family.Has(ip) {
+				return "addresses of " + family.String() + ", with commas between"
 			}
 		}
 		return ""

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 )
 
@@ -127,16 +128,16 @@ func (r *resolution) checkRoute(path string, route document.Route) bool {
 	if !ok {
 		return false
 	}
-	four := prefix.Addr().Is4()
-	r.sameFamily(path+".next-hop-address", route.Address, four)
-	r.sameFamily(path+".source", route.Source, four)
+	family := ipfamily.Of(prefix.Addr())
+	r.sameFamily(path+".next-hop-address", route.Address, family)
+	r.sameFamily(path+".source", route.Source, family)
 	switch {
 	case route.Type != "" && (route.Interface != "" && route.Interface != loopback || route.Address != ""):
 		r.add(path+".route-type", "%s: such a route has no next hop: remove next-hop-interface and next-hop-address", route.Type)
 	case route.Type == "" && route.Interface == "":
 		r.add(path+".next-hop-interface", "missing: a route needs it, but for one of route-type blackhole, unreachable or prohibit")
 	case route.Type == "":
-		r.checkNextHop(path+".next-hop-interface", route.Interface, four)
+		r.checkNextHop(path+".next-hop-interface", route.Interface, family)
 	}
 	return true
 }
@@ -144,13 +145,13 @@ func (r *resolution) checkRoute(path string, route document.Route) bool {
 // loopback is the interface that nmstate shows for routes without a next hop.
 const loopback = "lo"
 
-func (r *resolution) sameFamily(path, text string, four bool) {
-	if ip, err := parseAddress(text); text != "" && err == nil && ip.Is4() != four {
-		r.add(path, "%s: want an address of %s, as the destination is", text, family(four))
+func (r *resolution) sameFamily(path, text string, family ipfamily.Family) {
+	if ip, err := parseAddress(text); text != "" && err == nil && !family.Has(ip) {
+		r.add(path, "%s: want an address of %s, as the destination is", text, family)
 	}
 }
 
-func (r *resolution) checkNextHop(path, name string, four bool) {
+func (r *resolution) checkNextHop(path, name string, family ipfamily.Family) {
 	i, ok := r.get(name)
 	switch {
 	case r.invalid[name]:
@@ -160,9 +161,9 @@ func (r *resolution) checkNextHop(path, name string, four bool) {
 		r.add(path, "%s: it is %s", name, i.State)
 	case r.isPort(i):
 		r.add(path, "%s: it is a port of %s: name that", name, controllerOf(i))
-	case !four && i.IPv6 != nil && isFalse(i.IPv6.Enabled):
+	case family == ipfamily.IPv6 && i.IPv6 != nil && isFalse(i.IPv6.Enabled):
 		r.add(path, "%s: IPv6 is not enabled there", name)
-	case four && r.desired[name].IPv4 != nil && isFalse(r.desired[name].IPv4.Enabled):
+	case family == ipfamily.IPv4 && r.desired[name].IPv4 != nil && isFalse(r.desired[name].IPv4.Enabled):
 		r.add(path, "%s: IPv4 is not enabled there", name)
 	}
 }
@@ -208,16 +209,16 @@ func lostSource(list []document.Address, source string) bool {
 // NormalRoute returns a route with table and metric filled in, and with prefixes and
 // addresses in the one form in which they are compared.
 func NormalRoute(route document.Route) document.Route {
-	four := true
+	family := ipfamily.IPv4
 	if prefix, err := netip.ParsePrefix(route.Destination); err == nil {
-		route.Destination, four = prefix.Masked().String(), prefix.Addr().Is4()
+		route.Destination, family = prefix.Masked().String(), ipfamily.Of(prefix.Addr())
 	}
 	route.Protocol = ""
 	if route.Table == nil || *route.Table == 0 {
 		route.Table = new(int64(document.MainTable))
 	}
 	switch {
-	case !four && (route.Metric == nil || *route.Metric == 0):
+	case family == ipfamily.IPv6 && (route.Metric == nil || *route.Metric == 0):
 		route.Metric = new(int64(metricIPv6))
 	case route.Metric == nil:
 		route.Metric = new(int64(0))

@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"github.com/google/nftables"
-	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 )
 
@@ -101,7 +101,7 @@ func (t Traffic) crossings() []crossing {
 	pod := device{t.PodDevices + strings.Repeat("0", 12), t.PodGroup}
 	underlay := device{t.Underlay, t.UnderlayGroup}
 	for _, shadow := range t.Shadows {
-		family, address := familyOf(shadow.Addr()), shadow.Addr().Next()
+		family, address := ipfamily.Of(shadow.Addr()).Number(), shadow.Addr().Next()
 		forward.legacyNames = append(forward.legacyNames, shadow.String())
 		for _, peer := range []device{underlay, {name: t.NodeDevice}} {
 			forward.samples = append(forward.samples,
@@ -117,7 +117,7 @@ func (t Traffic) crossings() []crossing {
 	}
 	return []crossing{forward, {
 		hook: nftables.ChainHookInput, what: "VXLAN packets from other nodes' pods",
-		samples: []sample{{family: familyOf(t.Tunnel), in: underlay, destination: t.Tunnel, udpPort: t.TunnelPort, state: ctUntracked}},
+		samples: []sample{{family: ipfamily.Of(t.Tunnel).Number(), in: underlay, destination: t.Tunnel, udpPort: t.TunnelPort, state: ctUntracked}},
 		nft:     []string{fmt.Sprintf("udp dport %d", t.TunnelPort)},
 		legacy:  []string{fmt.Sprintf("-p udp --dport %d", t.TunnelPort)},
 
@@ -198,11 +198,4 @@ func readTable(conn *nftables.Conn, from *nftables.Table, chains []*nftables.Cha
 		t[c.Name] = one
 	}
 	return t
-}
-
-func familyOf(a netip.Addr) byte {
-	if a.Is4() {
-		return unix.NFPROTO_IPV4
-	}
-	return unix.NFPROTO_IPV6
 }
