@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/lifecycle/maintenance"
 	"github.com/alioth-net/alioth/cnid/system/apihost"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -33,10 +34,10 @@ import (
 type control struct {
 	// synced reports whether this node's objects have been read, domainSynced whether
 	// those of a VPC or network have, namespaceSynced whether a namespace has by which ports
-	// of the node are granted; each channel is closed when that may have changed.
-	synced          func() (bool, <-chan struct{})
-	domainSynced    func(domain string) (bool, <-chan struct{})
-	namespaceSynced func(name string) (bool, <-chan struct{})
+	// of the node are granted.
+	synced          broadcast.Gate
+	domainSynced    func(domain string) broadcast.Gate
+	namespaceSynced func(name string) broadcast.Gate
 	// vpcs are the names of the followed VPCs, tables what of them has been read completely.
 	vpcs   func() []string
 	tables func() *tablesync.Tables

@@ -135,7 +135,7 @@ func (d *daemon) packetsModule() module {
 
 // status returns what `aliothctl status` shows of this node.
 func (d *daemon) status(ctx context.Context) nodestatus.Status {
-	synced, _ := d.synced()
+	synced := d.synced.IsOpen()
 	mtu, _ := d.progress.PodMTU()
 	return nodestatus.Status{
 		Node: d.cfg.NodeName, Version: version.Get().String(), Plugin: install.PluginVersion(ctx, d.cfg.CNIBinDir),

@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 )
 
@@ -35,8 +36,6 @@ func (r releaseAtOnce) Release(rec journal.Record) {
 	}
 }
 
-func alwaysSynced() (bool, <-chan struct{}) { return true, nil }
-
 // newIdleDaemon returns the daemon of a machine, of which nothing runs.
 func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 	t.Helper()
@@ -48,8 +47,8 @@ func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 		}
 		t.Cleanup(n.close)
 		d = newDaemon(n, control{
-			synced: alwaysSynced, domainSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
-			namespaceSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
+			synced: broadcast.Open, domainSynced: func(string) broadcast.Gate { return broadcast.Open },
+			namespaceSynced: func(string) broadcast.Gate { return broadcast.Open },
 			vpcs:            func() []string { return nil }, tables: func() *tablesync.Tables { return nil },
 			leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 		})

@@ -42,6 +42,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testpins"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
@@ -132,10 +133,9 @@ func playNode() error {
 	if err := n.store.Update(s.fill); err != nil {
 		return err
 	}
-	always := func() (bool, <-chan struct{}) { return true, nil }
 	d := newDaemon(n, control{
-		synced: always, domainSynced: func(string) (bool, <-chan struct{}) { return always() },
-		namespaceSynced: func(string) (bool, <-chan struct{}) { return always() },
+		synced: broadcast.Open, domainSynced: func(string) broadcast.Gate { return broadcast.Open },
+		namespaceSynced: func(string) broadcast.Gate { return broadcast.Open },
 		vpcs:            func() []string { return nil }, tables: func() *tablesync.Tables { return nil },
 		leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 	})

@@ -38,9 +38,8 @@ type API interface {
 type Config struct {
 	API   API
 	Store *store.Store
-	// Synced reports whether the store has this node's pods; the channel is closed when
-	// that may have changed.
-	Synced func() (bool, <-chan struct{})
+	// Synced reports whether the store has this node's pods.
+	Synced broadcast.Gate
 	// Records are those of all attachments of the node.
 	Records func() []journal.Record
 	// OfPod are those of the pod with a UID.
@@ -84,7 +83,7 @@ func (r *Reporter) take() (pods []journal.Pod, more <-chan struct{}) {
 
 // Run writes annotations until ctx ends, at first those of all attached pods.
 func (r *Reporter) Run(ctx context.Context) {
-	if !r.awaitSynced(ctx) {
+	if !r.cfg.Synced.Wait(ctx) {
 		return
 	}
 	for _, rec := range r.cfg.Records() {
@@ -107,21 +106,6 @@ func (r *Reporter) Run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-again:
 		case <-more:
-		}
-	}
-}
-
-// awaitSynced reports false if ctx has ended before.
-func (r *Reporter) awaitSynced(ctx context.Context) bool {
-	for {
-		synced, changed := r.cfg.Synced()
-		if synced {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-changed:
 		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cluster/networkstatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/kube"
 )
@@ -112,7 +113,7 @@ func run(t *testing.T, s *sink, recs func() []journal.Record, pods ...*store.Pod
 		}
 	}
 	r := networkstatus.New(networkstatus.Config{
-		API: s, Store: rows, Synced: func() (bool, <-chan struct{}) { return true, nil }, Records: recs, Knowledge: known(made), Log: slog.New(slog.DiscardHandler),
+		API: s, Store: rows, Synced: broadcast.Open, Records: recs, Knowledge: known(made), Log: slog.New(slog.DiscardHandler),
 		OfPod: func(uid string) []journal.Record {
 			return slices.DeleteFunc(slices.Clone(recs()), func(rec journal.Record) bool { return rec.Pod.UID != uid })
 		},

@@ -27,6 +27,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -453,7 +454,7 @@ func TestAPodLeavesWhenItIsGoneFinishedOrBeingDeleted(t *testing.T) {
 			asked := New(Config{
 				Store: s, Probed: func() ([]journal.Record, <-chan struct{}) { return nil, nil },
 				Attached:     func() []journal.Record { return nil },
-				DomainSynced: func(string) (bool, <-chan struct{}) { return true, nil },
+				DomainSynced: func(string) broadcast.Gate { return broadcast.Open },
 			})
 			err = asked.Confirm([]journal.Record{{Identity: journal.Identity{Pod: thePod}}})
 			if got := errors.Is(err, attachment.ErrPodGone); got != tc.want || err != nil && !got {

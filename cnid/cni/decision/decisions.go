@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
@@ -31,16 +32,16 @@ type Config struct {
 	// Pair is the kind of new pairs of devices on the node.
 	Pair attach.Kind
 	// DomainSynced reports whether everything of a VPC has been read, by its name, or of
-	// a network outside of every VPC, by its domain; the channel is closed when that may
-	// have changed.
-	DomainSynced func(domain string) (bool, <-chan struct{})
+	// a network outside of every VPC, by its domain.
+	DomainSynced func(domain string) broadcast.Gate
 	// NamespaceSynced reports whether the namespace of a pod that asks for ports of the node
-	// has been read, likewise.
-	NamespaceSynced func(name string) (bool, <-chan struct{})
+	// has been read.
+	NamespaceSynced func(name string) broadcast.Gate
 	// Sharing is whose definitions pods of other namespaces may select.
 	Sharing multinet.Sharing
-	// MTU for pods in bytes, 0 before the node has been programmed, likewise; Problem is
-	// what keeps the node from being programmed, or "".
+	// MTU for pods in bytes, 0 before the node has been programmed; the channel is
+	// closed when that may have changed. Problem is what keeps the node from being
+	// programmed, or "".
 	MTU     func() (int, <-chan struct{})
 	Problem func() string
 	// Probed are the records of all that the kubelet may probe; the channel is
@@ -81,12 +82,12 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 			sharing: d.cfg.Sharing,
 			pod:     pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Problem(),
 			synced: func(domain string) bool {
-				synced, changed := d.cfg.DomainSynced(domain)
+				synced, changed := d.cfg.DomainSynced(domain)()
 				ws.Add(changed)
 				return synced
 			},
 			namespaceSynced: func(name string) bool {
-				synced, changed := d.cfg.NamespaceSynced(name)
+				synced, changed := d.cfg.NamespaceSynced(name)()
 				ws.Add(changed)
 				return synced
 			},
@@ -130,7 +131,7 @@ func (d *Decisions) confirm(tx store.ReadTx, rec journal.Record) error {
 	}
 	// Now that the record exists, the VPC stays followed.
 	if rec.InVPC() {
-		if synced, _ := d.cfg.DomainSynced(rec.VPC); !synced {
+		if !d.cfg.DomainSynced(rec.VPC).IsOpen() {
 			return &attachment.NotReady{Reason: unread(rec.VPC)}
 		}
 	}
@@ -147,7 +148,7 @@ func (d *Decisions) Check(rec journal.Record) error {
 	if !rec.InVPC() {
 		return nil // no Address objects stand for it
 	}
-	if synced, _ := d.cfg.DomainSynced(rec.VPC); !synced {
+	if !d.cfg.DomainSynced(rec.VPC).IsOpen() {
 		return nil
 	}
 	var difference error

@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -83,7 +84,7 @@ func racing(s *store.Store, j *journal.Journal) *Decisions {
 }
 
 // readAlready stands for what has been read.
-func readAlready(string) (bool, <-chan struct{}) { return true, nil }
+func readAlready(string) broadcast.Gate { return broadcast.Open }
 
 func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T) {
 	s, j := newRows(t), newJournal(t)
@@ -175,7 +176,9 @@ func TestAPodWhoseVPCIsNoLongerFollowedIsNotAttached(t *testing.T) {
 	if err := s.Update(func(tx store.Tx) error { return store.PutPod(tx, &pod) }); err != nil {
 		t.Fatal(err)
 	}
-	asked := New(Config{Store: s, DomainSynced: func(domain string) (bool, <-chan struct{}) { return domain != "blue", nil }})
+	asked := New(Config{Store: s, DomainSynced: func(domain string) broadcast.Gate {
+		return func() (bool, <-chan struct{}) { return domain != "blue", nil }
+	}})
 	rec := journal.Record{
 		Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "pod", UID: "pod"}}, Binding: journal.Binding{VPC: "blue"},
 	}

@@ -38,10 +38,9 @@ type Config struct {
 	Store *store.Store
 	// Records are those of the node's attachments.
 	Records func() []journal.Record
-	// Synced reports whether everything of this node has been read; the channel is closed
-	// when that may have changed. Before, nothing is changed: links, their entries and the
-	// filter are as the last daemon left them.
-	Synced func() (bool, <-chan struct{})
+	// Synced reports whether everything of this node has been read. Before, nothing is
+	// changed: links, their entries and the filter are as the last daemon left them.
+	Synced broadcast.Gate
 	// Port is the UDP port of VXLAN links.
 	Port uint16
 	// Trusted: pods on a device are trusted as the node is.
@@ -85,12 +84,8 @@ func New(kernel *Kernel, cfg Config) *Keeper { return &Keeper{cfg: cfg, kernel: 
 
 // Run keeps the links until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	for synced, changed := k.cfg.Synced(); !synced; synced, changed = k.cfg.Synced() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
+	if !k.cfg.Synced.Wait(ctx) {
+		return
 	}
 	for ctx.Err() == nil {
 		changed := k.changed.Next()
@@ -142,7 +137,7 @@ var errUnread = errors.New("the daemon has not read the API yet, and makes the l
 func (k *Keeper) Pass() error {
 	k.passing.Lock()
 	defer k.passing.Unlock()
-	if synced, _ := k.cfg.Synced(); !synced {
+	if !k.cfg.Synced.IsOpen() {
 		return errUnread
 	}
 	var want links.State

@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/forward/tablesync"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -46,9 +47,8 @@ type Config struct {
 	// the kernel, without a known change.
 	Every time.Duration
 
-	// Synced reports whether the objects of this node have been read from the API; the
-	// channel is closed when that may have changed.
-	Synced func() (bool, <-chan struct{})
+	// Synced reports whether the objects of this node have been read from the API.
+	Synced broadcast.Gate
 	// Adopt adds to the journal the attachments that exist on the node without a
 	// record, which the first pass would otherwise disconnect, and returns the number
 	// of pods for which that is not possible.
@@ -122,7 +122,7 @@ func (l *Loop) Run(ctx context.Context) {
 	retry := firstRetry
 	var lastThorough time.Time
 	for ctx.Err() == nil {
-		if !l.awaitSync(ctx) {
+		if !l.cfg.Synced.Wait(ctx) { // with fewer objects, a pass would remove the work of an earlier process
 			return
 		}
 		look := l.scope(lastThorough)
@@ -150,22 +150,6 @@ func (l *Loop) Run(ctx context.Context) {
 			continue
 		}
 		l.idle(ctx, last, pause)
-	}
-}
-
-// awaitSync blocks until all objects of this node have been read. With fewer, a pass
-// would remove the work of an earlier process.
-func (l *Loop) awaitSync(ctx context.Context) bool {
-	for {
-		synced, changed := l.cfg.Synced()
-		if synced {
-			return true
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false
-		}
 	}
 }
 

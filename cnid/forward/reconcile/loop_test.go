@@ -17,12 +17,13 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netdev"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 )
 
 // newTestLoop has no Node row, so that its passes fail before they touch the
 // kernel.
-func newTestLoop(t *testing.T, synced func() (bool, <-chan struct{})) (*Loop, *Progress) {
+func newTestLoop(t *testing.T, synced broadcast.Gate) (*Loop, *Progress) {
 	t.Helper()
 	s, err := store.New()
 	if err != nil {
@@ -60,7 +61,7 @@ func running(t *testing.T, l *Loop) {
 }
 
 func TestWhoWaitsForAPassIsToldWhyItFails(t *testing.T) {
-	l, p := newTestLoop(t, func() (bool, <-chan struct{}) { return true, nil })
+	l, p := newTestLoop(t, broadcast.Open)
 	_, passed := p.PodMTU()
 	running(t, l)
 	<-passed

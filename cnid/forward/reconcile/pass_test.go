@@ -12,11 +12,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 )
 
 func TestANodeTellsOfEveryVNIThatItMayProgram(t *testing.T) {
-	l, _ := newTestLoop(t, func() (bool, <-chan struct{}) { return true, nil })
+	l, _ := newTestLoop(t, broadcast.Open)
 	records := []journal.Record{{Binding: journal.Binding{VPC: "blue", VNI: 20}}}
 	l.cfg.Records = func() []journal.Record { return records }
 	l.cfg.VPCs = func() []string { return []string{"green", "pending", "not yet there"} }
