@@ -25,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/cnid/lifecycle/maintenance"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 )
 
 // module is one area of the daemon.
@@ -70,7 +71,7 @@ func (d *daemon) managed() monitor.Managed {
 func (d *daemon) attachmentsModule() module {
 	d.registry.MustRegister(attachment.NewCollector(d.journal.Records))
 	resizer := maintenance.NewResizer(maintenance.ResizerConfig{
-		Resize: d.attachments.Resize, Records: d.journal.Records, MTU: d.progress.PodMTU, Recheck: d.progress.Recheck, Log: d.log,
+		Attachments: d.attachments, Journal: d.journal, Progress: d.progress, Log: d.log,
 	})
 	return module{
 		name:     "attachments",
@@ -135,7 +136,7 @@ func (d *daemon) packetsModule() module {
 
 // status returns what `aliothctl status` shows of this node.
 func (d *daemon) status(ctx context.Context) nodestatus.Status {
-	synced := d.synced.IsOpen()
+	synced := broadcast.Gate(d.sources.Synced).IsOpen()
 	mtu, _ := d.progress.PodMTU()
 	return nodestatus.Status{
 		Node: d.cfg.NodeName, Version: version.Get().String(), Plugin: install.PluginVersion(ctx, d.cfg.CNIBinDir),
@@ -147,7 +148,7 @@ func (d *daemon) status(ctx context.Context) nodestatus.Status {
 // dumpStatus adds the node's status and the configuration of its plan to a dump.
 func (d *daemon) dumpStatus(ctx context.Context, dump *nodestatus.Dump) {
 	dump.Status, dump.Config = d.status(ctx), convert.Settings(d.plan)
-	dump.Tables = convert.Tables(d.tables())
+	dump.Tables = convert.Tables(d.sources.Tables())
 	dump.Config.Reserved = slices.Concat(d.plan.Reserved, d.apiHost.Addresses())
 }
 

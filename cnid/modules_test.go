@@ -17,11 +17,9 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cluster/release"
 	"github.com/alioth-net/alioth/cnid/cni/drivers"
-	"github.com/alioth-net/alioth/cnid/forward/tablesync"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 )
 
@@ -47,10 +45,7 @@ func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 		}
 		t.Cleanup(n.close)
 		d = newDaemon(n, control{
-			synced: broadcast.Open, domainSynced: func(string) broadcast.Gate { return broadcast.Open },
-			namespaceSynced: func(string) broadcast.Gate { return broadcast.Open },
-			vpcs:            func() []string { return nil }, tables: func() *tablesync.Tables { return nil },
-			leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+			sources: readAlready{}, leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 		})
 		return nil
 	})

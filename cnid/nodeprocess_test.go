@@ -134,10 +134,7 @@ func playNode() error {
 		return err
 	}
 	d := newDaemon(n, control{
-		synced: broadcast.Open, domainSynced: func(string) broadcast.Gate { return broadcast.Open },
-		namespaceSynced: func(string) broadcast.Gate { return broadcast.Open },
-		vpcs:            func() []string { return nil }, tables: func() *tablesync.Tables { return nil },
-		leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+		sources: readAlready{}, leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 	})
 	go func() { // later changes of the API
 		for {
@@ -478,3 +475,12 @@ func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	waits.Until(t, time.Minute, what, check)
 }
+
+// readAlready stands for sources that have read everything.
+type readAlready struct{}
+
+func (readAlready) Synced() (bool, <-chan struct{})       { return broadcast.Open() }
+func (readAlready) DomainSynced(string) broadcast.Gate    { return broadcast.Open }
+func (readAlready) NamespaceSynced(string) broadcast.Gate { return broadcast.Open }
+func (readAlready) VPCs() []string                        { return nil }
+func (readAlready) Tables() *tablesync.Tables             { return nil }

@@ -52,16 +52,21 @@ type Config struct {
 	// Adopt adds to the journal the attachments that exist on the node without a
 	// record, which the first pass would otherwise disconnect, and returns the number
 	// of pods for which that is not possible.
-	Adopt func(context.Context) (int, error)
-	// Records are those of the journal; Removed those of removed attachments that the
-	// kubelet may still probe.
-	Records, Removed func() []journal.Record
-	// Tables are what the store has completely, see follow.Sources.Tables.
-	Tables func() *tablesync.Tables
-	// VPCs are the names of the VPCs for which a pass may program something.
-	VPCs func() []string
+	Adopt   func(context.Context) (int, error)
+	Journal journal.Reader
+	// Removed has the records of removed attachments that the kubelet may still probe.
+	Removed func() []journal.Record
+	Sources Sources
 	// Reserved are addresses of API servers, in addition to those of Plan.
 	Reserved func() []netip.Addr
+}
+
+// Sources report what the store has of the API.
+type Sources interface {
+	// Tables are what the store has completely.
+	Tables() *tablesync.Tables
+	// VPCs are the names of the VPCs for which a pass may program something.
+	VPCs() []string
 }
 
 // Programmer is what a Loop programs. A Kernel is one. The scale lab (test/bench/scale)

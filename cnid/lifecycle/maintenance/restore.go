@@ -15,15 +15,16 @@ import (
 
 // RestorerConfig is what a Restorer works with. All fields are required.
 type RestorerConfig struct {
-	// Restore is that of attachment.Manager.
-	Restore func(ctx context.Context, key journal.Key) (bool, error)
+	// Attachments restores an interface, as attachment.Manager does.
+	Attachments interface {
+		Restore(ctx context.Context, key journal.Key) (bool, error)
+	}
+	Journal journal.Reader
 	// Notify is called for a pod whose interface was restored or, with a cause, could
 	// not be.
 	Notify func(pod journal.Pod, cause error)
 	// Repaired counts a repair of a kind.
 	Repaired func(kind string)
-	// Records are those of the journal.
-	Records func() []journal.Record
 	// Every is the interval at which interfaces without an end on the node are looked for.
 	// Neither a pass nor a message of the kernel reports that one is missing. Look shortens it.
 	Every time.Duration
@@ -77,9 +78,9 @@ func (r *Restorer) Run(ctx context.Context) {
 			return
 		case list = <-r.todo:
 		case <-ticker.C:
-			list = hostless(r.cfg.Records())
+			list = hostless(r.cfg.Journal.Records())
 		case <-r.look:
-			list = hostless(r.cfg.Records())
+			list = hostless(r.cfg.Journal.Records())
 		}
 		for _, rec := range list {
 			r.restore(ctx, rec)
@@ -95,7 +96,7 @@ func hostless(records []journal.Record) []journal.Record {
 }
 
 func (r *Restorer) restore(ctx context.Context, rec journal.Record) {
-	deleted, err := r.cfg.Restore(ctx, rec.Key)
+	deleted, err := r.cfg.Attachments.Restore(ctx, rec.Key)
 	switch {
 	case ctx.Err() != nil || !deleted && err == nil:
 	case err == nil:
