@@ -116,7 +116,7 @@ func newDaemon(n *node, c control) *daemon {
 	})
 	lacks := problems.NewLacking(n.cfg.NodeName, n.store, n.kinds, d.hostLinks.Failures)
 	d.checker = problems.New(problems.Config{
-		CNIConfDir: n.cfg.CNIConfDir, OtherCNI: d.servesOtherCNI, Records: n.journal.Records, ProxyHealth: d.proxyHealth.Problem, NodeIPAM: n.ports.Problem, Lacking: lacks.Find, LeftOut: d.explainLeftOut, Notify: c.reporter.Problems, Log: n.log,
+		CNIConfDir: n.cfg.CNIConfDir, OtherCNI: d.servesOtherCNI, Journal: n.journal, ProxyHealth: d.proxyHealth.Problem, NodeIPAM: n.ports.Problem, Lacking: lacks.Find, LeftOut: d.explainLeftOut, Notify: c.reporter.Problems, Log: n.log,
 	})
 	rebuilder := maintenance.NewRebuilder(maintenance.RebuilderConfig{
 		Plan: n.plan, PinDir: n.cfg.BPFDir, Store: n.store, Adopt: d.attachments.Adopt, Lost: c.reporter.Lost, Log: n.log,

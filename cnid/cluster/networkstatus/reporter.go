@@ -39,13 +39,17 @@ type Config struct {
 	API   API
 	Store *store.Store
 	// Synced reports whether the store has this node's pods.
-	Synced broadcast.Gate
-	// Records are those of all attachments of the node.
-	Records func() []journal.Record
-	// OfPod are those of the pod with a UID.
-	OfPod func(uid string) []journal.Record
+	Synced  broadcast.Gate
+	Journal Journal
 	Knowledge
 	Log *slog.Logger
+}
+
+// Journal has the records of all attachments of the node.
+type Journal interface {
+	journal.Reader
+	// OfPod returns the records of the pod with a UID.
+	OfPod(uid string) []journal.Record
 }
 
 // Reporter writes the annotation. What it has not written when it ends, the next one
@@ -86,7 +90,7 @@ func (r *Reporter) Run(ctx context.Context) {
 	if !r.cfg.Synced.Wait(ctx) {
 		return
 	}
-	for _, rec := range r.cfg.Records() {
+	for _, rec := range r.cfg.Journal.Records() {
 		r.Attached(rec.Pod)
 	}
 	for ctx.Err() == nil {
@@ -114,7 +118,7 @@ func (r *Reporter) Run(ctx context.Context) {
 func (r *Reporter) write(ctx context.Context, pod journal.Pod) error {
 	var row *store.Pod
 	r.cfg.Store.View(func(tx store.ReadTx) { row = store.GetPod(tx, pod.UID) })
-	records := finished(r.cfg.OfPod(pod.UID))
+	records := finished(r.cfg.Journal.OfPod(pod.UID))
 	if row == nil || row.Deleting || row.Terminal || len(records) == 0 {
 		return nil
 	}
