@@ -25,7 +25,7 @@ import (
 // device without IPv6 has no files. New devices forward as the node does.
 func Settle(b *rtnl.Batch, ifindex int, device string) error {
 	for _, s := range hostdev.Settings {
-		if s.Family != hostdev.IPv6 || s.Name == hostdev.Forwarding {
+		if s.Family != ipfamily.IPv6 || s.Name == hostdev.Forwarding {
 			continue
 		}
 		err := setIPv6(device, s.Name, strconv.Itoa(s.Value))
@@ -41,7 +41,7 @@ func Settle(b *rtnl.Batch, ifindex int, device string) error {
 func ofIPv4(settings []hostdev.Setting) *nl.RtAttr {
 	conf := nl.NewRtAttr(inetConf, nil)
 	for _, s := range settings {
-		if s.Family == hostdev.IPv4 && s.Name != hostdev.Forwarding {
+		if s.Family == ipfamily.IPv4 && s.Name != hostdev.Forwarding {
 			conf.AddRtAttr(int(s.ID), nl.Uint32Attr(uint32(s.Value)))
 		}
 	}
