@@ -59,13 +59,15 @@ LEAVE_LAB := $(if $(KEEP_LAB),true,$(LAB) down)
 MUTATE ?= 10m
 SEED ?=
 EPISODES ?= 600
-# The tests that are larger or longer where ALIOTH_SOAK=1 is set (test/soak): those of
-# random steps with their packages, those that need a virtual machine's kernel or network
-# hardware, and those that need a lab.
-SEEDED := TestAnythingMayHappen|TestNoFailureOfAnyWriteLosesOrLeaksAnything|TestOperatorsAreKilledAtAnyMoment|TestLeadersAreKilledInTheMiddleOfAChangeOfMembers|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket|TestRandomStatesAreReachedAndRestored|TestRandomHostsComeBack|TestNothingMakesAClientUseWhatIsNotPromised|TestClientsGetLeasesOnACableThatLosesAThird|TestNoRowStopsOrChangesThePlanOfOthers|TestPoliciesReachAllNodesAFewAtATime|TestCyclesOfRequestsAndReleasesLeaveNothing|TestNoAddressIsReservedForOneAndHeldByAnother|TestRandomWorldsKeepBudgetsPausesAndNoOldRows|TestAFloodOfMisses|TestPodsOfOneNetworkGetAsManyAddresses
-SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/forward/netfilter ./cnid/nmstate/dhcp/v4 ./cnid/nmstate/dhcp/v6 ./cnid/nmstate/dhcp/client ./cnid/nmstate/plan ./cnid/nmstate/snapshot ./cnid/nmstate/transaction ./cnid/forward/plan ./ebpf/datapath ./cnid/nodeipam ./cnid/forward/lookup ./cnid/forward/lookup/cache ./test/api/rights
-SOAKED_HARDWARE := IsKilledAtAnyMoment
-SOAKED := TestTheDemoRunsTwiceAndItsThingsToTryWork|TestPagesSayWhatToType|TestTheChartIsRemovedAndInstalledAsThePagesSay|TestEtcdRestoredFromYesterdayWhilePodsRun|TestReports|TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens|TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn|TestNobodyNoticesUpgradesWithAllThatGoesWrong|TestDaemonsMayStayAtTheReleaseWhileTheOperatorIsNew
+# The steps of the tests with a lab. `make soak` runs the marked tests of LAB_STEPS on one lab, and
+# WHOLE_STEPS as they are.
+LAB_STEPS   := test-demo test-scenes test-faults test-upgrade
+WHOLE_STEPS := test-roles test-updown test-hardware
+LAB_PACKAGES   := $(foreach step,$(LAB_STEPS),$(PACKAGES_$(step)))
+WHOLE_PACKAGES := $(foreach step,$(WHOLE_STEPS),$(PACKAGES_$(step)))
+# Prints the arguments of go test for tests that are larger or longer where ALIOTH_SOAK=1 is set:
+# those that call a function of test/soak, which marks them.
+MARKED := $(GO) run ./test/soak/cmd/marked
 
 # The steps that run tests, which `make repeat` runs one by one. For a package of two steps
 # `make test-one` takes the first.
@@ -125,9 +127,9 @@ chart: ## Package the Helm chart into bin/
 	$(LAB) build helm
 	$$($(LAB) path helm) package helm/alioth --destination bin/
 
-generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects, the OpenAPI document
+generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects
 	$(LAB) setup --generate
-	$(GO) generate ./api/... ./ebpf/... ./helm/... ./cnid/nodeipam/...
+	$(GO) generate ./api/... ./ebpf/... ./helm/...
 
 docs-reference: ## Write the pages of docs/reference again that follow from the source: the API, the command lines
 	$(RUN_TESTS) -count=1 -run 'TestThePage' ./test/docs/reference ./cmd/aliothctl ./cmd/alioth-operator ./cmd/alioth-cnid -update
@@ -182,22 +184,24 @@ fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats
 
 soak-seeds: ## Of soak the part alone with many random steps and kills; EPISODES=600 of what may happen to operators
 	$(LAB) build kubernetes helm
-	ALIOTH_SOAK=1 ALIOTH_EPISODES=$(EPISODES) $(RUN_TESTS) -count=1 -p 1 -timeout 24h -run '$(SEEDED)' -v $(SEEDED_PACKAGES)
+	tests=$$($(MARKED) --without "$(LAB_PACKAGES) $(WHOLE_PACKAGES)" ./...); \
+	ALIOTH_SOAK=1 ALIOTH_EPISODES=$(EPISODES) $(RUN_TESTS) -count=1 -p 1 -timeout 24h -v $$tests
 
 soak-release: ## Of soak the part alone that builds the release in two folders, which must be equal
-	ALIOTH_SOAK=1 $(RUN_TESTS) -count=1 -timeout 1h -run TestTwoFoldersGiveTheSameRelease -v ./test/release
+	tests=$$($(MARKED) --part $@ ./...); ALIOTH_SOAK=1 $(RUN_TESTS) -count=1 -timeout 1h -v $$tests
 
 soak-busy: ## Of soak the part alone that takes the whole machine: the leader among operators on a busy one
 	$(LAB) build kubernetes
-	ALIOTH_SOAK=1 $(RUN_TESTS) -count=1 -timeout 1h -run TestABusyMachineCostsNoLeader -v ./cmd/alioth-operator
+	tests=$$($(MARKED) --part $@ ./...); ALIOTH_SOAK=1 $(RUN_TESTS) -count=1 -timeout 1h -v $$tests
 
 soak-vm: setup ## Of soak the part alone with all tests that depend on the kernel, on every kernel of test-vm
 	$(RUN_VMS) --everything
-	ALIOTH_SOAK=1 $(RUN_VMS) --kernels 6.12 --run '$(SOAKED_HARDWARE)' ./cnid/cni/drivers/sriov ./cnid/cni/drivers/ipvlan ./cnid/nodeipam/plugin/delegatednic
+	ALIOTH_SOAK=1 $(RUN_VMS) --kernels 6.12 --soaked
 
 soak-scenes: setup ## Of soak the part alone that needs a lab
-	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v -run '$(SOAKED)' ./test/demo ./test/e2e ./test/e2e/faults ./test/reports ./test/e2e/upgrade || failed=$$?; \
-	$(LAB) down; for part in test-roles test-updown test-hardware; do ALIOTH_SOAK=1 $(MAKE) --no-print-directory $$part || failed=$$?; done; exit $$failed
+	tests=$$($(MARKED) $(LAB_PACKAGES)); \
+	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v $$tests || failed=$$?; \
+	$(LAB) down; for part in $(WHOLE_STEPS); do ALIOTH_SOAK=1 $(MAKE) --no-print-directory $$part || failed=$$?; done; exit $$failed
 
 report: ## Begin a case of a public report: NAME=udp-after-restart writes test/reports/udpafterrestart_test.go
 	@[[ "$(NAME)" =~ ^[a-z0-9]+(-[a-z0-9]+)*$$ ]] || { echo "set NAME to lower-case words with dashes between them" >&2; exit 2; }
@@ -236,7 +240,7 @@ test-versions: setup ## Other versions of Kubernetes, kubelet and containerd on 
 	$(GO) run ./test/versions $(COMBINATIONS)
 
 test-updown: setup ## That labs come up, and leave nothing behind however far they came
-	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 20m $(call TESTS,$(PACKAGES_$@))
+	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 30m $(call TESTS,$(PACKAGES_$@))
 
 test-upgrade: setup ## Upgrade from the last release and back while traffic flows, on the lab that is up
 	$(call on-one-lab,$(PACKAGES_$@))
@@ -245,9 +249,9 @@ verify: ## Regenerate in a copy of the work tree, and fail if that changes anyth
 	$(LAB) setup --generate
 	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
 	git ls-files -z --cached --others --exclude-standard | tar -c --null --ignore-failed-read -T - | tar -x -C "$$copy"; \
-	(cd "$$copy" && $(GO) generate ./api/... ./ebpf/... ./helm/... ./cnid/nodeipam/...); \
-	for dir in api ebpf helm docs/reference/node-ipam-api.openapi.yaml; do git diff --no-index --exit-code "$$dir" "$$copy/$$dir" || { echo "$$dir is not as generated: run: make generate" >&2; exit 1; }; done
-	@test -z "$$(git status --porcelain -- api ebpf helm docs/reference/node-ipam-api.openapi.yaml)" || { git status --short -- api ebpf helm docs/reference/node-ipam-api.openapi.yaml; echo "generated files are not committed: commit them" >&2; exit 1; }
+	(cd "$$copy" && $(GO) generate ./api/... ./ebpf/... ./helm/...); \
+	for dir in api ebpf helm; do git diff --no-index --exit-code "$$dir" "$$copy/$$dir" || { echo "$$dir is not as generated: run: make generate" >&2; exit 1; }; done
+	@test -z "$$(git status --porcelain -- api ebpf helm)" || { git status --short -- api ebpf helm; echo "generated files are not committed: commit them" >&2; exit 1; }
 
 # Licences that the product may be linked with: none that asks for the source of the product.
 ALLOWED_LICENCES := Apache-2.0,BSD-2-Clause,BSD-3-Clause,ISC,MIT,MPL-2.0
@@ -266,7 +270,8 @@ else
 		else echo "vulnerabilities: update the modules or the Go version that are named above" >&2; fi; exit 1; }
 endif
 
-lint: ## golangci-lint, which vets too
+lint: ## golangci-lint, which vets too, the layers of packages and the prose of comments and pages
+	$(GO) test -vet=off ./test/layers ./test/prose
 	GOGC=300 GOMEMLIMIT=6GiB $(TOOL) golangci-lint run --allow-parallel-runners
 
 bpf-verify: ## Show the verifier's log for a BPF program (root): PROG=from_pod, LEVEL=stats, branches or instructions, REBUILD=1 compiles first; without PROG list the programs

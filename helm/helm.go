@@ -2,13 +2,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package helm holds Alioth's chart, and the parts of it that programs read. It has no logic.
-// Its generated files are copies of the CustomResourceDefinitions and of the number of the
-// release. It is a package of its own, because Go embeds only files below the folder of a package.
+// It is a package of its own, because Go embeds only files below the folder of a package.
+//
+// The CustomResourceDefinitions are generated from the Go types. The definitions of danm.io follow
+// from those of danm.k8s.io, and PodNetwork and PodNetworkInstance of acn.azure.com from those of
+// multitenancy.acn.azure.com: controller-gen finds no kinds among types that another package
+// defines. NetworkAttachmentDefinition is written by hand, from the multi-network specification of
+// the Kubernetes Network Plumbing Working Group, and its Go type belongs to that group.
 package helm
 
-import _ "embed" // the chart's files
+import (
+	"embed"
+	"io/fs"
+)
 
-//go:generate sh -c "rm -f alioth/files/crds/*.yaml && cp ../api/crds/*.yaml alioth/files/crds/"
+//go:generate go tool controller-gen crd paths=../api/... output:crd:dir=alioth/files/crds
+//go:generate sh -c "cd alioth/files/crds; for kind in danmnets tenantnetworks clusternetworks tenantconfigs; do sed -e '/api-approved/d' -e 's/danm.k8s.io/danm.io/' danm.k8s.io_${DOLLAR}kind.yaml >danm.io_${DOLLAR}kind.yaml; done"
+//go:generate sh -c "cd alioth/files/crds; for kind in podnetworks podnetworkinstances; do sed -e 's/multitenancy.acn.azure.com/acn.azure.com/' multitenancy.acn.azure.com_${DOLLAR}kind.yaml >acn.azure.com_${DOLLAR}kind.yaml; done"
 //go:generate sh alioth-version.sh ../api/version alioth/Chart.yaml
 
 // Values are the default values of the chart.
@@ -20,3 +30,16 @@ var Values []byte
 //
 //go:embed alioth/Chart.yaml
 var Chart []byte
+
+//go:embed alioth/files/crds/*.yaml
+var files embed.FS
+
+// CRDs returns the CustomResourceDefinitions of the API that Alioth serves, one YAML file each, in
+// the top folder.
+func CRDs() fs.FS {
+	folder, err := fs.Sub(files, "alioth/files/crds")
+	if err != nil {
+		panic(err) // only for a path that is none
+	}
+	return folder
+}

@@ -255,7 +255,7 @@ func TestANetworkGoesAfterAPodWithoutAddressesOfIt(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "rack"},
 		Spec:       danmv1.NetworkSpec{NetworkType: "macvlan", NetworkID: "rack", Options: danmv1.NetworkOptions{HostDevice: "ens4"}},
 	}
-	w.create(newNode("node-9")) // without a daemon
+	w.create(newNode("node-9"), newAnswer("node-9")) // the test is its daemon
 	web := bound("web", "", "", "node-9")
 	web.Annotations = map[string]string{annotations.InterfacesKey: `[{"vpc":"blue"},{"clusterNetwork":"rack","ip":"none"}]`}
 	w.create(rack)

@@ -87,6 +87,29 @@ func TestTheDefaultVPCMustNotContainNodes(t *testing.T) {
 	sees(r, vpc, vpcReady(v1alpha1.ReadyReason))
 }
 
+// TestAddressesOnANodeWithoutADaemonAreReleased: another network attaches the pods there. Once a
+// daemon has run on the node, its answer has to be deleted first.
+func TestAddressesOnANodeWithoutADaemonAreReleased(t *testing.T) {
+	r := start(t)
+	r.network("bare")
+	r.create(newNode("bare-node"))
+	pod := r.schedule(newPod("bare", "first", "n", `{"ip": "10.10.1.40"}`), "bare-node")
+	sees(r, pod, told(v1alpha1.AttachedReason))
+	r.delete(pod)
+	r.holds(string(pod.UID), "bare", 0)
+
+	answer := newAnswer("bare-node")
+	r.create(answer)
+	pod = r.schedule(newPod("bare", "second", "n", `{"ip": "10.10.1.40"}`), "bare-node")
+	sees(r, pod, told(v1alpha1.AttachedReason))
+	r.delete(pod)
+	successor := r.schedule(newPod("bare", "third", "n", `{"ip": "10.10.1.40"}`), "node-1")
+	sees(r, successor, told(v1alpha1.IPReleasingReason))
+	r.delete(answer)
+	sees(r, successor, told(v1alpha1.AttachedReason))
+	r.holds(string(pod.UID), "bare", 0)
+}
+
 func TestAddressesOfALostNodeAreReleasedOnlyWhenItIsFenced(t *testing.T) {
 	r := start(t)
 	r.network("fence")
@@ -107,6 +130,7 @@ func TestAddressesOfALostNodeAreReleasedOnlyWhenItIsFenced(t *testing.T) {
 			r := r.within(t)
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "fence-"}}
 			r.create(node)
+			r.create(newAnswer(node.Name))
 			pod := r.schedule(newPod("fence", "lost-"+node.Name, "n", `{"ip": "10.10.1.40"}`), node.Name)
 			sees(r, pod, told(v1alpha1.AttachedReason))
 			r.delete(pod) // by force, as when the node does not answer

@@ -34,7 +34,7 @@ func reserving(t testing.TB) *world {
 	w.furnish(0)
 	labelled := newNode("node-1")
 	labelled.Labels = map[string]string{multitenancyv1alpha1.NodeLabel: "true"}
-	w.create(labelled, newNode("node-2"), withDevices("node-1"), podNetworkOf("pn", 6))
+	w.create(labelled, newNode("node-2"), newAnswer("node-1"), newAnswer("node-2"), withDevices("node-1"), podNetworkOf("pn", 6))
 	return w
 }
 

@@ -61,8 +61,10 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, Client: c, config: config}
-	if err := c.Create(t.Context(), newNode("node-1")); client.IgnoreAlreadyExists(err) != nil {
-		t.Fatal(err)
+	for _, object := range []client.Object{newNode("node-1"), newAnswer("node-1")} {
+		if err := c.Create(t.Context(), object); client.IgnoreAlreadyExists(err) != nil {
+			t.Fatal(err)
+		}
 	}
 	return r
 }
@@ -235,6 +237,11 @@ func newNamespace(name, tenant string) *corev1.Namespace {
 		ns.Labels = map[string]string{v1alpha1.TenantLabel: tenant}
 	}
 	return ns
+}
+
+// newAnswer is of a daemon that has run on a node: it has to release what pods hold there.
+func newAnswer(node string) *v1alpha1.RollCall {
+	return &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(node)}, Spec: v1alpha1.RollCallSpec{Call: "earlier"}}
 }
 
 func newNode(name string) *corev1.Node {

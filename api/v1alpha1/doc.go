@@ -9,3 +9,5 @@
 // +kubebuilder:object:generate=true
 // +groupName=alioth.dev
 package v1alpha1
+
+//go:generate go tool controller-gen object paths=../...

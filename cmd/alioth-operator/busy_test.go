@@ -74,7 +74,7 @@ func send(t *testing.T, pid int, s syscall.Signal) {
 // stalls, and a pod to be served each second. Then it logs how long the other replica takes to
 // lead after a leader is killed.
 func TestABusyMachineCostsNoLeader(t *testing.T) {
-	soak.Only(t)
+	soak.Part(t, "soak-busy")
 	w := newWorld(t, "busy")
 	start := func() *replica { return startDirect(t, w.config, w.name) }
 	replicas := []*replica{start(), start()}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
@@ -27,7 +28,7 @@ type Attachments struct {
 
 // RegisterAttachments adds the controller.
 func RegisterAttachments(controllers feed.Controllers, f *feed.Feed, r *Attachments) error {
-	return controllers.Add("attachmentclaim", 2, r, attachmentSource(f))
+	return controllers.Add("attachmentclaim", 2, r, r.source(f))
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -36,7 +37,7 @@ func (r *Attachments) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 	var what verb
 	r.Store.View(func(tx store.ReadTx) {
 		if row = multinet.GetClaim(tx, request.Namespace, request.Name); row != nil {
-			what = decideAttachment(tx, row)
+			what = decideAttachment(tx, row, r.Claimer.Settled())
 		}
 	})
 	switch what {
@@ -49,7 +50,7 @@ func (r *Attachments) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 		if sure, err := holderGone(ctx, r.Live, row.Holder()); err != nil || !sure {
 			return ctrl.Result{}, err
 		}
-		if sure, err := nodeFenced(ctx, r.Live, row.Node); err != nil || !sure {
+		if sure, err := nodeLetGo(ctx, r.Live, row.Node); err != nil || !sure {
 			return ctrl.Result{}, err
 		}
 		return ctrl.Result{}, r.Claimer.ReleaseAttachment(ctx, row)
@@ -63,7 +64,7 @@ func (r *Attachments) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 // decideAttachment plans for one claim. A living pod keeps its interface without this
 // object: its claim was deleted by hand, and is written again. While the node may be
 // running, only its daemon can report that the interface of an ended pod is gone.
-func decideAttachment(tx store.ReadTx, row *multinet.Claim) verb {
+func decideAttachment(tx store.ReadTx, row *multinet.Claim, settled bool) verb {
 	pod := store.GetPod(tx, row.PodUID)
 	switch {
 	case pod == nil && !row.Deleting:
@@ -72,15 +73,15 @@ func decideAttachment(tx store.ReadTx, row *multinet.Claim) verb {
 		return keep
 	case row.Released, pod != nil && !pod.Deleting && !pod.Terminal:
 		return forget
-	case pod == nil && fenced(store.GetNode(tx, row.Node)):
+	case pod == nil && letGo(tx, row.Node, settled):
 		return release
 	}
 	return keep
 }
 
-// attachmentSource requests a claim when it changes, when its pod is gone, and when its node
-// is deleted or declared out of service.
-func attachmentSource(f *feed.Feed) *feed.Source {
+// source requests a claim when it changes, when its pod is gone, when its node is deleted or
+// declared out of service, and when the answer of the node's daemon is deleted.
+func (r *Attachments) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f,
 		func(tx store.ReadTx) []feed.Request { return ofClaims(multinet.Claims(tx)) },
 		feed.On(func(_ store.ReadTx, _, now *multinet.Claim) []feed.Request {
@@ -101,6 +102,8 @@ func attachmentSource(f *feed.Feed) *feed.Source {
 			}
 			return ofClaims(multinet.ClaimsByNode(tx, feed.Either(old, now).Name))
 		}),
+		onAnswerDeleted(func(tx store.ReadTx, node string) []feed.Request { return ofClaims(multinet.ClaimsByNode(tx, node)) }),
+		rollcall.OnSettled(r.Claimer.Settled, func(tx store.ReadTx) []feed.Request { return ofClaims(multinet.Claims(tx)) }),
 	).ByTurns()
 }
 

@@ -9,6 +9,8 @@ package address
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/core"
 )
@@ -35,7 +38,7 @@ type Reconciler struct {
 
 // Register adds the controller.
 func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
-	return controllers.Add("address", 2, r, source(f))
+	return controllers.Add("address", 2, r, r.source(f))
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -44,7 +47,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	var what verb
 	r.Store.View(func(tx store.ReadTx) {
 		if address = store.GetAddress(tx, request.Name); address != nil {
-			what = decide(tx, address)
+			what = decide(tx, address, r.Claimer.Settled())
 		}
 	})
 	switch what {
@@ -106,7 +109,7 @@ func (r *Reconciler) confirm(ctx context.Context, address *store.Address) (bool,
 	if sure, err := holderGone(ctx, r.Live, address.Holder); err != nil || !sure || address.Holder.Kind == store.HolderService {
 		return sure, err
 	}
-	return nodeFenced(ctx, r.Live, address.Node)
+	return nodeLetGo(ctx, r.Live, address.Node)
 }
 
 // holderGone reports whether a holder is gone from the API server.
@@ -122,8 +125,10 @@ func holderGone(ctx context.Context, live client.Reader, holder store.Holder) (b
 	return string(object.GetUID()) != holder.UID, nil
 }
 
-// nodeFenced reports whether a node is fenced by what the API server has of it.
-func nodeFenced(ctx context.Context, live client.Reader, name string) (bool, error) {
+// nodeLetGo reports whether a node is fenced, or without a daemon, by what the API server has of
+// it. A daemon writes its condition and its answer at about the same time: while one of the two
+// is there, the node may hold interfaces of pods.
+func nodeLetGo(ctx context.Context, live client.Reader, name string) (bool, error) {
 	node := &corev1.Node{}
 	err := live.Get(ctx, client.ObjectKey{Name: name}, node)
 	if apierrors.IsNotFound(err) {
@@ -133,15 +138,28 @@ func nodeFenced(ctx context.Context, live client.Reader, name string) (bool, err
 		return false, fmt.Errorf("get node %s: %w", name, err)
 	}
 	row, err := core.Node.Convert(node)
-	return err == nil && fenced(row), err
+	if err != nil || fenced(row) {
+		return err == nil, err
+	}
+	if slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == v1alpha1.NetworkHealthyCondition }) {
+		return false, nil
+	}
+	err = live.Get(ctx, client.ObjectKey{Name: v1alpha1.NodeRollCall(name)}, &v1alpha1.RollCall{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get the roll call of node %s: %w", name, err)
+	}
+	return false, nil
 }
 
 // source requests an address when it is created, when its pod is created, bound or
-// deleted, when its Service is deleted, and when its node is deleted or declared out of
-// service.
-func source(f *feed.Feed) *feed.Source {
+// deleted, when its Service is deleted, when its node is deleted or declared out of service,
+// and when the answer of the node's daemon is deleted.
+func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f,
-		undecided,
+		r.undecided,
 		feed.On(func(_ store.ReadTx, _, now *store.Address) []feed.Request {
 			if now == nil {
 				return nil
@@ -166,15 +184,32 @@ func source(f *feed.Feed) *feed.Source {
 			}
 			return of(store.AddressesByNode(tx, feed.Either(old, now).Name))
 		}),
+		onAnswerDeleted(func(tx store.ReadTx, node string) []feed.Request { return of(store.AddressesByNode(tx, node)) }),
+		rollcall.OnSettled(r.Claimer.Settled, r.undecided),
 	)
+}
+
+// onAnswerDeleted makes a Mapper that requests objects of a node when an administrator has
+// deleted the answer of its daemon.
+func onAnswerDeleted(requests func(tx store.ReadTx, node string) []feed.Request) feed.Mapper {
+	return feed.On(func(tx store.ReadTx, old, now *store.RollCall) []feed.Request {
+		if now != nil {
+			return nil
+		}
+		node, found := strings.CutPrefix(old.Name, v1alpha1.NodeRollCallPrefix)
+		if !found {
+			return nil
+		}
+		return requests(tx, node)
+	})
 }
 
 // undecided requests the addresses with which something is to be done: with many addresses,
 // requests for all would delay what a restarted operator has to do.
-func undecided(tx store.ReadTx) []feed.Request {
+func (r *Reconciler) undecided(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
 	for _, address := range store.ListAddresses(tx) {
-		if decide(tx, address) != keep {
+		if decide(tx, address, r.Claimer.Settled()) != keep {
 			all = append(all, feed.Now("", address.Name))
 		}
 	}

@@ -3,7 +3,10 @@
 
 package address
 
-import "github.com/alioth-net/alioth/store"
+import (
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
 
 // verb is the next step for an address.
 type verb int
@@ -20,11 +23,11 @@ const (
 )
 
 // decide plans for one address of a pod or a Service. Package node plans for those of
-// nodes.
-func decide(tx store.ReadTx, address *store.Address) verb {
+// nodes. settled is true once all daemons that run have answered the roll call of the term.
+func decide(tx store.ReadTx, address *store.Address, settled bool) verb {
 	switch address.Holder.Kind {
 	case store.HolderPod:
-		return decidePod(tx, address)
+		return decidePod(tx, address, settled)
 	case store.HolderService:
 		return decideService(tx, address)
 	case store.HolderNode:
@@ -47,7 +50,7 @@ func decideService(tx store.ReadTx, address *store.Address) verb {
 // decidePod plans for one address of a pod. While the node may be running, only its
 // daemon can confirm that the pod's interface is gone: a pod that is missing in the API
 // may have been deleted by force.
-func decidePod(tx store.ReadTx, address *store.Address) verb {
+func decidePod(tx store.ReadTx, address *store.Address, settled bool) verb {
 	pod := store.GetPod(tx, address.Holder.UID)
 	switch {
 	case address.UID == "" && (pod == nil || pod.Deleting || pod.Terminal || !pod.Holds(address)):
@@ -56,10 +59,22 @@ func decidePod(tx store.ReadTx, address *store.Address) verb {
 		return expel
 	case pod != nil:
 		return keep
-	case fenced(store.GetNode(tx, address.Node)):
+	case letGo(tx, address.Node, settled):
 		return release
 	}
 	return keep
+}
+
+// letGo reports whether a node holds nothing of pods that are gone: it is fenced, or no daemon
+// has attached pods there. The operator reserves addresses for pods of such a node too.
+func letGo(tx store.ReadTx, name string, settled bool) bool {
+	return fenced(store.GetNode(tx, name)) || settled && daemonless(tx, name)
+}
+
+// daemonless reports whether no daemon has ever answered for a node, or an administrator has
+// deleted the answer after the daemon had left the node.
+func daemonless(tx store.ReadTx, name string) bool {
+	return store.GetRollCall(tx, v1alpha1.NodeRollCall(name)) == nil
 }
 
 // fenced reports whether no pod can run on a node any more: its object is gone, or has

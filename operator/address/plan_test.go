@@ -4,8 +4,17 @@
 package address
 
 import (
+	"errors"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -32,6 +41,8 @@ func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {
 	planned.UID = ""
 	node := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1"}
 	outOfService := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1", OutOfService: true}
+	answer := &store.RollCall{Meta: operatortest.Meta("r1", 0), Name: v1alpha1.NodeRollCall("node-1")}
+	other := &store.RollCall{Meta: operatortest.Meta("r2", 0), Name: v1alpha1.NodeRollCall("node-2")}
 	for _, tc := range []struct {
 		name    string
 		address *store.Address
@@ -42,8 +53,11 @@ func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {
 		{"a pod that is being deleted", held, []any{&deleting, node}, keep},
 		{"a pod that ended", held, []any{&terminal, node}, keep},
 		{"a living pod on a node that is gone", held, []any{pod}, keep},
-		{"a pod that is gone from a living node", held, []any{node}, keep},
-		{"a pod that is gone, its successor lives", held, []any{&successor, node}, keep},
+		{"a pod that is gone from a living node", held, []any{node, answer}, keep},
+		{"a pod that is gone, its successor lives", held, []any{&successor, node, answer}, keep},
+		{"a pod that is gone from a node without a daemon", held, []any{node, other}, release},
+		{"a living pod on a node without a daemon", held, []any{pod, node}, keep},
+		{"a pod that is being deleted on a node without a daemon", held, []any{&deleting, node}, keep},
 		{"a pod that is gone with its node", held, nil, release},
 		{"a pod that is gone, its node is out of service", held, []any{outOfService}, release},
 		{"a pod that is gone with its node, its successor lives", held, []any{&successor}, release},
@@ -66,14 +80,64 @@ func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, append(tc.rows, tc.address)...).View(func(tx store.ReadTx) {
-				if got := decide(tx, tc.address); got != tc.want {
+				if got := decide(tx, tc.address, true); got != tc.want {
 					t.Errorf("verb %d, want %d", got, tc.want)
 				}
-				if requested := undecided(tx); (len(requested) > 0) != (tc.want != keep) {
+				r := &Reconciler{Claimer: &claim.Claimer{Term: operatortest.Term(true)}}
+				if requested := r.undecided(tx); (len(requested) > 0) != (tc.want != keep) {
 					t.Errorf("an operator that starts requests %v", requested)
 				}
 			})
 		})
+	}
+}
+
+// TestNoAddressIsReleasedForLackOfAnAnswerBeforeTheTermIsSettled: until then daemons that run
+// may not have answered.
+func TestNoAddressIsReleasedForLackOfAnAnswerBeforeTheTermIsSettled(t *testing.T) {
+	held := operatortest.Address("v", "s", "10.0.0.9", operatortest.Pod("blue", "a", "p", "", ""))
+	node := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1"}
+	operatortest.New(t, held, node).View(func(tx store.ReadTx) {
+		if got := decide(tx, held, false); got != keep {
+			t.Errorf("verb %d, want %d", got, keep)
+		}
+	})
+}
+
+// TestANodeHasLetGoOnceNothingOfItsDaemonIsInTheAPI: the store may be a moment behind.
+func TestANodeHasLetGoOnceNothingOfItsDaemonIsInTheAPI(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	node := func(edit func(n *corev1.Node)) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "n1"}}
+		edit(n)
+		return n
+	}
+	plain := node(func(*corev1.Node) {})
+	healthy := node(func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: v1alpha1.NetworkHealthyCondition, Status: corev1.ConditionTrue}}
+	})
+	tainted := node(func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+	})
+	answer := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall("node-1")}}
+	other := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall("node-2")}}
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		want    bool
+	}{
+		"the node is gone":                  {[]client.Object{answer}, true},
+		"it is out of service":              {[]client.Object{tainted, answer}, true},
+		"its daemon has answered":           {[]client.Object{plain, answer}, false},
+		"its daemon has written to it":      {[]client.Object{healthy}, false},
+		"it never had a daemon, others had": {[]client.Object{plain, other}, true},
+	} {
+		live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.objects...).Build()
+		if got, err := nodeLetGo(t.Context(), live, "node-1"); err != nil || got != tc.want {
+			t.Errorf("%s: %t, %v; want %t", name, got, err, tc.want)
+		}
 	}
 }
 
@@ -90,6 +154,7 @@ func TestAnAttachmentClaimGoesWhenItsNodeHasReleasedThePod(t *testing.T) {
 	node := &store.Node{Meta: operatortest.Meta("n1", 0), Name: pod.Node}
 	outOfService := *node
 	outOfService.OutOfService = true
+	answer := &store.RollCall{Meta: operatortest.Meta("r1", 0), Name: v1alpha1.NodeRollCall(pod.Node)}
 	for _, tc := range []struct {
 		name  string
 		claim *multinet.Claim
@@ -101,8 +166,9 @@ func TestAnAttachmentClaimGoesWhenItsNodeHasReleasedThePod(t *testing.T) {
 		{"somebody deleted it, the pod lives", claim, []any{pod, node}, forget},
 		{"the pod is being deleted", claim, []any{&deleting, node}, keep},
 		{"the pod has ended", claim, []any{&terminal, node}, keep},
-		{"the pod is gone, the node does not say so", claim, []any{node}, keep},
-		{"the pod is gone, its successor lives", claim, []any{&successor, node}, keep},
+		{"the pod is gone, the node does not say so", claim, []any{node, answer}, keep},
+		{"the pod is gone, its successor lives", claim, []any{&successor, node, answer}, keep},
+		{"the pod is gone, the node has no daemon", claim, []any{node}, release},
 		{"the node released it", &released, []any{node}, forget},
 		{"the pod and the node are gone", claim, nil, release},
 		{"the pod is gone, the node is out of service", claim, []any{&outOfService}, release},
@@ -110,7 +176,7 @@ func TestAnAttachmentClaimGoesWhenItsNodeHasReleasedThePod(t *testing.T) {
 		{"its finalizer is gone", &freed, nil, keep},
 	} {
 		operatortest.New(t, tc.rows...).View(func(tx store.ReadTx) {
-			if got := decideAttachment(tx, tc.claim); got != tc.want {
+			if got := decideAttachment(tx, tc.claim, true); got != tc.want {
 				t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 			}
 		})

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/alioth-net/alioth/api/crds"
+	"github.com/alioth-net/alioth/helm"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/client/kube"
 	"github.com/alioth-net/alioth/store/kinds"
@@ -107,12 +107,12 @@ func TestNoValueOfALaterVersionIsTakenForAnother(t *testing.T) {
 // enums finds the fields in the schemas of all kinds.
 func enums(t *testing.T) (found []enum) {
 	t.Helper()
-	names, err := fs.Glob(crds.Files, "*.yaml")
+	names, err := fs.Glob(helm.CRDs(), "*.yaml")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no definitions: %v", err)
 	}
 	for _, name := range names {
-		text, err := fs.ReadFile(crds.Files, name)
+		text, err := fs.ReadFile(helm.CRDs(), name)
 		if err != nil {
 			t.Fatal(err)
 		}

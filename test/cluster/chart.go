@@ -60,11 +60,10 @@ func (c *Cluster) WorkTree(ctx context.Context) (release.Version, error) {
 // Install changes the lab to another version of Alioth as people do, by its chart, with further
 // arguments for Helm, and returns when Helm does.
 func (c *Cluster) Install(ctx context.Context, v release.Version, arguments ...string) error {
-	cache, err := build.DefaultCache()
+	b, err := c.builder()
 	if err != nil {
 		return err
 	}
-	b := build.Builder{Root: c.root, Cache: cache, Progress: c.progress}
 	bin, err := b.Ensure(ctx, build.Containerd(c.Versions().Containerd))
 	if err != nil {
 		return err

@@ -41,9 +41,15 @@ const (
 	// CNIBridge configures the reference plugins bridge and host-local with a
 	// range per node and routes between the nodes.
 	CNIBridge CNI = "bridge"
+	// CNIFlannel runs flannel on the nodes. The plugin bridge uses its ranges and its VXLAN.
+	CNIFlannel CNI = "flannel"
 	// CNINone leaves nodes without a network, hence not Ready.
 	CNINone CNI = "none"
 )
+
+// others reports whether the network is neither Alioth nor none: nodes route packets from the
+// start, and nobody serves ClusterIPs.
+func (n CNI) others() bool { return n == CNIBridge || n == CNIFlannel }
 
 // ErrNotUp is returned where a lab is needed and none is up.
 var ErrNotUp = errors.New("no lab is up here: run: make up")

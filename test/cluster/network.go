@@ -27,6 +27,10 @@ func (c *Cluster) network(ctx context.Context, o Options, p parts) error {
 		if err := c.configureBridges(); err != nil {
 			return err
 		}
+	case CNIFlannel:
+		if err := c.startFlannel(ctx); err != nil {
+			return err
+		}
 	case CNIAlioth:
 		if err := c.installChart(ctx, p); err != nil {
 			return err
@@ -53,7 +57,7 @@ func (c *Cluster) configureBridges() error {
 func (c *Cluster) installDNS(ctx context.Context, o Options) error {
 	dns4, dns6 := clusterDNS()
 	dns := addons.DNS{Image: images.CoreDNS, VIPs: []string{dns4.String(), dns6.String()}, ServiceRanges: serviceRanges()}
-	if o.CNI == CNIBridge {
+	if o.CNI.others() {
 		// Nobody serves ClusterIPs there.
 		dns.APIServer, dns.APIServerPort = c.Nodes()[0].IPv4.String(), control.Port
 	}

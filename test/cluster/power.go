@@ -55,7 +55,7 @@ func (c *Cluster) PowerOff(ctx context.Context, nodeName string) error {
 // returns when its daemons run, not when they serve.
 func (c *Cluster) PowerOn(ctx context.Context, nodeName string) error {
 	topology := c.Topology()
-	if err := topology.ConnectNode(topology.NodeIndex(nodeName), c.CNI() == CNIBridge); err != nil {
+	if err := topology.ConnectNode(topology.NodeIndex(nodeName), c.CNI().others()); err != nil {
 		return err
 	}
 	if err := c.cgroups.Create(nodeName); err != nil {

@@ -35,11 +35,10 @@ const buildsAtOnce = 2
 // prepare builds what the lab runs; nothing of it is up yet.
 func (c *Cluster) prepare(ctx context.Context, o Options) (parts, error) {
 	var p parts
-	cache, err := build.DefaultCache()
+	b, err := c.builder()
 	if err != nil {
 		return p, err
 	}
-	b := &build.Builder{Root: c.root, Cache: cache, Progress: c.progress}
 	missing, err := b.Missing(o.programs()...)
 	if err != nil {
 		return p, err
@@ -54,12 +53,12 @@ func (c *Cluster) prepare(ctx context.Context, o Options) (parts, error) {
 	}
 	if o.CNI == CNIAlioth {
 		p.aliothctl = ib.Program(images.Alioth, "aliothctl")
-		if err := c.chooseVersion(ctx, o, cache, &p); err != nil {
+		if err := c.chooseVersion(ctx, o, b.Cache, &p); err != nil {
 			return p, err
 		}
 	}
 	if o.Topology.Guests > 0 {
-		p.hypervisor, err = c.prepareGuests(ctx, build.Cache{Dir: cache, Progress: c.progress}, p)
+		p.hypervisor, err = c.prepareGuests(ctx, build.Cache{Dir: b.Cache, Progress: c.progress}, p)
 	}
 	return p, err
 }

@@ -5,10 +5,7 @@ package cluster
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -95,7 +92,7 @@ func (c *Cluster) ReadNodeFile(ctx context.Context, nodeName, path string) ([]by
 func (c *Cluster) loadImages(ctx context.Context, nodeName, bin string, archives []images.Archive, extra []string) error {
 	archives = slices.Clone(archives)
 	for _, path := range extra {
-		archive, err := foreignArchive(path)
+		archive, err := images.Describe(path)
 		if err != nil {
 			return err
 		}
@@ -116,25 +113,6 @@ func (c *Cluster) loadImages(ctx context.Context, nodeName, bin string, archives
 		}
 	}
 	return nil
-}
-
-// foreignArchive describes an archive from outside of the lab; its path stands for its
-// reference.
-func foreignArchive(path string) (images.Archive, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return images.Archive{}, fmt.Errorf("find the image archive: %w", err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return images.Archive{}, fmt.Errorf("open the image archive: %w", err)
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return images.Archive{}, fmt.Errorf("read the image archive: %w", err)
-	}
-	return images.Archive{Ref: path, Path: path, Digest: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
 // registered reports whether a node's object exists.

@@ -172,7 +172,7 @@ func (c *Cluster) bringUp(ctx context.Context, o Options, p parts) error {
 // machines makes the underlay and the nodes' namespaces and cgroups.
 func (c *Cluster) machines(ctx context.Context, o Options, p parts) error {
 	c.progress(fmt.Sprintf("making %d nodes", o.Topology.Nodes))
-	if err := o.Topology.Up(o.CNI == CNIBridge); err != nil {
+	if err := o.Topology.Up(o.CNI.others()); err != nil {
 		return err
 	}
 	// Other labs take this one for gone without its underlay, which is why

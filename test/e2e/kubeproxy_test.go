@@ -16,6 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/cluster/addons"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/testtool/report"
 	"github.com/alioth-net/alioth/test/waits"
@@ -212,7 +213,7 @@ func (w *town) awaitKubeProxy(t *testing.T, mode string) {
 	t.Helper()
 	for _, node := range w.Lab.Nodes() {
 		err := scene.Until(within(t, patience), "kube-proxy on "+node.Name, func(ctx context.Context) (bool, string, error) {
-			said, err := w.Lab.NodeExec(ctx, node.Name, w.Tool, "get", "http://"+cluster.KubeProxyHealth+"/healthz")
+			said, err := w.Lab.NodeExec(ctx, node.Name, w.Tool, "get", "http://"+addons.KubeProxyHealth+"/healthz")
 			if err != nil {
 				return false, "", err
 			}

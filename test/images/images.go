@@ -8,7 +8,10 @@ package images
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -209,4 +212,23 @@ func shortName(ref string) string {
 	base := ref[strings.LastIndexByte(ref, '/')+1:]
 	name, _, _ := strings.Cut(base, ":")
 	return name
+}
+
+// Describe describes an archive of another program. The path of the archive stands for its
+// reference.
+func Describe(path string) (Archive, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return Archive{}, fmt.Errorf("find the image archive: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return Archive{}, fmt.Errorf("open the image archive: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return Archive{}, fmt.Errorf("read the image archive: %w", err)
+	}
+	return Archive{Ref: path, Path: path, Digest: hex.EncodeToString(h.Sum(nil))}, nil
 }

@@ -75,11 +75,18 @@ func (r Release) index(dir string) (v1.ImageIndex, error) {
 			return nil, fmt.Errorf("make the image for %s: %w", arch, err)
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
-			Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
+			Add: plain{image}, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
 		})
 	}
 	return index, nil
 }
+
+// plain is an image whose descriptor in an index has no artifact type. Older clients of registries
+// drop that field when they copy an index, and then refuse the copy for its other digest.
+type plain struct{ v1.Image }
+
+// ArtifactType returns "".
+func (plain) ArtifactType() (string, error) { return "", nil }
 
 func (r Release) image(arch, layerFile string) (v1.Image, error) {
 	c := product(r.Programs[arch])

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/test/tree"
 )
 
 // step is a target of the Makefile with the packages that it tests. A pattern that begins with a
@@ -48,18 +50,12 @@ func stepOf(steps []step, path string) (string, error) {
 func (s step) has(path string) (has bool) {
 	for _, pattern := range s.patterns {
 		without, out := strings.CutPrefix(pattern, "-")
-		if out && matches(without, path) {
+		if out && tree.Matches(without, path) {
 			return false
 		}
-		has = has || !out && matches(pattern, path)
+		has = has || !out && tree.Matches(pattern, path)
 	}
 	return has
-}
-
-// matches compares a package with a pattern as Go does: "./a/..." has a and all below it.
-func matches(pattern, path string) bool {
-	above, all := strings.CutSuffix(pattern, "/...")
-	return path == above || all && strings.HasPrefix(path, above+"/")
 }
 
 // downOf is the command that takes down the lab of a step, or "" for a step without a lab that
@@ -84,9 +80,9 @@ func expression(name string) string {
 }
 
 // find returns the package of a test, as "./a/b". only selects one of several packages.
-func find(tree fs.FS, name, only string) (string, error) {
+func find(files fs.FS, name, only string) (string, error) {
 	name, _, _ = strings.Cut(name, "/")
-	all, err := packagesOf(tree, name)
+	all, err := packagesOf(files, name)
 	if err != nil {
 		return "", err
 	}
@@ -108,19 +104,19 @@ func find(tree fs.FS, name, only string) (string, error) {
 
 // packagesOf returns the packages whose tests have a name. A folder with a go.mod of its own is
 // another module.
-func packagesOf(tree fs.FS, name string) (found []string, err error) {
+func packagesOf(files fs.FS, name string) (found []string, err error) {
 	begin := []byte("\nfunc " + name + "(t *testing.T)")
-	err = fs.WalkDir(tree, ".", func(file string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(files, ".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if entry.IsDir() {
-			return enter(tree, file, entry)
+			return tree.Enter(files, file, entry)
 		}
 		if !strings.HasSuffix(file, "_test.go") {
 			return nil
 		}
-		text, err := fs.ReadFile(tree, file)
+		text, err := fs.ReadFile(files, file)
 		if at := "./" + path.Dir(file); bytes.Contains(text, begin) && !slices.Contains(found, at) {
 			found = append(found, at)
 		}
@@ -130,18 +126,4 @@ func packagesOf(tree fs.FS, name string) (found []string, err error) {
 		return nil, fmt.Errorf("look for test %s: %w", name, err)
 	}
 	return found, nil
-}
-
-// enter skips folders that have no package of this module.
-func enter(tree fs.FS, dir string, entry fs.DirEntry) error {
-	if dir == "." {
-		return nil
-	}
-	if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" {
-		return fs.SkipDir
-	}
-	if _, err := fs.Stat(tree, path.Join(dir, "go.mod")); err == nil {
-		return fs.SkipDir
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
 // needsLab tells that a test was left out.
@@ -45,6 +46,7 @@ func start(t *testing.T) *lab {
 // TestReports runs all cases that do not disturb others, beside each other. The objects that
 // they share are made once.
 func TestReports(t *testing.T) {
+	soak.Also(t)
 	l := start(t)
 	l.common = newCommon(t, l.Env)
 	for _, r := range sorted() {
@@ -60,6 +62,7 @@ func TestReports(t *testing.T) {
 
 // TestReportsThatDisturb runs the others one after the other.
 func TestReportsThatDisturb(t *testing.T) {
+	soak.Also(t)
 	l := start(t)
 	for _, r := range sorted() {
 		if r.Run == nil || !r.Disturbs {
@@ -71,6 +74,7 @@ func TestReportsThatDisturb(t *testing.T) {
 
 // TestReportsOfOutages has each outage happen once, with all of its cases beside each other.
 func TestReportsOfOutages(t *testing.T) {
+	soak.Also(t)
 	l := start(t)
 	for _, o := range outages {
 		o.through(t, l, slices.DeleteFunc(sorted(), func(r Report) bool { return r.Outage != o }))

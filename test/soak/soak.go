@@ -3,6 +3,9 @@
 
 // Package soak sets how much tests do. `make soak` has hours, `make test` minutes: a test
 // of random steps or of large numbers makes fewer of them there.
+//
+// A call of Or, Only, Also, Part or Worlds is also the marker of a test: package marked finds in
+// the source the tests that make one, themselves or through helpers, and `make soak` runs them.
 package soak
 
 import (
@@ -32,3 +35,13 @@ func Only(t testing.TB) {
 		t.Skipf("a part of `make soak`: set %s=1", Variable)
 	}
 }
+
+// Part skips a test as Only does. The test takes the whole machine, or very long: the target of
+// make that has the name of the part runs it, and no other step of `make soak` does.
+func Part(t testing.TB, _ string) {
+	t.Helper()
+	Only(t)
+}
+
+// Also marks a test that does the same in `make soak` as elsewhere, and runs there once more.
+func Also(testing.TB) {}

@@ -46,6 +46,9 @@ type Package struct {
 	// machines with one only. A test that skips there is a failure: all that it may
 	// lack is there.
 	Hardware bool
+	// Soaked: other machines may lack what its tests need, so make soak runs those that
+	// test/soak marks here, as it does with those that need hardware.
+	Soaked bool
 }
 
 // Packages are those that run by default.
@@ -54,7 +57,7 @@ func Packages() []Package {
 		{Path: "./cnid/system/netns", Omitted: betweenOthers()},
 		{Path: "./cnid/cni/drivers/pair"},
 		{Path: "./cnid/cni/drivers/macvlan", Omitted: betweenOthers()},
-		{Path: "./cnid/cni/drivers/ipvlan"},
+		{Path: "./cnid/cni/drivers/ipvlan", Soaked: true},
 		{Path: "./cnid/forward/hostlink"},
 		{Path: "./cnid/system/neighbours", Omitted: betweenOthers()},
 		{Path: "./cnid/forward/netdev", Omitted: betweenOthers()},

@@ -5,7 +5,7 @@
 // early design of Azure CNS Swift V2 has them: PodNetwork, PodNetworkInstance,
 // MultiTenantPodNetworkConfig and NodeInfo. PodNetwork and PodNetworkInstance are those of
 // package api/multitenancy/v1alpha1, and so are their CustomResourceDefinitions, with
-// another group name (package api/crds).
+// another group name (package helm).
 //
 // It holds types and no logic.
 //

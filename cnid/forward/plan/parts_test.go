@@ -26,7 +26,7 @@ import (
 func rowKinds(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob("../../../store/*.go")
-	below, errBelow := filepath.Glob("../../../store/*/*.go")
+	below, errBelow := filepath.Glob("../../../store/rows/*/*.go")
 	if err := errors.Join(err, errBelow); err != nil {
 		t.Fatal(err)
 	}

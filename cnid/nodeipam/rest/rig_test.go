@@ -47,7 +47,11 @@ func newRig(t testing.TB, service *resttest.Service) *rig {
 		t.Fatal(err)
 	}
 	server := rest.New(rest.Config{Service: service, Endpoints: store, Node: nodeOf, Log: log})
-	return &rig{service, store, server, server.Handler(rest.Place{Socket: true, Patience: time.Minute})}
+	handler := server.Handler(rest.Place{Socket: true, Patience: time.Minute})
+	if _, fuzzing := t.(*testing.F); !fuzzing {
+		handler = newContract(t).guard(handler)
+	}
+	return &rig{service, store, server, handler}
 }
 
 // reply is an answer as it came.

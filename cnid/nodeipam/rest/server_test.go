@@ -264,7 +264,7 @@ func TestARequestOverTCPProvesThatItComesFromRoot(t *testing.T) {
 		{"an empty token", "proof", "Bearer ", false},
 		{"a server without a token", "", "Bearer ", false},
 	} {
-		handler := r.server.Handler(rest.Place{Token: tc.token, Patience: rest.TCPPatience})
+		handler := newContract(t).guard(r.server.Handler(rest.Place{Token: tc.token, Patience: rest.TCPPatience}))
 		for _, op := range wire.Operations() {
 			path := strings.Replace(op.Path, wire.ContainerIDVariable, container, 1)
 			request := httptest.NewRequestWithContext(t.Context(), op.Method, path, strings.NewReader(plural))

@@ -27,8 +27,8 @@ const ContainerIDVariable = "{containerID}"
 // Versions are the prefixes under which each path is served. They all mean the same.
 func Versions() []string { return []string{"", "/v0.1", "/v0.2"} }
 
-// Operation is a method of a path. Server and documentation are made from the list of
-// operations.
+// Operation is a method of a path. The server is made from the list of operations, and tests compare
+// the OpenAPI document with it.
 type Operation struct {
 	Method string
 	// Path has no version. ContainerIDVariable stands for a container ID.

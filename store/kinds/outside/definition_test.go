@@ -4,6 +4,7 @@
 package outside
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -14,13 +15,13 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/cniconf"
-	"github.com/alioth-net/alioth/api/crds"
+	"github.com/alioth-net/alioth/helm"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // NPWG 1.1: names, scope and the only field of the CustomResourceDefinition.
 func TestTheKindOfDefinitionsIsThatOfTheSpecification(t *testing.T) {
-	text, err := crds.Files.ReadFile("k8s.cni.cncf.io_network-attachment-definitions.yaml")
+	text, err := fs.ReadFile(helm.CRDs(), "k8s.cni.cncf.io_network-attachment-definitions.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func (j *judge) backends() (list []scaled.Backend) {
 		for i := range slice.Endpoints {
 			endpoint := &slice.Endpoints[i]
 			for _, ip := range endpoint.Addresses {
-				if backend, ok := j.backend(endpoint, ip, inside); ok {
+				if backend, ok := j.backend(endpoint, ip, inside, len(targets) > 0); ok {
 					backend.Targets = targets
 					list = append(list, backend)
 				}
@@ -158,9 +158,9 @@ func (j *judge) backends() (list []scaled.Backend) {
 }
 
 // backend judges one address of an endpoint. inside reports that the slice has addresses of
-// the VPC or network. Of a Service that every VPC reaches all addresses are listed: nodes
+// the VPC or network, and serves that it has a port of the Service. Of a Service that every VPC reaches all addresses are listed: nodes
 // reserve those of the API server, whether it is ready or not.
-func (j *judge) backend(endpoint *store.Endpoint, ip netip.Addr, inside bool) (b scaled.Backend, counts bool) {
+func (j *judge) backend(endpoint *store.Endpoint, ip netip.Addr, inside, serves bool) (b scaled.Backend, counts bool) {
 	b = scaled.Backend{
 		IP: ip, Node: endpoint.Node, PodUID: endpoint.PodUID, Terminating: !endpoint.Ready, ForNodes: endpoint.ForNodes, ForZones: endpoint.ForZones,
 	}
@@ -174,7 +174,7 @@ func (j *judge) backend(endpoint *store.Endpoint, ip netip.Addr, inside bool) (b
 		}
 		b.Outside = j.reachable.reaches(j.service, endpoint, ip)
 		b.OnHost = mayBeOnHost(j.tx, j.at, endpoint, ip)
-		j.leftOut = j.leftOut || !b.Outside
+		j.leftOut = j.leftOut || serves && !b.Outside
 		if b.Outside || b.OnHost || j.isElsewhere(endpoint, ip) {
 			return b, true
 		}

@@ -123,6 +123,22 @@ func TestAVerdictTellsOfEndpointsThatAreLeftOut(t *testing.T) {
 	}
 }
 
+// TestASliceWithoutAPortOfTheServiceLeavesOutNothing: the operator lists the endpoints of the API
+// server's Service in any case, and a node that judges by itself does not. Both have one verdict.
+func TestASliceWithoutAPortOfTheServiceLeavesOutNothing(t *testing.T) {
+	web := service("blue-a", "web", "", "10.96.0.1")
+	web.Ports = []store.ServicePort{http80}
+	operatortest.New(t, operatortest.VPC("default", 1, []string{"*"}, "10.0.0.0/16"), web, namespace("blue-a", "blue"),
+		slice("a", store.ServicePort{Name: "other", Protocol: "TCP", Port: 8080}, endpoint(true, false, "10.0.0.9"))).View(func(tx store.ReadTx) {
+		for _, reserved := range []bool{false, true} {
+			rules := services.Rules{DefaultVPC: "default", Shared: nobody, Reserved: func(*store.Service) bool { return reserved }}
+			if v := services.JudgeIn(tx, rules, "default", web); v.LeftOut || len(v.Backends) != 0 && !reserved {
+				t.Errorf("reserved %t: left out %t, backends %v", reserved, v.LeftOut, v.Backends)
+			}
+		}
+	})
+}
+
 // TestAVerdictIsLimitedWhateverSlicesName: tenants write slices with any content.
 func TestAVerdictIsLimitedWhateverSlicesName(t *testing.T) {
 	web := service("blue-a", "web", "", "10.96.0.1")

@@ -328,7 +328,8 @@ func TestOnlyAliothChangesItsConditionsOfNodes(t *testing.T) {
 	}
 	runChanges(t, []change[*corev1.Node]{
 		through("True by an administrator", clusterAdmin(), of(v1alpha1.NetworkHealthyCondition, corev1.ConditionTrue), refusal, byApply),
-		through("removed by an administrator", clusterAdmin(), of(v1alpha1.NetworkHealthyCondition, ""), refusal, byApply),
+		through("removed by its kubelet", kubeletOn("node-e"), of(v1alpha1.NetworkHealthyCondition, ""), refusal, byApply),
+		through("removed by an administrator, who may delete roll calls", clusterAdmin(), of(v1alpha1.NetworkHealthyCondition, ""), "", byApply),
 		through("applied by an administrator", clusterAdmin(), of(v1alpha1.NetworkHealthyCondition, corev1.ConditionTrue), refusal, ""),
 		through("another one by its kubelet", kubeletOn("node-e"), of("alioth.dev/Anything", corev1.ConditionTrue), refusal, byApply),
 		through("True by another node's daemon", daemonOn("node-a"), of(v1alpha1.NetworkHealthyCondition, corev1.ConditionTrue), "of its own node only", byUpdate),

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/alioth-net/alioth/api/crds"
+	"github.com/alioth-net/alioth/helm"
 )
 
 // installCRDs creates Alioth's CRDs and waits until they are served.
@@ -25,7 +25,7 @@ func installCRDs(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("make a client for CRDs: %w", err)
 	}
-	names, err := fs.Glob(crds.Files, "*.yaml")
+	names, err := fs.Glob(helm.CRDs(), "*.yaml")
 	if err != nil {
 		return fmt.Errorf("list the CRDs: %w", err)
 	}
@@ -58,7 +58,7 @@ func installCRDs(ctx context.Context, config *rest.Config) error {
 }
 
 func readCRD(file string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	text, err := fs.ReadFile(crds.Files, file)
+	text, err := fs.ReadFile(helm.CRDs(), file)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}

@@ -8,21 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/alioth-net/alioth/api/crds"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid"
+	"github.com/alioth-net/alioth/helm"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
@@ -248,7 +245,7 @@ const sharedKinds = 9
 // nmstate.io and of the node IPAM API.
 func installed(t *testing.T) []string {
 	t.Helper()
-	files, err := fs.Glob(crds.Files, "*.yaml")
+	files, err := fs.Glob(helm.CRDs(), "*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,31 +269,6 @@ func TestCRDsOutliveTheChartUnlessToldOtherwise(t *testing.T) {
 			if got := crd.GetAnnotations()[policy]; got != tt.want {
 				t.Errorf("%s: %s has %s %q, want %q", tt.set, name, policy, got, tt.want)
 			}
-		}
-	}
-}
-
-func TestChartCarriesTheGeneratedCRDs(t *testing.T) {
-	dir := os.DirFS(filepath.Join(root, "helm", "alioth", "files", "crds"))
-	want, err := fs.Glob(crds.Files, "*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := fs.Glob(dir, "*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("run make generate; files (-generated +chart):\n%s", diff)
-	}
-	for _, name := range want {
-		generated, errGenerated := fs.ReadFile(crds.Files, name)
-		copied, errCopied := fs.ReadFile(dir, name)
-		if errGenerated != nil || errCopied != nil {
-			t.Fatal(errGenerated, errCopied)
-		}
-		if string(generated) != string(copied) {
-			t.Errorf("%s in the chart is not the generated one: run make generate", name)
 		}
 	}
 }

@@ -153,6 +153,8 @@ func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing
 	shared := &v1alpha1.SharedService{ObjectMeta: named, Spec: v1alpha1.SharedServiceSpec{Namespace: "default", Name: "kubernetes"}}
 	for _, object := range []client.Object{
 		node, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TenantLabel: name}}},
+		// A daemon has run there: it releases what pods hold.
+		&v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(name)}, Spec: v1alpha1.RollCallSpec{Call: "earlier"}},
 		vpc, subnet, network, served, refused, shared,
 	} {
 		// Pods are forbidden until admission has the operator's parameters.

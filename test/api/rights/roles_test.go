@@ -19,12 +19,9 @@ import (
 func bounce(t *testing.T, admin client.Client, node *corev1.Node, subnet *v1alpha1.Subnet) {
 	t.Helper()
 	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
-	reply := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(node.Name), OwnerReferences: owner}, Spec: v1alpha1.RollCallSpec{Call: name}}
 	report := &v1alpha1.NodeRoles{ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: owner}, Spec: v1alpha1.NodeRolesSpec{Protocol: v1alpha1.RoleProtocol}}
-	for _, object := range []client.Object{reply, report} {
-		if err := admin.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+	if err := admin.Create(t.Context(), report); err != nil {
+		t.Fatal(err)
 	}
 	patch := func(object client.Object, writer client.SubResourceWriter, change func()) {
 		t.Helper()
@@ -40,6 +37,11 @@ func bounce(t *testing.T, admin client.Client, node *corev1.Node, subnet *v1alph
 			t.Fatalf("patch %T: %v", object, err)
 		}
 	}
+	reply := &v1alpha1.RollCall{}
+	if err := admin.Get(t.Context(), client.ObjectKey{Name: v1alpha1.NodeRollCall(node.Name)}, reply); err != nil {
+		t.Fatal(err)
+	}
+	patch(reply, nil, func() { reply.OwnerReferences, reply.Spec.Call = owner, name })
 	patch(node, nil, func() { node.Labels = map[string]string{v1alpha1.RoleNodeLabel: "true"} })
 	patch(subnet, nil, func() { subnet.Spec.Bouncers = ptr.To[int32](1) })
 	member := &v1alpha1.RoleMember{}

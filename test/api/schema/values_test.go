@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/alioth-net/alioth/api/crds"
+	"github.com/alioth-net/alioth/helm"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/test/api/samples"
 )
@@ -88,13 +88,13 @@ func schemaFields(schema *apiextensionsv1.JSONSchemaProps, path string, visit fu
 // fieldsOfKinds returns the schema of each field of each kind by "<kind> <path>".
 func fieldsOfKinds(t *testing.T) map[string]*apiextensionsv1.JSONSchemaProps {
 	t.Helper()
-	names, err := fs.Glob(crds.Files, "*.yaml")
+	names, err := fs.Glob(helm.CRDs(), "*.yaml")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no definitions: %v", err)
 	}
 	all := map[string]*apiextensionsv1.JSONSchemaProps{}
 	for _, name := range names {
-		text, err := fs.ReadFile(crds.Files, name)
+		text, err := fs.ReadFile(helm.CRDs(), name)
 		if err != nil {
 			t.Fatal(err)
 		}

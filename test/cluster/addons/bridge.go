@@ -46,8 +46,8 @@ func ConfigureBridges(nodes []Bridge) error {
 	return nil
 }
 
-// podRanges returns the pod ranges of node i, counted from 1.
-func podRanges(i int) []netip.Prefix {
+// PodRanges returns the pod ranges of node i, counted from 1.
+func PodRanges(i int) []netip.Prefix {
 	return []netip.Prefix{
 		netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(i), 0}), 24),
 		netip.MustParsePrefix(fmt.Sprintf("fd44:0:0:%x::/64", i)),
@@ -56,17 +56,23 @@ func podRanges(i int) []netip.Prefix {
 
 // configure installs the plugins on node i, and their configuration.
 func (b *Bridge) configure(i int) error {
+	return InstallBridge(b.Machine, "10-bridge.conflist", PodRanges(i), 0)
+}
+
+// InstallBridge gives a node the plugins, and their configuration in a file of a name. With the
+// MTU 0 the kernel chooses the MTU.
+func InstallBridge(machine node.Machine, name string, ranges []netip.Prefix, mtu int) error {
 	for _, plugin := range []string{"bridge", "host-local"} {
-		if err := InstallPlugin(b.Machine, plugin); err != nil {
+		if err := InstallPlugin(machine, plugin); err != nil {
 			return err
 		}
 	}
-	raw, err := bridgeConflist(podRanges(i))
+	raw, err := bridgeConflist(ranges, mtu)
 	if err != nil {
 		return err
 	}
 	// containerd reads the folder whenever it changes: no half-written file.
-	file := b.Machine.Path("cni-conf", "10-bridge.conflist")
+	file := machine.Path("cni-conf", name)
 	if err := os.WriteFile(file+".new", raw, 0o644); err != nil {
 		return fmt.Errorf("write the network configuration: %w", err)
 	}
@@ -74,7 +80,7 @@ func (b *Bridge) configure(i int) error {
 }
 
 // bridgeConflist is a CNI network configuration list.
-func bridgeConflist(ranges []netip.Prefix) ([]byte, error) {
+func bridgeConflist(ranges []netip.Prefix, mtu int) ([]byte, error) {
 	var sets [][]map[string]string
 	var routes []map[string]string
 	for _, r := range ranges {
@@ -89,7 +95,7 @@ func bridgeConflist(ranges []netip.Prefix) ([]byte, error) {
 		"cniVersion": "1.0.0",
 		"name":       "lab",
 		"plugins": []any{map[string]any{
-			"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false,
+			"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "mtu": mtu,
 			"ipam": map[string]any{"type": "host-local", "ranges": sets, "routes": routes},
 		}},
 	}, "", "  ")
@@ -109,7 +115,7 @@ func routePods(nodes []Bridge, one int) error {
 			if i == one {
 				continue
 			}
-			for _, r := range podRanges(i + 1) {
+			for _, r := range PodRanges(i + 1) {
 				via := other.IPv4
 				if r.Addr().Is6() {
 					via = other.IPv6

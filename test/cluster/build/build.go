@@ -86,6 +86,11 @@ func KubeProxy() Program {
 	return Program{Name: "kube-proxy", Module: "k8s.io/kubernetes", Packages: []string{"k8s.io/kubernetes/cmd/kube-proxy"}}
 }
 
+// Flannel is the daemon of another network. Tests run it beside Alioth.
+func Flannel() Program {
+	return Program{Name: "flannel", Module: "github.com/flannel-io/flannel", Packages: []string{"."}}
+}
+
 // Etcd is the etcd that Kubernetes is released with, for API servers with many objects. The
 // lab runs Debian's.
 func Etcd() Program {

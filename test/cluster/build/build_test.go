@@ -174,7 +174,7 @@ func TestAMinorVersionHasPinsOfItsOwn(t *testing.T) {
 
 func TestEveryProgramOfTheLabHasItsModule(t *testing.T) {
 	b := Builder{Root: filepath.Join("..", "..", "..")}
-	for _, p := range append(Programs(), KubeProxy(), Etcd(), Containerd("1.7")) {
+	for _, p := range append(Programs(), KubeProxy(), Flannel(), Etcd(), Containerd("1.7")) {
 		pins, err := b.pins(p)
 		if err != nil {
 			t.Errorf("%s: %v", p.Name, err)

@@ -37,7 +37,10 @@ defaultVPC:
   subnets: [{name: default, cidrs: [10.100.0.0/16, "fd10:100::/64"]}]
 `
 
-// beside is a lab with pods of the bridge plugin, where Alioth comes and goes.
+// otherNetworks are those that pods have before Alioth comes.
+var otherNetworks = []cluster.CNI{cluster.CNIBridge, cluster.CNIFlannel}
+
+// beside is a lab with pods of another network, where Alioth comes and goes.
 type beside struct {
 	*cluster.Cluster
 	values string
@@ -47,21 +50,16 @@ type beside struct {
 // the end the cluster has what it had.
 func TestAliothComesAndGoesBesideAnotherNetwork(t *testing.T) {
 	soak.Only(t)
+	for _, network := range otherNetworks {
+		t.Run(string(network), func(t *testing.T) { testComesAndGoes(t, network) })
+	}
+}
+
+func testComesAndGoes(t *testing.T, network cluster.CNI) {
 	f := newFixture(t)
-	builder := &images.Builder{Root: f.root, Out: filepath.Join(f.options.Dir, "images"), Progress: f.options.Progress}
-	image, err := builder.Build(t.Context(), images.Alioth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.options.Images = []string{image.Path}
-	c, err := cluster.Up(t.Context(), f.root, f.options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &beside{Cluster: c, values: filepath.Join(t.TempDir(), "values.yaml")}
-	if err := os.WriteFile(b.values, fmt.Appendf(nil, besideValues, c.Nodes()[0].IPv4), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	f.options.CNI = network
+	b := f.beside(t, "")
+	c := b.Cluster
 	startPods(t, c, "old", images.TestTool)
 	b.expectPing(t, "old1", "old2")
 	before := b.census(t)
@@ -90,9 +88,32 @@ func TestAliothComesAndGoesBesideAnotherNetwork(t *testing.T) {
 	b.expectAddress(t, "again1", "10.244.1.")
 	b.expectPing(t, "again1", "old2")
 	b.deletePods(t, "again1", "again2")
+	if network == cluster.CNIFlannel {
+		b.restartFlannel(t)
+	}
 	b.expectCensus(t, before)
 	f.traces.learn(t)
 	f.down(t)
+}
+
+// beside brings the lab up. The values are those of the page, and further ones.
+func (f *fixture) beside(t *testing.T, further string) *beside {
+	t.Helper()
+	builder := &images.Builder{Root: f.root, Out: filepath.Join(f.options.Dir, "images"), Progress: f.options.Progress}
+	image, err := builder.Build(t.Context(), images.Alioth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.options.Images = []string{image.Path}
+	c, err := cluster.Up(t.Context(), f.root, f.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &beside{Cluster: c, values: filepath.Join(t.TempDir(), "values.yaml")}
+	if err := os.WriteFile(b.values, fmt.Appendf(nil, besideValues+further, c.Nodes()[0].IPv4), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func (b *beside) within(t *testing.T) context.Context {
@@ -216,7 +237,7 @@ func (b *beside) expectPreflight(t *testing.T) {
 	for _, finding := range preflight.Sorted(findings) {
 		found += finding.String() + "\n"
 	}
-	for _, want := range []string{"4 pods have addresses of the present network", "10-bridge.conflist is the configuration of another network", "/opt/cni/bin has the plugins bridge, host-local"} {
+	for _, want := range []string{"4 pods have addresses of the present network", "10-" + string(b.CNI()) + ".conflist is the configuration of another network", "/opt/cni/bin has the plugins bridge, host-local"} {
 		if !strings.Contains(found, want) {
 			t.Errorf("preflight does not tell: %s", want)
 		}
@@ -257,6 +278,18 @@ func (b *beside) deletePods(t *testing.T, names ...string) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// restartFlannel lets flannel write its condition of the nodes again, which Alioth has replaced.
+func (b *beside) restartFlannel(t *testing.T) {
+	t.Helper()
+	for _, node := range b.Nodes() {
+		for _, step := range []func(context.Context, string) error{b.StopProcess, b.StartProcess} {
+			if err := step(b.within(t), node.Name+"/flannel"); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -150,7 +150,7 @@ func (tr *traces) links(t *testing.T) (found []string) {
 
 // files are named namespaces, mount points and folders that a component might
 // make by default, and what is in the lab's folder.
-func (tr *traces) files(t *testing.T) (found []string) {
+func (tr *traces) files(t *testing.T) []string {
 	t.Helper()
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -161,10 +161,17 @@ func (tr *traces) files(t *testing.T) (found []string) {
 		"/var/lib/containerd", "/var/lib/etcd/member", "/run/containerd", "/run/kubernetes", "/var/run/kubernetes",
 		filepath.Join(home, ".kube"), filepath.Join(tr.dir, "*"),
 	}
-	if otherLabs(t) == 0 {
-		patterns = append(patterns, node.MountPoints()...)
-		patterns = append(patterns, "/run/alioth-labs.json")
-	}
+	return existing(t, patterns)
+}
+
+// shared are files that all labs of the host have in common.
+func shared(t *testing.T) []string {
+	t.Helper()
+	return existing(t, append(node.MountPoints(), "/run/alioth-labs.json"))
+}
+
+func existing(t *testing.T, patterns []string) (found []string) {
+	t.Helper()
 	for _, pattern := range patterns {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {

@@ -47,6 +47,9 @@ type fixture struct {
 	before   []string
 	settings map[string]string
 	hooks    int
+	// others were there too, and have files, hooks and settings that go with them.
+	others int
+	shared []string
 }
 
 // newFixture takes stock of the host. The lab goes with the test.
@@ -71,7 +74,8 @@ func newFixture(t *testing.T) *fixture {
 		},
 	}
 	t.Cleanup(f.traces.release)
-	f.before, f.settings, f.hooks = f.traces.find(t), host.Settings(), socketHooks(t)
+	f.before, f.settings, f.hooks, f.others = f.traces.find(t), host.Settings(), socketHooks(t), otherLabs(t)
+	f.shared = shared(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(time.Minute))
 		defer cancel()
@@ -112,7 +116,10 @@ func (f *fixture) down(t *testing.T) {
 			t.Errorf("%s is left in the lab's folder", name)
 		}
 	}
-	if otherLabs(t) == 0 {
+	if f.others == 0 && otherLabs(t) == 0 {
+		if diff := cmp.Diff(f.shared, shared(t)); diff != "" {
+			t.Errorf("files that labs share (-before +after):\n%s", diff)
+		}
 		if diff := cmp.Diff(f.settings, host.Settings()); diff != "" {
 			t.Errorf("kernel settings (-before +after):\n%s", diff)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/alioth-net/alioth/api/crds"
+	"github.com/alioth-net/alioth/helm"
 	"github.com/alioth-net/alioth/test/api/samples"
 	"github.com/alioth-net/alioth/test/docs/reference"
 )
@@ -18,7 +18,7 @@ import (
 const root = "../../.."
 
 func TestThePageOfTheAPIIsAsComputed(t *testing.T) {
-	text, err := reference.API(crds.Files, samples.All(t))
+	text, err := reference.API(helm.CRDs(), samples.All(t))
 	if err != nil {
 		t.Fatal(err)
 	}

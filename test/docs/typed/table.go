@@ -10,7 +10,9 @@ const (
 	ofARelease  = "needs the files of a published release; TestTwoFoldersGiveTheSameRelease builds one, and TestManifestsRunTheImageOfTheRelease reads its manifests"
 	registry    = "needs a registry, and programs that the repository does not build"
 	installs    = "is typed in another order, by TestTheChartIsRemovedAndInstalledAsThePagesSay"
-	beside      = "needs a cluster with another network; TestAliothComesAndGoesBesideAnotherNetwork has one"
+	beside      = "needs a cluster with another network; TestAliothComesAndGoesBesideAnotherNetwork asks preflight there"
+	whole       = "needs a cluster with another network; TestAliothComesAndGoesBesideAnotherNetwork installs on all nodes at once"
+	moves       = "needs a cluster with another network; TestNodesMoveToAliothOneByOneAndOneComesBack types it there"
 	atBoots     = "installs a unit of systemd, which the lab's nodes lack; TestTheUnitForBootsIsInstalledAndRemoved installs it"
 	competes    = "competes with the daemons and operators of the lab; TestPoliciesAreHandledWithAKubeconfig runs it without them"
 	bonds       = "needs two devices for a bond, and a kernel with bonds; TestPoliciesOfTheKindsOfKubernetesNmstateAreAppliedChangedAndRemoved has both"
@@ -51,10 +53,15 @@ var Table = map[string]Page{
 		{Begins: ".cluster/bin/helm upgrade", After: "helm upgrade alioth helm/alioth --namespace alioth-system --reuse-values --set log.level=info --wait"},
 	}},
 	"docs/install/existing-network.md": {Entries: []Entry{
-		{Begins: "aliothctl preflight", NotHere: beside},
-		{Begins: "kubectl drain", NotHere: beside},
-		{Begins: "helm upgrade", NotHere: beside},
-		{Begins: "kubectl drain", NotHere: beside},
+		{Begins: "aliothctl preflight --values values.yaml", NotHere: beside},
+		{Begins: "kubectl -n kube-system patch", NotHere: moves},
+		{Begins: "helm install alioth helm/alioth", NotHere: moves},
+		{Begins: "kubectl drain NODE --ignore-daemonsets", NotHere: moves},
+		{Begins: "kubectl -n kube-system patch", NotHere: moves},
+		{Begins: "helm upgrade alioth helm/alioth", NotHere: whole},
+		{Begins: "kubectl drain NODE --ignore-daemonsets", NotHere: moves},
+		{Begins: "alioth-cnid uninstall --node-name NODE", NotHere: moves},
+		{Begins: "for pod in $(kubectl", NotHere: moves},
 	}},
 	"docs/install/install.md": {Entries: []Entry{
 		{Begins: "git clone", NotHere: fromTheWeb},

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package foreign finds chains of other programs that certainly drop Alioth's
-// packets: in tables of nf_tables, and in those of legacy iptables where
+// Package foreign finds base chains of other programs that drop Alioth's packets with
+// all others: in tables of nf_tables, and in those of legacy iptables where
 // iptables-legacy-save is installed.
 package foreign
 
@@ -16,7 +16,6 @@ import (
 	"github.com/google/nftables"
 
 	"github.com/alioth-net/alioth/api/ipfamily"
-	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 )
 
 // Traffic is what every packet filter of the host has to accept.
@@ -30,11 +29,9 @@ type Traffic struct {
 	PodDevices string
 	NodeDevice string
 	TunnelPort uint16
-	// Underlay is the device of the node's network, UnderlayGroup its group. Tunnel is the
-	// node's address there, or the zero value if the host's stack does not see the tunnel.
-	Underlay      string
-	UnderlayGroup uint32
-	Tunnel        netip.Addr
+	// Tunnel is the node's address in the underlay, or the zero value if the host's stack does
+	// not see the tunnel.
+	Tunnel netip.Addr
 	// HostPorts reports whether ports of the node lead to pods.
 	HostPorts bool
 }
@@ -55,16 +52,16 @@ func (b Block) String() string {
 	return fmt.Sprintf("chain %s of another program drops %s; let them through: %s", b.Chain, b.Drops, strings.Join(b.Rules, " && "))
 }
 
-// Blocks reads the tables of other programs in the current network namespace and
-// returns the chains that certainly drop some of the traffic, sorted by name.
+// Blocks reads the tables of other programs in the current network namespace and returns the base
+// chains that drop Alioth's packets by their policy, or by rules without conditions, while no rule
+// is made for these packets, sorted by name.
 func Blocks(ctx context.Context, t Traffic) ([]Block, error) {
-	crossings := t.crossings()
-	list, err := nftBlocks(&nftables.Conn{}, crossings)
+	list, err := nftBlocks(&nftables.Conn{}, t)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range legacyFamilies {
-		legacy, err := f.blocks(ctx, crossings)
+		legacy, err := f.blocks(ctx, t)
 		if err != nil {
 			return nil, err
 		}
@@ -76,59 +73,46 @@ func Blocks(ctx context.Context, t Traffic) ([]Block, error) {
 
 // crossing is traffic through one hook.
 type crossing struct {
-	hook    *nftables.ChainHook
-	what    string
-	samples []sample
-	// nft and legacy are conditions that a rule has to match to accept the
-	// traffic.
+	hook     *nftables.ChainHook
+	what     string
+	families []byte
+	packets  ours
+	// nft and legacy are the conditions of the rules that accept the traffic.
 	nft, legacy []string
-	// legacyChain is the chain of legacy iptables at the hook. legacyNames are
-	// conditions of rules that are made for this traffic.
+	// legacyChain is the chain of legacy iptables at the hook.
 	legacyChain string
-	legacyNames []string
 }
 
-func (t Traffic) crossings() []crossing {
+func (t Traffic) crossings() (list []crossing) {
 	forward := crossing{
 		hook: nftables.ChainHookForward, what: "packets that pods exchange with destinations outside of their VPC",
+		packets: fromPods | replies,
 		// By the group, because other devices may have a name that begins as a pod's.
 		nft:         []string{fmt.Sprintf("iifgroup %#x", t.PodGroup), fmt.Sprintf("oifgroup %#x", t.PodGroup)},
 		legacy:      []string{fmt.Sprintf("-m devgroup --src-group %#x", t.PodGroup), fmt.Sprintf("-m devgroup --dst-group %#x", t.PodGroup)},
 		legacyChain: "FORWARD",
 	}
-	// Rules by the name are of earlier releases, or of the administrator: they accept, too.
-	forward.legacyNames = append(slices.Clone(forward.legacy), fmt.Sprintf("-i %s+", t.PodDevices), fmt.Sprintf("-o %s+", t.PodDevices))
-	pod := device{t.PodDevices + strings.Repeat("0", 12), t.PodGroup}
-	underlay := device{t.Underlay, t.UnderlayGroup}
+	if t.HostPorts { // others begin flows, too
+		forward.packets |= toPods
+	}
 	for _, shadow := range t.Shadows {
-		family, address := ipfamily.Of(shadow.Addr()).Number(), shadow.Addr().Next()
-		forward.legacyNames = append(forward.legacyNames, shadow.String())
-		for _, peer := range []device{underlay, {name: t.NodeDevice}} {
-			forward.samples = append(forward.samples,
-				sample{family: family, in: pod, out: peer, source: address, state: ctNew},
-				sample{family: family, in: peer, out: pod, destination: address, state: ctEstablished})
-		}
-		if t.HostPorts {
-			forward.samples = append(forward.samples, sample{family: family, in: underlay, out: pod, destination: address, state: ctNew})
-		}
+		forward.families = append(forward.families, ipfamily.Of(shadow.Addr()).Number())
 	}
-	if !t.Tunnel.IsValid() {
-		return []crossing{forward}
+	list = append(list, forward)
+	if t.Tunnel.IsValid() {
+		list = append(list, crossing{
+			hook: nftables.ChainHookInput, what: "VXLAN packets from other nodes' pods",
+			families: []byte{ipfamily.Of(t.Tunnel).Number()}, packets: tunnel,
+			nft:         []string{fmt.Sprintf("udp dport %d", t.TunnelPort)},
+			legacy:      []string{fmt.Sprintf("-p udp --dport %d", t.TunnelPort)},
+			legacyChain: "INPUT",
+		})
 	}
-	return []crossing{forward, {
-		hook: nftables.ChainHookInput, what: "VXLAN packets from other nodes' pods",
-		samples: []sample{{family: ipfamily.Of(t.Tunnel).Number(), in: underlay, destination: t.Tunnel, udpPort: t.TunnelPort, state: ctUntracked}},
-		nft:     []string{fmt.Sprintf("udp dport %d", t.TunnelPort)},
-		legacy:  []string{fmt.Sprintf("-p udp --dport %d", t.TunnelPort)},
-
-		legacyChain: "INPUT", legacyNames: []string{fmt.Sprintf("--dport %d", t.TunnelPort)},
-	}}
+	return list
 }
 
 // has reports whether some of the traffic is of the family.
-func (c crossing) has(family byte) bool {
-	return slices.ContainsFunc(c.samples, func(p sample) bool { return p.family == family })
-}
+func (c crossing) has(family byte) bool { return slices.Contains(c.families, family) }
 
 // block names a chain and its remedy: insert with each condition in place of %s.
 func (c crossing) block(chain, insert string, conditions []string) Block {
@@ -137,65 +121,4 @@ func (c crossing) block(chain, insert string, conditions []string) Block {
 		b.Rules = append(b.Rules, fmt.Sprintf(insert, condition))
 	}
 	return b
-}
-
-// nftBlocks returns the chains of nf_tables that drop a crossing.
-func nftBlocks(conn *nftables.Conn, crossings []crossing) ([]Block, error) {
-	tables, err := conn.ListTables()
-	if err != nil {
-		return nil, fmt.Errorf("list packet filter tables: %w", err)
-	}
-	chains, err := conn.ListChains()
-	if err != nil {
-		return nil, fmt.Errorf("list packet filter chains: %w", err)
-	}
-	families := map[nftables.TableFamily]string{nftables.TableFamilyIPv4: "ip", nftables.TableFamilyIPv6: "ip6", nftables.TableFamilyINet: "inet"}
-	var list []Block
-	for _, from := range tables {
-		own := from.Family == nftables.TableFamilyINet && from.Name == netfilter.TableName
-		if own || families[from.Family] == "" || netfilter.Asleep(from) {
-			continue
-		}
-		t := readTable(conn, from, chains)
-		for name, base := range t {
-			title := fmt.Sprintf("%s %s %s", families[from.Family], from.Name, name)
-			for _, c := range crossings {
-				if base.hook != nil && *base.hook == *c.hook && t.drops(from.Family, name, c.samples) {
-					list = append(list, c.block(title, "nft insert rule "+title+" %s accept", c.nft))
-				}
-			}
-		}
-	}
-	return list, nil
-}
-
-// drops reports whether a base chain drops a sample that the table sees.
-func (t table) drops(family nftables.TableFamily, name string, samples []sample) bool {
-	return slices.ContainsFunc(samples, func(p sample) bool {
-		return (family == nftables.TableFamilyINet || byte(family) == p.family) && t.blocked(name, p)
-	})
-}
-
-// readTable reads the chains of a table. It omits chains that are deleted
-// meanwhile.
-func readTable(conn *nftables.Conn, from *nftables.Table, chains []*nftables.Chain) table {
-	t := table{}
-	for _, c := range chains {
-		if c.Table.Name != from.Name || c.Table.Family != from.Family {
-			continue
-		}
-		rules, err := conn.GetRules(from, c)
-		if err != nil {
-			continue
-		}
-		one := chain{drops: c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop}
-		if c.Type == nftables.ChainTypeFilter {
-			one.hook = c.Hooknum
-		}
-		for _, r := range rules {
-			one.rules = append(one.rules, r.Exprs)
-		}
-		t[c.Name] = one
-	}
-	return t
 }

@@ -22,7 +22,7 @@ func testTraffic() Traffic {
 	return Traffic{
 		Shadows:  []netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd41:6c69:6f74:6801::/64")},
 		PodGroup: hostdev.PodGroup, PodDevices: "alv", NodeDevice: "alioth_node", TunnelPort: 4789,
-		Underlay: "eth0", UnderlayGroup: 3, Tunnel: netip.MustParseAddr("192.0.2.1"),
+		Tunnel: netip.MustParseAddr("192.0.2.1"),
 	}
 }
 
@@ -130,10 +130,20 @@ func TestChainsOfOthersThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T)
 			iifname != "alv*" oifname != "alv*" drop
 		}
 }`, nil},
-		{"a drop by device", "table inet fw { chain through { " + forwardOpen + `iifname != { "docker0" } counter
-			iifname "alv*" oifname "eth0" counter log drop
+		{"a drop by device, which is somebody's decision", "table inet fw { chain through { " + forwardOpen + `iifname "alv*" oifname "eth0" counter log drop
+		}
+}`, nil},
+		{"a policy, flows of all accepted", "table inet fw { chain through { " + forwardDrop + `ct state new,established accept
+		}
+}`, nil},
+		{"a policy, flows of others accepted", "table inet fw { chain through { " + forwardDrop + `iifname "docker0" ct state new accept
+			ct state established,related accept
 		}
 }`, []string{"inet fw through"}},
+		{"a policy, our devices accepted elsewhere", "table inet fw { chain after { type filter hook postrouting priority 0;\n" + `oifname "alv*" accept
+		iifname "alv*" accept
+		}
+chain through { ` + forwardDrop + "}\n}", []string{"inet fw through"}},
 		{"an input that lacks the tunnel", "table inet fw { chain entry { " + inputDrop + `iif lo accept
 			ct state established,related accept
 			tcp dport 22 accept
@@ -232,6 +242,13 @@ func TestLegacyIptablesThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T)
 		{"a policy, our addresses accepted", []string{
 			v6 + "-P FORWARD DROP", v6 + "-A FORWARD -s fd41:6c69:6f74:6801::/64 -j ACCEPT", v6 + "-A FORWARD -d fd41:6c69:6f74:6801::/64 -j ACCEPT",
 		}, ""},
+		{"a policy, only one direction accepted", []string{v4 + "-P FORWARD DROP", v4 + "-A FORWARD -i alv+ -j ACCEPT"}, forward4},
+		{"a policy, our devices accepted where nothing leads", []string{
+			v4 + "-P FORWARD DROP", v4 + "-N ours", v4 + "-A ours -i alv+ -j ACCEPT", v4 + "-A ours -o alv+ -j ACCEPT",
+		}, forward4},
+		{"a policy, our devices only marked", []string{
+			v4 + "-t mangle -P FORWARD DROP", v4 + "-t mangle -A FORWARD -i alv+ -j MARK --set-mark 1", v4 + "-t mangle -A FORWARD -o alv+ -j MARK --set-mark 1",
+		}, "iptables-legacy mangle FORWARD"},
 		{"a chain below that accepts", []string{
 			v4 + "-P FORWARD DROP", v4 + "-N ours", v4 + "-A ours -j ACCEPT", v4 + "-A FORWARD -i alv+ -j ours", v4 + "-A FORWARD -o alv+ -g ours",
 		}, ""},
@@ -280,7 +297,8 @@ func TestACommentOfLegacyIptablesIsNoConditionAndNoTarget(t *testing.T) {
 -A FORWARD -o alv+ -j ACCEPT
 COMMIT
 `
-	if forward := testTraffic().crossings()[0]; legacyDrops(rules, forward) {
+	traffic := testTraffic()
+	if forward := traffic.crossings()[0]; traffic.readLegacy(rules).drops("FORWARD", forward.packets) {
 		t.Errorf("%s drops: %s", rules, forward.what)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
 
@@ -59,7 +60,7 @@ func (f legacyFamily) program() (path string, installed bool) {
 
 // blocks reads the tables where iptables-legacy-save is installed. It does not run
 // the program without a table, because the program would make one.
-func (f legacyFamily) blocks(ctx context.Context, crossings []crossing) ([]Block, error) {
+func (f legacyFamily) blocks(ctx context.Context, t Traffic) ([]Block, error) {
 	save, installed := f.program()
 	if !installed || len(f.tables()) == 0 {
 		return nil, nil
@@ -69,10 +70,11 @@ func (f legacyFamily) blocks(ctx context.Context, crossings []crossing) ([]Block
 		return nil, fmt.Errorf("run %s: %w", save, err)
 	}
 	var list []Block
-	for _, table := range strings.Split(string(text), "\n*")[1:] {
-		name, rules, _ := strings.Cut(table, "\n")
-		for _, c := range crossings {
-			if name != "nat" && c.has(f.family) && legacyDrops(rules, c) {
+	for _, one := range strings.Split(string(text), "\n*")[1:] {
+		name, rules, _ := strings.Cut(one, "\n")
+		read := t.readLegacy(rules)
+		for _, c := range t.crossings() {
+			if name != "nat" && c.has(f.family) && read.drops(c.legacyChain, c.packets) {
 				title := fmt.Sprintf("%s %s %s", f.command, name, c.legacyChain)
 				insert := fmt.Sprintf("%s -t %s -I %s %%s -j ACCEPT", f.command, name, c.legacyChain)
 				list = append(list, c.block(title, insert, c.legacy))
@@ -82,51 +84,62 @@ func (f legacyFamily) blocks(ctx context.Context, crossings []crossing) ([]Block
 	return list, nil
 }
 
-// legacyRule matches a rule that has a target, as iptables-save(8) prints it: chain,
-// conditions, j or g, target. legacyComment is a condition that always holds.
+// legacyChain and legacyRule match a chain with its policy, and a rule that has a target, as
+// iptables-save(8) prints them: chain, conditions, j or g, target. legacyComment is a condition
+// that always holds.
 var (
+	legacyChain   = regexp.MustCompile(`(?m)^:(\S+) (\S+) `)
 	legacyRule    = regexp.MustCompile(`(?m)^-A (\S+) ((?:[^"\n]|"(?:\\.|[^"\\])*")*?)-([jg]) (\S+)`)
 	legacyComment = regexp.MustCompile(`-m comment --comment ("(?:\\.|[^"\\])*"|\S+) `)
 )
 
-// legacyDrops reports whether the rules of a table drop a crossing by the policy or
-// by a rule without conditions. A rule that names the crossing and has another
-// target is taken to accept all of its packets.
-func legacyDrops(rules string, c crossing) bool {
-	chains := map[string][][]string{}
-	for _, rule := range legacyRule.FindAllStringSubmatch(rules, -1) {
-		chain, conditions, target := rule[1], legacyComment.ReplaceAllString(rule[2], ""), rule[4]
-		named := slices.ContainsFunc(c.legacyNames, func(name string) bool { return strings.Contains(conditions, name+" ") })
-		switch {
-		case conditions == "":
-			chains[chain] = append(chains[chain], rule[3:])
-		case named && !slices.Contains([]string{"DROP", "REJECT", "RETURN", "LOG"}, target):
-			return false
-		}
-	}
-	switch followed(chains, c.legacyChain, maxJumps) {
-	case "ACCEPT":
-		return false
-	case "":
-		return strings.Contains("\n"+rules, "\n:"+c.legacyChain+" DROP ")
-	}
-	return true
+// legacyVerdicts are the targets that are no chains. LOG and others are chains that do not exist.
+var legacyVerdicts = map[string]expr.VerdictKind{
+	"ACCEPT": expr.VerdictAccept, "DROP": expr.VerdictDrop, "REJECT": expr.VerdictDrop, "RETURN": expr.VerdictReturn,
 }
 
-// followed returns the target that ends a packet's way through a chain by rules
-// without conditions: ACCEPT, DROP or REJECT; "" if none does.
-func followed(chains map[string][][]string, chain string, jumps int) string {
-	for _, rule := range chains[chain] {
-		switch kind, target := rule[0], rule[1]; {
-		case target == "RETURN":
-			return ""
-		case target == "ACCEPT" || target == "DROP" || target == "REJECT":
-			return target
-		case jumps > 0:
-			if end := followed(chains, target, jumps-1); end != "" || kind == "g" {
-				return end
-			}
+// readLegacy reads the chains of a table.
+func (t Traffic) readLegacy(text string) table {
+	read := table{}
+	for _, match := range legacyChain.FindAllStringSubmatch(text, -1) {
+		read[match[1]] = chain{drops: match[2] == "DROP"}
+	}
+	for _, match := range legacyRule.FindAllStringSubmatch(text, -1) {
+		conditions := legacyComment.ReplaceAllString(match[2], "")
+		r := rule{always: conditions == "", means: t.legacyMeaning(conditions), verdict: expr.VerdictJump, target: match[4]}
+		if match[3] == "g" {
+			r.verdict = expr.VerdictGoto
+		}
+		if verdict, ok := legacyVerdicts[r.target]; ok {
+			r.verdict = verdict
+		}
+		one := read[match[1]]
+		one.rules = append(one.rules, r)
+		read[match[1]] = one
+	}
+	return read
+}
+
+// legacyMeaning returns the packets that the conditions of a rule mean. Rules by the names of
+// pods' devices are of earlier releases, or of the administrator.
+func (t Traffic) legacyMeaning(conditions string) ours {
+	texts := map[string]ours{
+		fmt.Sprintf("-i %s+ ", t.PodDevices): fromPods, fmt.Sprintf("-o %s+ ", t.PodDevices): toPods | replies,
+		fmt.Sprintf("-o %s ", t.NodeDevice): fromPods, fmt.Sprintf("-i %s ", t.NodeDevice): toPods | replies,
+		fmt.Sprintf("--src-group %#x ", t.PodGroup): fromPods, fmt.Sprintf("--dst-group %#x ", t.PodGroup): toPods | replies,
+		"--ctstate ": replies, "--state ": replies, fmt.Sprintf("--dport %d ", t.TunnelPort): tunnel,
+	}
+	for _, shadow := range t.Shadows {
+		texts[fmt.Sprintf("-s %s ", shadow)], texts[fmt.Sprintf("-d %s ", shadow)] = fromPods, toPods|replies
+	}
+	means, understood := all, false
+	for text, of := range texts {
+		if strings.Contains(conditions, text) {
+			means, understood = means&of, true
 		}
 	}
-	return ""
+	if !understood {
+		return 0
+	}
+	return means
 }

@@ -33,9 +33,6 @@ func (n *node) filters(ctx context.Context) {
 		Shadows: n.cfg.Values.ShadowCIDRs, PodGroup: hostdev.PodGroup, PodDevices: hostdev.PodPrefix,
 		NodeDevice: hostdev.Node, TunnelPort: n.cfg.Values.TunnelPort,
 	}
-	if len(n.Uplinks) > 0 {
-		traffic.Underlay = n.Uplinks[0].Device
-	}
 	blocks, err := foreign.Blocks(ctx, traffic)
 	n.unread("read packet filters", err)
 	for _, block := range blocks {

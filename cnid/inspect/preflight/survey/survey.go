@@ -22,10 +22,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/alioth-net/alioth/api/crds"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/inspect/preflight"
+	"github.com/alioth-net/alioth/helm"
 )
 
 // page is the number of objects of one request.
@@ -261,12 +261,12 @@ func (r *Reader) definitions(ctx context.Context, c *preflight.Cluster) error {
 }
 
 func chartCRDs() (names []string, err error) {
-	files, err := fs.Glob(crds.Files, "*.yaml")
+	files, err := fs.Glob(helm.CRDs(), "*.yaml")
 	if err != nil {
 		return nil, err
 	}
 	for _, file := range files {
-		text, err := crds.Files.ReadFile(file)
+		text, err := fs.ReadFile(helm.CRDs(), file)
 		if err != nil {
 			return nil, err
 		}

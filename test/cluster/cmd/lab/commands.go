@@ -52,8 +52,8 @@ func (l *lab) upCommand() *cobra.Command {
 		Short: "Bring the lab up, or complete one that is there",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains([]cluster.CNI{cluster.CNIAlioth, cluster.CNIBridge, cluster.CNINone}, cluster.CNI(cni)) {
-				return fmt.Errorf("--cni %q: use alioth, bridge or none", cni)
+			if !slices.Contains([]cluster.CNI{cluster.CNIAlioth, cluster.CNIBridge, cluster.CNIFlannel, cluster.CNINone}, cluster.CNI(cni)) {
+				return fmt.Errorf("--cni %q: use alioth, bridge, flannel or none", cni)
 			}
 			o := cluster.Options{Topology: underlay.DefaultTopology(nodes), Dir: l.dir()}
 			if l.hardware {
@@ -72,7 +72,7 @@ func (l *lab) upCommand() *cobra.Command {
 	cmd.Flags().StringVar(&versions.Kubernetes, "kubernetes", "", "minor version of Kubernetes, for example 1.35; test/cluster/kubernetes has the pins")
 	cmd.Flags().StringVar(&versions.Kubelet, "kubelet", "", "minor version of the kubelets, if it is another one")
 	cmd.Flags().StringVar(&versions.Containerd, "containerd", "", "minor version of containerd, for example 1.7; test/cluster/containerd has the pins")
-	cmd.Flags().StringVar(&cni, "cni", string(cluster.CNIAlioth), "what connects pods: alioth, bridge (the reference plugins) or none")
+	cmd.Flags().StringVar(&cni, "cni", string(cluster.CNIAlioth), "what connects pods: alioth, bridge (the reference plugins), flannel or none")
 	cmd.Flags().StringVar(&of, "of", "", "install Alioth of this commit, with its chart, for example a release of docs/install/releases.yaml")
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -20,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/test/soak/marked"
 	"github.com/alioth-net/alioth/test/vm"
 	"github.com/alioth-net/alioth/test/vm/debian"
 )
@@ -41,6 +43,7 @@ func command() *cobra.Command {
 		Progress: func(line string) { fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), line) },
 	}
 	var kernels []string
+	var soaked bool
 	cmd := &cobra.Command{
 		Use:   "vm [PACKAGE...]",
 		Short: "Run tests in virtual machines with other kernels than this one",
@@ -58,6 +61,11 @@ func command() *cobra.Command {
 			if options.Kernels, err = selectKernels(kernels); err != nil {
 				return err
 			}
+			if soaked {
+				if packages, options.Pattern, err = soakedTests(os.DirFS(options.Root)); err != nil {
+					return err
+				}
+			}
 			options.Packages = selectPackages(packages)
 			return run(cmd.Context(), options)
 		},
@@ -65,6 +73,8 @@ func command() *cobra.Command {
 	cmd.Flags().StringSliceVar(&kernels, "kernels", nil, "kernels to run on (default: all)")
 	cmd.Flags().StringVar(&options.Pattern, "run", "", "run only tests whose names match, as in go test")
 	cmd.Flags().BoolVar(&options.Everything, "everything", false, "run also what make test leaves out on some kernels")
+	cmd.Flags().BoolVar(&soaked, "soaked", false, "run the tests that make soak makes longer, of packages that other machines may lack something for")
+	cmd.MarkFlagsMutuallyExclusive("soaked", "run")
 	cmd.Flags().BoolVar(&options.Events, "json", false, "add an event for each test to the reports, as go test -json prints them")
 	cmd.Flags().IntVar(&options.CPUs, "cpus", 1, "processors of each machine")
 	cmd.Flags().StringSliceVar(&options.Modules, "modules", nil, "further kernel modules to load")
@@ -120,6 +130,28 @@ func selectPackages(paths []string) []vm.Package {
 		selected = append(selected, p)
 	}
 	return selected
+}
+
+// soakedTests returns the packages of the suite whose marked tests make soak runs in a machine, and
+// the pattern of these tests.
+func soakedTests(files fs.FS) (paths []string, pattern string, err error) {
+	all, err := marked.Find(files)
+	if err != nil {
+		return nil, "", err
+	}
+	var with []string
+	for _, p := range vm.Packages() {
+		if p.Hardware || p.Soaked {
+			with = append(with, p.Path)
+		}
+	}
+	tests := marked.Select(all, "", with, nil)
+	for _, t := range tests {
+		if !slices.Contains(paths, t.Package) {
+			paths = append(paths, t.Package)
+		}
+	}
+	return paths, marked.Pattern(tests), nil
 }
 
 // selectKernels returns those of the given series, all without any.

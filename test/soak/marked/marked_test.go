@@ -1,0 +1,182 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package marked_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/alioth-net/alioth/test/soak/marked"
+)
+
+// tree is a module with a test for each way to the marker, and tests without one.
+func tree(more map[string]string) fstest.MapFS {
+	const importing = "\nimport (\n\"testing\"\n\"github.com/alioth-net/alioth/test/soak\"\n)\n"
+	files := fstest.MapFS{}
+	for name, text := range map[string]string{
+		"a/a_test.go": "package a" + importing +
+			"func TestItself(t *testing.T) { soak.Or(t, 1, 2) }\n" +
+			"func TestByHelper(t *testing.T) { t.Run(\"x\", testHelper) }\n" +
+			"func testHelper(t *testing.T) { soak.Worlds(t, 1, 2) }\n" +
+			"func TestByMethod(t *testing.T) { (&env{}).crowd(t) }\n" +
+			"func (*env) crowd(t *testing.T) { soak.Or(t, 1, 2) }\n" +
+			"func TestAlone(t *testing.T) { soak.Part(t, \"soak-alone\") }\n" +
+			"func TestOfNothing(t *testing.T) { soak.World(1) }\n" +
+			"func TestMain(m *testing.M) { soak.Only(nil) }\n",
+		"b/kill/kill.go": "package kill" + importing + "func All(t *testing.T) { soak.Or(t, 1, 2) }\n",
+		"b/b_test.go": "package b\nimport (\n\"testing\"\nother \"github.com/alioth-net/alioth/b/kill\"\n)\n" +
+			"func TestByPackage(t *testing.T) { other.All(t) }\nfunc TestOfNothing(t *testing.T) { local.All(t) }\n",
+		"c/c_test.go": "package c" + importing +
+			"var _ = add(func(t *testing.T) { soak.Only(t) })\nfunc TestAllOfAList(t *testing.T) {}\n",
+		"other/go.mod":          "module x\n",
+		"other/a_test.go":       "package a" + importing + "func TestElsewhere(t *testing.T) { soak.Only(t) }\n",
+		"a/testdata/a_test.go":  "package a" + importing + "func TestData(t *testing.T) { soak.Only(t) }\n",
+		"test/soak/any_test.go": "package soak\nimport \"testing\"\nfunc TestOr(t *testing.T) { Or(t, 1, 2) }\n",
+	} {
+		files[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	for name, text := range more {
+		files[name] = &fstest.MapFile{Data: []byte("package x" + importing + text)}
+	}
+	return files
+}
+
+func TestTestsAreFoundByTheirCalls(t *testing.T) {
+	got, err := marked.Find(tree(map[string]string{"a/a2_test.go": "func BenchmarkX(b *testing.B) { TestItself(nil) }\nfunc TestFrom(t *testing.T) { TestMain(nil) }"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []marked.Test{
+		{"./a", "TestAlone", "soak-alone"},
+		{"./a", "TestByHelper", ""},
+		{"./a", "TestByMethod", ""},
+		{"./a", "TestFrom", ""},
+		{"./a", "TestItself", ""},
+		{"./b", "TestByPackage", ""},
+		{"./c", "TestAllOfAList", ""},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+	arguments, err := marked.Arguments(marked.Select(got, "", []string{"./b/...", "./..."}, []string{"./c"}))
+	if text := strings.Join(arguments, " "); err != nil || text != "-run ^(TestByHelper|TestByMethod|TestByPackage|TestFrom|TestItself)$ ./b ./a" {
+		t.Errorf("arguments are %s, %v", text, err)
+	}
+	if _, err := marked.Arguments(marked.Select(got, "soak-nothing", []string{"./..."}, nil)); err == nil {
+		t.Error("a part without a test has arguments")
+	}
+}
+
+func TestACallThatNothingRunsIsAnError(t *testing.T) {
+	for text, want := range map[string]string{
+		"func BenchmarkX(b *testing.B) { soak.Or(b, 1, 2) }":       "./d: BenchmarkX calls",
+		"func helper(t *testing.T) { soak.Part(t, \"soak-x\") }":   "only a test itself",
+		"func TestX(t *testing.T) { p := \"x\"; soak.Part(t, p) }": "as a literal",
+	} {
+		_, err := marked.Find(tree(map[string]string{"d/d_test.go": text, "a/a2_test.go": "func TestFrom(t *testing.T) { TestMain(nil) }"}))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestTheTestsOfMakeSoakAreFound has those that make soak ran when the Makefile listed them.
+func TestTheTestsOfMakeSoakAreFound(t *testing.T) {
+	tests, err := marked.Find(os.DirFS("../../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []marked.Test{
+		{"./operator", "TestAnythingMayHappen", ""},
+		{"./operator", "TestAnythingMayHappenToHostVNIs", ""},
+		{"./operator", "TestNoFailureOfAnyWriteLosesOrLeaksAnything", ""},
+		{"./operator", "TestPoliciesReachAllNodesAFewAtATime", ""},
+		{"./operator", "TestNoAddressIsReservedForOneAndHeldByAnother", ""},
+		{"./operator/ipam", "TestChoicesEqualThoseOfANaiveModel", ""},
+		{"./cmd/alioth-operator", "TestOperatorsAreKilledAtAnyMomentAndNothingIsLost", ""},
+		{"./cmd/alioth-operator", "TestLeadersAreKilledInTheMiddleOfAChangeOfMembers", ""},
+		{"./cmd/alioth-operator", "TestABusyMachineCostsNoLeader", "soak-busy"},
+		{"./cnid", "TestDaemonsAreKilledAtAnyMomentAndNobodyNotices", ""},
+		{"./cnid/forward/plan", "TestAPlannerPlansLikeBuild", ""},
+		{"./cnid/forward/plan", "TestNoRowStopsOrChangesThePlanOfOthers", ""},
+		{"./cnid/forward/netfilter", "TestChangingFrontendsIsLikeApplyingThem", ""},
+		{"./cnid/forward/lookup", "TestAFloodOfMissesStartsNoMoreGoroutines", ""},
+		{"./cnid/forward/lookup/cache", "TestAFloodOfMissesIsBounded", ""},
+		{"./cnid/forward/lookup/cache", "TestRandomWorldsKeepBudgetsPausesAndNoOldRows", ""},
+		{"./ebpf/datapath", "TestReplacingTheProgramsLosesNoPacket", ""},
+		{"./ebpf/datapath", "TestReplacingAFilterLosesNoPacket", ""},
+		{"./cnid/nmstate/plan", "TestRandomStatesAreReachedAndRestored", ""},
+		{"./cnid/nmstate/snapshot", "TestRandomHostsComeBack", ""},
+		{"./cnid/nmstate/transaction", "TestRandomHostsComeBackAfterRandomDocuments", ""},
+		{"./cnid/nmstate/transaction", "TestRandomHostsComeBackFromKills", ""},
+		{"./cnid/nmstate/dhcp/v4", "TestNothingMakesAClientUseWhatIsNotPromised", ""},
+		{"./cnid/nmstate/dhcp/v6", "TestNothingMakesAClientUseWhatIsNotPromised", ""},
+		{"./cnid/nmstate/dhcp/client", "TestClientsGetLeasesOnACableThatLosesAThird", ""},
+		{"./cnid/nodeipam", "TestCyclesOfRequestsAndReleasesLeaveNothing", ""},
+		{"./test/api/rights", "TestPodsOfOneNetworkGetAsManyAddresses", ""},
+		{"./cnid/cni/drivers/sriov", "TestAProcessIsKilledAtAnyMomentAndTheDeviceIsAsBefore", ""},
+		{"./cnid/cni/drivers/ipvlan", "TestADaemonIsKilledAtAnyMomentAndNothingIsLeft", ""},
+		{"./cnid/nodeipam/plugin/delegatednic", "TestAPluginIsKilledAtAnyMomentAndTheNodeIsAsBefore", ""},
+		{"./cnid/nodeipam/plugin/delegatednic", "TestAPluginWithVirtualFunctionsIsKilledAtAnyMoment", ""},
+		{"./test/release", "TestTwoFoldersGiveTheSameRelease", "soak-release"},
+		{"./test/demo", "TestTheDemoRunsTwiceAndItsThingsToTryWork", ""},
+		{"./test/reports", "TestReports", ""},
+		{"./test/reports", "TestReportsThatDisturb", ""},
+		{"./test/reports", "TestReportsOfOutages", ""},
+		{"./test/e2e", "TestANodeHasManyServices", ""},
+		{"./test/e2e/faults", "TestPodsEndWithoutAPIServerAndNothingElseHappens", ""},
+		{"./test/e2e/faults", "TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn", ""},
+		{"./test/e2e/upgrade", "TestNobodyNoticesUpgradesWithAllThatGoesWrong", ""},
+		{"./test/e2e/upgrade", "TestDaemonsMayStayAtTheReleaseWhileTheOperatorIsNew", ""},
+	} {
+		if !slices.Contains(tests, want) {
+			t.Errorf("%v is not found", want)
+		}
+	}
+}
+
+// TestEachFunctionWithATestMarks compares the functions that count as markers with test/soak.
+func TestEachFunctionWithATestMarks(t *testing.T) {
+	files := os.DirFS("..")
+	names, err := fs.Glob(files, "*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), path.Join("..", name), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range parsed.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Name.IsExported() && takesTest(f) {
+				got = append(got, f.Name.Name)
+			}
+		}
+	}
+	if want := marked.Marks(); !reflect.DeepEqual(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("functions with a test are %v, those that mark are %v", got, want)
+	}
+}
+
+func takesTest(f *ast.FuncDecl) bool {
+	for _, p := range f.Type.Params.List {
+		if selector, ok := p.Type.(*ast.SelectorExpr); ok && selector.Sel.Name == "TB" {
+			return true
+		}
+	}
+	return false
+}
