@@ -32,7 +32,7 @@ func functions(fields []*ast.Field) (count int) {
 // families are names of flags in place of an ipfamily.Family.
 var families = []string{"is4", "is6", "v4", "v6", "ipv4", "ipv6", "four", "six"}
 
-// eachFile calls do for each Go file of the product that is no test.
+// eachFile calls do for each Go file of the product, without tests.
 func eachFile(t *testing.T, do func(name string, file *ast.File)) {
 	t.Helper()
 	for _, folder := range packages(t, product...) {
