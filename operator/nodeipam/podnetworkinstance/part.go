@@ -219,7 +219,7 @@ func unreservable(network string, err error) *refusal {
 	return no
 }
 
-// reservedFamily returns the family of which an instance reserves addresses: IPv4 where the
+// reservedFamily returns the family of the addresses that an instance reserves: IPv4 where the
 // subnet has it.
 func reservedFamily(subnet *store.Subnet) ipfamily.Family {
 	if slices.ContainsFunc(subnet.Prefixes, func(prefix netip.Prefix) bool { return prefix.Addr().Is4() }) {
