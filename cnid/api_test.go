@@ -28,6 +28,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cluster/release"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -252,7 +253,7 @@ func annotate(obj client.Object, annotations map[string]string) {
 func (n *apiNode) claimAddress(t *testing.T, p *labPod) string {
 	t.Helper()
 	pod := n.get(t, p)
-	ip := p.ip(true)
+	ip := p.ip(ipfamily.IPv4)
 	row := addressRow(p.vpc, "", ip.String(), "", store.Holder{}, ip.String())
 	n.create(t, &v1alpha1.Address{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(p.vpc, ip)},
@@ -291,7 +292,7 @@ func (n *apiNode) deletePod(t *testing.T, p *labPod) {
 
 // addressGone returns nil when the Address of a pod has been deleted.
 func (n *apiNode) addressGone(p *labPod) error {
-	err := n.api.Get(context.Background(), client.ObjectKey{Name: v1alpha1.AddressName(p.vpc, p.ip(true))}, &v1alpha1.Address{})
+	err := n.api.Get(context.Background(), client.ObjectKey{Name: v1alpha1.AddressName(p.vpc, p.ip(ipfamily.IPv4))}, &v1alpha1.Address{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -315,7 +316,7 @@ func TestTheDaemonServesWhatTheAPISays(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.serve(t)
-	if _, got, err := dialFrom(t, a.NetNS, b.ip(true)); err != nil || got != b.name {
+	if _, got, err := dialFrom(t, a.NetNS, b.ip(ipfamily.IPv4)); err != nil || got != b.name {
 		t.Errorf("answered by %q, error %v", got, err)
 	}
 	eventually(t, "the node's condition NetworkUnavailable is cleared", func() error {
@@ -439,12 +440,12 @@ func TestADaemonThatStartsWithoutTheAPIServerKeepsAndRemovesAttachments(t *testi
 	n.link.cut()
 	n.launch(t)
 	eventually(t, "DEL works", func() error { return n.lab.cni(t, "DEL", gone) })
-	if _, got, err := dialFrom(t, a.NetNS, b.ip(true)); err != nil || got != b.name {
+	if _, got, err := dialFrom(t, a.NetNS, b.ip(ipfamily.IPv4)); err != nil || got != b.name {
 		t.Errorf("without the API server: answered by %q, error %v", got, err)
 	}
 	n.link.restore()
 	n.awaitConflist(t)
-	if _, got, err := dialFrom(t, a.NetNS, b.ip(true)); err != nil || got != b.name {
+	if _, got, err := dialFrom(t, a.NetNS, b.ip(ipfamily.IPv4)); err != nil || got != b.name {
 		t.Errorf("after the API server is back: answered by %q, error %v", got, err)
 	}
 }

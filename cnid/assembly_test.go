@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -59,8 +60,8 @@ type labPod struct {
 	addrs   []netip.Prefix
 }
 
-func (p *labPod) ip(is4 bool) netip.Addr {
-	at := slices.IndexFunc(p.addrs, func(prefix netip.Prefix) bool { return prefix.Addr().Is4() == is4 })
+func (p *labPod) ip(family ipfamily.Family) netip.Addr {
+	at := slices.IndexFunc(p.addrs, func(prefix netip.Prefix) bool { return family.Has(prefix.Addr()) })
 	return p.addrs[at].Addr()
 }
 
@@ -235,7 +236,7 @@ func (p *labPod) serve(t *testing.T) {
 				defer conn.Close()
 				fmt.Fprintln(conn, p.name)
 				asker := conn.(*net.TCPConn).RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-				if p.node.cfg.shadow(asker.Is4()).Contains(asker) {
+				if p.node.cfg.shadow(ipfamily.Of(asker)).Contains(asker) {
 					return // a probe
 				}
 				_, _ = io.Copy(conn, conn)
@@ -270,24 +271,24 @@ func TestTwoNodesCarryThePodsOfOverlappingVPCs(t *testing.T) {
 	l := newLab(t)
 	l.start(t)
 	cases := []struct {
-		from string
-		to   string
-		v6   bool
-		want string
+		from   string
+		to     string
+		family ipfamily.Family
+		want   string
 	}{
-		{"b1", "b2", false, "b2"}, // one node, another subnet
-		{"b1", "b3", false, "b3"}, // across nodes
-		{"b3", "b2", false, "b2"}, // across nodes and subnets
-		{"b1", "b3", true, "b3"},
-		{"r1", "r3", false, "r3"}, // the same addresses in another VPC
-		{"r1", "b3", false, "r3"},
-		{"r1", "b2", false, ""}, // an address that only blue has
-		{"r1", "d1", false, ""},
-		{"d1", "b2", false, ""},
+		{"b1", "b2", ipfamily.IPv4, "b2"}, // one node, another subnet
+		{"b1", "b3", ipfamily.IPv4, "b3"}, // across nodes
+		{"b3", "b2", ipfamily.IPv4, "b2"}, // across nodes and subnets
+		{"b1", "b3", ipfamily.IPv6, "b3"},
+		{"r1", "r3", ipfamily.IPv4, "r3"}, // the same addresses in another VPC
+		{"r1", "b3", ipfamily.IPv4, "r3"},
+		{"r1", "b2", ipfamily.IPv4, ""}, // an address that only blue has
+		{"r1", "d1", ipfamily.IPv4, ""},
+		{"d1", "b2", ipfamily.IPv4, ""},
 	}
 	for _, c := range cases {
-		t.Run(fmt.Sprintf("%s to %s, IPv6 %v", c.from, c.to, c.v6), func(t *testing.T) {
-			conn, got, err := dialFrom(t, l.pods[c.from].NetNS, l.pods[c.to].ip(!c.v6))
+		t.Run(fmt.Sprintf("%s to %s, IPv6 %v", c.from, c.to, c.family == ipfamily.IPv6), func(t *testing.T) {
+			conn, got, err := dialFrom(t, l.pods[c.from].NetNS, l.pods[c.to].ip(c.family))
 			if conn != nil {
 				conn.Close()
 			}
@@ -328,7 +329,7 @@ func TestTheNodesReachTheDefaultVPCUnderTheirOwnAddresses(t *testing.T) {
 	l := newLab(t)
 	l.start(t)
 	for _, m := range l.nodes {
-		conn, got, err := dialFrom(t, m.NetNS, l.pods["d1"].ip(true))
+		conn, got, err := dialFrom(t, m.NetNS, l.pods["d1"].ip(ipfamily.IPv4))
 		if err != nil || got != "d1" {
 			t.Fatalf("%s: answered by %q, error %v", m.cfg.NodeName, got, err)
 		}
@@ -343,7 +344,7 @@ func TestTheNodesReachTheDefaultVPCUnderTheirOwnAddresses(t *testing.T) {
 func TestAConnectionOutlivesTheDaemons(t *testing.T) {
 	l := newLab(t)
 	l.start(t)
-	conn, _, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(true))
+	conn, _, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(ipfamily.IPv4))
 	if err != nil {
 		t.Fatal(err)
 	}

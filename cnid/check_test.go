@@ -16,6 +16,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -124,7 +125,7 @@ func TestCHECKNamesWhatIsBroken(t *testing.T) {
 	address := func(change func(*store.Address)) func(*testing.T, *checked) {
 		return func(t *testing.T, c *checked) {
 			err := c.store.Update(func(tx store.Tx) error {
-				held := *store.AddressByIP(tx, "blue", c.pod.ip(true))
+				held := *store.AddressByIP(tx, "blue", c.pod.ip(ipfamily.IPv4))
 				store.DeleteAddress(tx, held.Name, held.UID)
 				if change == nil {
 					return nil

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/inspect/verify"
 	"github.com/alioth-net/alioth/store"
@@ -45,7 +46,7 @@ func overRed(to *labPod, version string, ready bool) (store.Service, store.Endpo
 	slice := store.EndpointSlice{
 		Meta: store.Meta{UID: "web-1", ResourceVersion: version}, Namespace: "ns", Name: "web-1", Service: "web", Domain: network.Domain(),
 		Ports:     []store.ServicePort{{Name: "http", Protocol: "TCP", Port: 80}},
-		Endpoints: []store.Endpoint{{Addresses: []netip.Addr{to.ip(true)}, Ready: ready, PodUID: to.uid, Node: to.node.cfg.NodeName, Named: true}},
+		Endpoints: []store.Endpoint{{Addresses: []netip.Addr{to.ip(ipfamily.IPv4)}, Ready: ready, PodUID: to.uid, Node: to.node.cfg.NodeName, Named: true}},
 	}
 	return service, slice
 }

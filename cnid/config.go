@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
@@ -264,9 +265,9 @@ func (c Config) checkShadows() error {
 }
 
 // shadow returns the shadow range of a family, or the zero value.
-func (c Config) shadow(is4 bool) netip.Prefix {
+func (c Config) shadow(family ipfamily.Family) netip.Prefix {
 	for _, prefix := range c.Shadows {
-		if prefix.Addr().Is4() == is4 {
+		if family.Has(prefix.Addr()) {
 			return prefix
 		}
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/forward/proxyhealth"
 	"github.com/alioth-net/alioth/cnid/forward/reconcile"
-	"github.com/alioth-net/alioth/cnid/forward/tablesync"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/lifecycle/maintenance"
 	"github.com/alioth-net/alioth/cnid/system/apihost"
@@ -31,15 +30,7 @@ import (
 
 // control has the functions of the API's side for a daemon.
 type control struct {
-	// synced reports whether this node's objects have been read. domainSynced reports it for the
-	// objects of a VPC or network, namespaceSynced for a namespace that grants ports of the node.
-	// A channel is closed when its result may have changed.
-	synced          func() (bool, <-chan struct{})
-	domainSynced    func(domain string) (bool, <-chan struct{})
-	namespaceSynced func(name string) (bool, <-chan struct{})
-	// vpcs returns the names of the followed VPCs, tables their completely read tables.
-	vpcs   func() []string
-	tables func() *tablesync.Tables
+	sources sources
 	// leftOut are the objects that the node's store does not have as the API has them.
 	leftOut  func() []descriptor.LeftOut
 	releaser attachment.Releaser
@@ -50,8 +41,16 @@ type control struct {
 	api *rest.Config
 }
 
-// reporter reports events of the node, by events and conditions of the API. Its methods must not
-// block.
+// sources report which objects have been read of the API.
+type sources interface {
+	decision.Sources
+	reconcile.Sources
+	// Synced reports whether this node's objects have been read.
+	Synced() (bool, <-chan struct{})
+}
+
+// reporter reports what happens on the node, by events and conditions. Its methods must
+// not block.
 type reporter interface {
 	// Refused is called for a pod that is refused something, or is not probed.
 	Refused(pod journal.Pod, reason, message string)
@@ -99,8 +98,8 @@ func newDaemon(n *node, c control) *daemon {
 	ask := func() { n.progress.Ask() }
 	d.apiHost = apihost.New(n.cfg.APIServerHost, resolve, ask, n.log)
 	d.hostLinks = hostlink.New(n.links, hostlink.Config{
-		Node: n.cfg.NodeName, Store: n.store, Records: n.journal.Records, Synced: c.synced, Port: n.cfg.HostLinkPort, Trusted: n.cfg.UnderlayAttachments, Devices: n.cfg.VXLANDevices,
-		Every: n.cfg.RecheckEvery, Made: func() { d.restorer.Look() }, Failed: c.reporter.LinksFailed, Addressed: c.reporter.LinksAddressed, Log: n.log,
+		Node: n.cfg.NodeName, Store: n.store, Journal: n.journal, Synced: c.sources.Synced, Port: n.cfg.HostLinkPort, Trusted: n.cfg.UnderlayAttachments, Devices: n.cfg.VXLANDevices,
+		Every: n.cfg.RecheckEvery, Made: func() { d.restorer.Look() }, Reporter: c.reporter, Log: n.log,
 	})
 	n.ofLinks = d.hostLinks.Addresses
 	d.attachments = attachment.New(attachment.Config{
@@ -112,20 +111,20 @@ func newDaemon(n *node, c control) *daemon {
 	d.server = cniserver.New(cniserver.Config{Manager: d.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log})
 	d.proxyHealth = &proxyhealth.Server{Addr: n.cfg.ProxyHealthAddr, State: n.proxyState, Log: n.log}
 	d.restorer = maintenance.NewRestorer(maintenance.RestorerConfig{
-		Restore: d.attachments.Restore, Notify: c.reporter.Restored, Repaired: n.passes.Repaired,
-		Records: n.journal.Records, Every: n.cfg.RecheckEvery, Log: n.log,
+		Attachments: d.attachments, Notify: c.reporter.Restored, Repaired: n.passes.Repaired,
+		Journal: n.journal, Every: n.cfg.RecheckEvery, Log: n.log,
 	})
 	lacks := problems.NewLacking(n.cfg.NodeName, n.store, n.kinds, d.hostLinks.Failures)
 	d.checker = problems.New(problems.Config{
-		CNIConfDir: n.cfg.CNIConfDir, OtherCNI: d.servesOtherCNI, Records: n.journal.Records, ProxyHealth: d.proxyHealth.Problem, NodeIPAM: n.ports.Problem, Lacking: lacks.Find, LeftOut: d.explainLeftOut, Notify: c.reporter.Problems, Log: n.log,
+		CNIConfDir: n.cfg.CNIConfDir, OtherCNI: d.servesOtherCNI, Journal: n.journal, ProxyHealth: d.proxyHealth.Problem, NodeIPAM: n.ports.Problem, Lacking: lacks.Find, LeftOut: d.explainLeftOut, Notify: c.reporter.Problems, Log: n.log,
 	})
 	rebuilder := maintenance.NewRebuilder(maintenance.RebuilderConfig{
 		Plan: n.plan, PinDir: n.cfg.BPFDir, Store: n.store, Adopt: d.attachments.Adopt, Lost: c.reporter.Lost, Log: n.log,
 	})
 	d.loop = reconcile.New(reconcile.Config{
 		Plan: n.plan, Store: n.store, Kernel: n.kernel, Progress: n.progress, Observer: observer{c.reporter, d.restorer, d.checker},
-		Metrics: n.passes, Log: n.log, Every: n.cfg.RecheckEvery, Synced: c.synced, Adopt: rebuilder.Rebuild,
-		Records: n.journal.Records, Removed: n.held.Removed, VPCs: c.vpcs, Tables: c.tables, Reserved: d.apiHost.Addresses,
+		Metrics: n.passes, Log: n.log, Every: n.cfg.RecheckEvery, Synced: c.sources.Synced, Adopt: rebuilder.Rebuild,
+		Journal: n.journal, Removed: n.held.Removed, Sources: c.sources, Reserved: d.apiHost.Addresses,
 	})
 	return d
 }
@@ -146,10 +145,10 @@ func (d *daemon) explainLeftOut() []string {
 // decisions returns the decisions about pods of the node.
 func (n *node) decisions(c control, host *apihost.Follower) *decision.Decisions {
 	return decision.New(decision.Config{
-		Plan: n.plan, Reserved: host.Addresses, Store: n.store, Pair: n.kind, Probed: n.held.Probed, DomainSynced: c.domainSynced,
-		NamespaceSynced: c.namespaceSynced, Sharing: multinet.Sharing{Global: n.cfg.GlobalNamespaces},
-		Attached: n.journal.Records, Listens: n.host.Listens,
-		MTU: n.progress.PodMTU, Problem: n.progress.Problem, Warn: c.reporter.Refused, Log: n.log,
+		Plan: n.plan, Reserved: host.Addresses, Store: n.store, Pair: n.kind, Held: n.held, Sources: c.sources,
+		Sharing: multinet.Sharing{Global: n.cfg.GlobalNamespaces},
+		Journal: n.journal, Listens: n.host.Listens,
+		Progress: n.progress, Warn: c.reporter.Refused, Log: n.log,
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -46,7 +47,7 @@ func TestAVPCMayHaveIPv6Only(t *testing.T) {
 	}
 	v1 := l.pods["v1"]
 	for _, to := range []string{"v2", "v3"} {
-		conn, got, err := dialFrom(t, v1.NetNS, l.pods[to].ip(false))
+		conn, got, err := dialFrom(t, v1.NetNS, l.pods[to].ip(ipfamily.IPv6))
 		if err != nil || got != to {
 			t.Fatalf("v1 to %s: %q, %v", to, got, err)
 		}
@@ -132,8 +133,8 @@ func TestAnUnderlayMayHaveIPv6Only(t *testing.T) {
 	if err := l.works(t); err != nil {
 		t.Error(err)
 	}
-	for _, is4 := range []bool{true, false} {
-		conn, got, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(is4))
+	for _, family := range ipfamily.Both {
+		conn, got, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(family))
 		if err != nil || got != "b3" {
 			t.Fatalf("b1 to b3: %q, %v", got, err)
 		}
@@ -170,7 +171,7 @@ func TestIPv4ThatMayBeFragmentedArrivesByANarrowerWayOverIPv6(t *testing.T) {
 		return err
 	})
 	defer receiver.Close()
-	conn := from.mustDial(t, "udp4", 7001, netip.AddrPortFrom(to.ip(true), 7000))
+	conn := from.mustDial(t, "udp4", 7001, netip.AddrPortFrom(to.ip(ipfamily.IPv4), 7000))
 	raw, err := conn.(*net.UDPConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)

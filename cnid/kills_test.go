@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/test/soak"
 	"github.com/alioth-net/alioth/test/waits"
@@ -100,7 +101,7 @@ func TestDaemonsAreKilledAtAnyMomentAndNobodyNotices(t *testing.T) {
 func (l *lab) stream(ctx context.Context, t *testing.T, busy *errgroup.Group) {
 	t.Helper()
 	for _, ends := range [][2]string{{"b1", "b3"}, {"b1", "b2"}, {"r1", "r3"}} {
-		conn, _, err := dialFrom(t, l.pods[ends[0]].NetNS, l.pods[ends[1]].ip(true))
+		conn, _, err := dialFrom(t, l.pods[ends[0]].NetNS, l.pods[ends[1]].ip(ipfamily.IPv4))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +180,7 @@ func (p *labPod) sendNumbers(ctx context.Context, t *testing.T, busy *errgroup.G
 	}
 	var sender net.Conn
 	err := p.Do(func(ns.NetNS) (err error) {
-		sender, err = net.Dial("udp", netip.AddrPortFrom(to.ip(true), port).String())
+		sender, err = net.Dial("udp", netip.AddrPortFrom(to.ip(ipfamily.IPv4), port).String())
 		return err
 	})
 	if err != nil {

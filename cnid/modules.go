@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
@@ -24,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/cnid/lifecycle/maintenance"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 )
 
 // module is one area of the daemon.
@@ -69,7 +71,7 @@ func (d *daemon) managed() monitor.Managed {
 func (d *daemon) attachmentsModule() module {
 	d.registry.MustRegister(attachment.NewCollector(d.journal.Records))
 	resizer := maintenance.NewResizer(maintenance.ResizerConfig{
-		Resize: d.attachments.Resize, Records: d.journal.Records, MTU: d.progress.PodMTU, Recheck: d.progress.Recheck, Log: d.log,
+		Attachments: d.attachments, Journal: d.journal, Progress: d.progress, Log: d.log,
 	})
 	return module{
 		name:     "attachments",
@@ -114,7 +116,7 @@ func (d *daemon) linksModule() module {
 // packetsModule observes single packets, and counts all of them.
 func (d *daemon) packetsModule() module {
 	names := observe.NewNames(d.store, d.journal.Records)
-	shadows := []netip.Addr{journal.NodeShadow(d.cfg.shadow(true)), journal.NodeShadow(d.cfg.shadow(false))}
+	shadows := []netip.Addr{journal.NodeShadow(d.cfg.shadow(ipfamily.IPv4)), journal.NodeShadow(d.cfg.shadow(ipfamily.IPv6))}
 	words := observe.NewWords(names, d.cfg.NodeName, d.cfg.DefaultVPC, shadows)
 	d.registry.MustRegister(observe.NewCollector(d.kernel, names, d.kernel.FlowShare, d.log))
 	drops := observe.NewPacketLog(words, nil, d.log)
@@ -134,7 +136,7 @@ func (d *daemon) packetsModule() module {
 
 // status returns the status of this node for `aliothctl status`.
 func (d *daemon) status(ctx context.Context) nodestatus.Status {
-	synced, _ := d.synced()
+	synced := broadcast.Gate(d.sources.Synced).IsOpen()
 	mtu, _ := d.progress.PodMTU()
 	return nodestatus.Status{
 		Node: d.cfg.NodeName, Version: version.Get().String(), Plugin: install.PluginVersion(ctx, d.cfg.CNIBinDir),
@@ -146,7 +148,7 @@ func (d *daemon) status(ctx context.Context) nodestatus.Status {
 // dumpStatus adds the node's status and the configuration of its plan to a dump.
 func (d *daemon) dumpStatus(ctx context.Context, dump *nodestatus.Dump) {
 	dump.Status, dump.Config = d.status(ctx), convert.Settings(d.plan)
-	dump.Tables = convert.Tables(d.tables())
+	dump.Tables = convert.Tables(d.sources.Tables())
 	dump.Config.Reserved = slices.Concat(d.plan.Reserved, d.apiHost.Addresses())
 }
 

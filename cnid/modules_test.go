@@ -17,7 +17,6 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cluster/release"
 	"github.com/alioth-net/alioth/cnid/cni/drivers"
-	"github.com/alioth-net/alioth/cnid/forward/tablesync"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -35,9 +34,7 @@ func (r releaseAtOnce) Release(rec journal.Record) {
 	}
 }
 
-func alwaysSynced() (bool, <-chan struct{}) { return true, nil }
-
-// newIdleDaemon returns the daemon of a machine. Nothing of the daemon runs.
+// newIdleDaemon returns the daemon of a machine, of which nothing runs.
 func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -48,10 +45,7 @@ func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 		}
 		t.Cleanup(n.close)
 		d = newDaemon(n, control{
-			synced: alwaysSynced, domainSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
-			namespaceSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
-			vpcs:            func() []string { return nil }, tables: func() *tablesync.Tables { return nil },
-			leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+			sources: readAlready{}, leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 		})
 		return nil
 	})

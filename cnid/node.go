@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/cluster/release"
 	"github.com/alioth-net/alioth/cnid/forward/hostlink"
 	"github.com/alioth-net/alioth/cnid/forward/lookup"
@@ -109,7 +110,7 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
 	pods, port := n.ports.Guarded()
 	return reconcile.NewKernel(reconcile.KernelConfig{
-		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), TunnelPort: n.cfg.TunnelPort, LinkPort: n.cfg.HostLinkPort,
+		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(ipfamily.IPv4), Shadow6: n.cfg.shadow(ipfamily.IPv6), TunnelPort: n.cfg.TunnelPort, LinkPort: n.cfg.HostLinkPort,
 		FlowsPerShadow: n.cfg.FlowsPerShadow, ConnectionsPerInterface: n.cfg.ConnectionsPerInterface, EndsSockets: endsSockets,
 		PodCgroup: pods, GuardedPort: port,
 		Host: n.host, HealthChecks: n.health, Announcer: n.announcer, Readers: []reconcile.Reader{n.drops, n.flows, n.misses}, Metrics: n.passes, Log: n.log,
@@ -148,7 +149,7 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 // the node's state under the journal's lock: the last daemon may be one of a newer release.
 func (n *node) journalConfig() journal.Config {
 	return journal.Config{
-		Path: n.cfg.journalFile(), Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), Log: n.log,
+		Path: n.cfg.journalFile(), Shadow4: n.cfg.shadow(ipfamily.IPv4), Shadow6: n.cfg.shadow(ipfamily.IPv6), Log: n.log,
 		Check: func() error { return stateformat.Check(n.cfg.StateDir) },
 		Note:  func() error { return stateformat.Note(n.cfg.StateDir) },
 	}

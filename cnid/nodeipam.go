@@ -147,7 +147,7 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API, complete func() bool) ([]modu
 	if err != nil {
 		return nil, err
 	}
-	service := nodeipam.New(nodeipam.Config{Manager: d.attachments, Store: d.store, Records: d.journal.Records, OfContainer: d.journal.OfContainer, Releases: d.journal.Releases, Log: log})
+	service := nodeipam.New(nodeipam.Config{Manager: d.attachments, Store: d.store, Journal: d.journal, Log: log})
 	host := hostnetwork.New(d.ownAddress, log)
 	server := rest.New(rest.Config{Service: service, Endpoints: states, Node: d.nodeIPAMAnswers(host), Metrics: rest.NewMetrics(d.registry), Log: log})
 	area := module{name: "node IPAM", loops: []func(context.Context){d.keepEndpoints(states), d.collectAbandoned(service, complete, log)}}

@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/permit"
 	"github.com/alioth-net/alioth/cnid/nmstate/policy/policyhandler"
 	"github.com/alioth-net/alioth/cnid/nmstate/reserved"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/client/kube"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
@@ -44,8 +45,8 @@ func (d *daemon) networkModules(api *kube.Client, sources *subscriptions.Sources
 	return modules, nil
 }
 
-// networkKeeper returns the Keeper of the node's NodeNetworkState.
-func (d *daemon) networkKeeper(api handler.API, synced func() (bool, <-chan struct{}), warn func(message string)) (*keeper.Keeper, error) {
+// networkKeeper returns what keeps the node's NodeNetworkState.
+func (d *daemon) networkKeeper(api handler.API, synced broadcast.Gate, warn func(message string)) (*keeper.Keeper, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the daemon's own program: %w", err)
@@ -71,7 +72,7 @@ func (d *daemon) networkUses() []permit.Use {
 
 // networkPoliciesModule puts the policies about the node's network together. current reads the state
 // of the node's network.
-func (d *daemon) networkPoliciesModule(api *kube.Client, synced func() (bool, <-chan struct{}), current func(context.Context) (map[string]any, error)) module {
+func (d *daemon) networkPoliciesModule(api *kube.Client, synced broadcast.Gate, current func(context.Context) (map[string]any, error)) module {
 	policies := policyhandler.NewHandler(policyhandler.Config{
 		API: api, Store: d.store, Now: time.Now, Log: d.log, Current: current,
 		// Its row does not have the labels.

@@ -25,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/client/kube"
@@ -159,7 +160,7 @@ func TestADaemonReportsTheNetworkOfItsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	api := &stateAPI{store: d.store}
-	k, err := d.networkKeeper(api, alwaysSynced, nil)
+	k, err := d.networkKeeper(api, broadcast.Open, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

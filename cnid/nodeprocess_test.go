@@ -42,6 +42,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testpins"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
@@ -132,12 +133,8 @@ func playNode() error {
 	if err := n.store.Update(s.fill); err != nil {
 		return err
 	}
-	always := func() (bool, <-chan struct{}) { return true, nil }
 	d := newDaemon(n, control{
-		synced: always, domainSynced: func(string) (bool, <-chan struct{}) { return always() },
-		namespaceSynced: func(string) (bool, <-chan struct{}) { return always() },
-		vpcs:            func() []string { return nil }, tables: func() *tablesync.Tables { return nil },
-		leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+		sources: readAlready{}, leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 	})
 	go func() { // later changes of the API
 		for {
@@ -478,3 +475,12 @@ func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	waits.Until(t, time.Minute, what, check)
 }
+
+// readAlready stands for sources that have read everything.
+type readAlready struct{}
+
+func (readAlready) Synced() (bool, <-chan struct{})       { return broadcast.Open() }
+func (readAlready) DomainSynced(string) broadcast.Gate    { return broadcast.Open }
+func (readAlready) NamespaceSynced(string) broadcast.Gate { return broadcast.Open }
+func (readAlready) VPCs() []string                        { return nil }
+func (readAlready) Tables() *tablesync.Tables             { return nil }

@@ -21,6 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/store"
@@ -169,7 +170,7 @@ func (p *labPod) dial(t *testing.T, network string, from uint16, to netip.AddrPo
 	t.Helper()
 	dialer := net.Dialer{Timeout: patience}
 	if from != 0 {
-		own := netip.AddrPortFrom(p.ip(to.Addr().Is4()), from)
+		own := netip.AddrPortFrom(p.ip(ipfamily.Of(to.Addr())), from)
 		dialer.LocalAddr = net.UDPAddrFromAddrPort(own)
 		if network == "tcp" {
 			dialer.LocalAddr = net.TCPAddrFromAddrPort(own)
@@ -227,9 +228,9 @@ func option(t *testing.T, conn net.Conn, level, name int) int {
 	return value
 }
 
-func pathMTU(t *testing.T, conn net.Conn, is4 bool) int {
+func pathMTU(t *testing.T, conn net.Conn, family ipfamily.Family) int {
 	t.Helper()
-	if is4 {
+	if family == ipfamily.IPv4 {
 		return option(t, conn, unix.IPPROTO_IP, unix.IP_MTU)
 	}
 	return option(t, conn, unix.IPPROTO_IPV6, unix.IPV6_MTU)
@@ -289,18 +290,18 @@ func (l *outsideLab) learnsPathMTU(t *testing.T, addr netip.Addr) {
 	if err := errors.Join(says(green, "green"), says(grey, "grey")); err != nil {
 		t.Fatal(err)
 	}
-	wide := pathMTU(t, grey, addr.Is4())
+	wide := pathMTU(t, grey, ipfamily.Of(addr))
 	if wide <= narrowMTU {
 		t.Fatalf("the path MTU is %d before anything was sent", wide)
 	}
 	for _, conn := range []net.Conn{green, grey} {
-		if got := pathMTU(t, grey, addr.Is4()); got != wide {
+		if got := pathMTU(t, grey, ipfamily.Of(addr)); got != wide {
 			t.Errorf("a pod that has sent nothing has a path MTU of %d, had %d", got, wide)
 		}
 		eventually(t, "the pod that sends learns the path's MTU", func() error {
 			// The test is about a lost datagram; the socket's error reports it.
 			_, _ = conn.Write(make([]byte, narrowMTU))
-			if got := pathMTU(t, conn, addr.Is4()); got != narrowMTU {
+			if got := pathMTU(t, conn, ipfamily.Of(addr)); got != narrowMTU {
 				return fmt.Errorf("it is %d", got)
 			}
 			return nil

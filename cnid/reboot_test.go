@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -77,7 +78,7 @@ func TestAfterARebootPodsKeepTheirAddressesAndTheDeadAreForgotten(t *testing.T) 
 		if err := n.lab.cni(t, "DEL", &old); err != nil { // the runtime's, late
 			t.Error(err)
 		}
-		if err := n.api.Get(t.Context(), client.ObjectKey{Name: v1alpha1.AddressName(p.vpc, p.ip(true))}, &v1alpha1.Address{}); err != nil {
+		if err := n.api.Get(t.Context(), client.ObjectKey{Name: v1alpha1.AddressName(p.vpc, p.ip(ipfamily.IPv4))}, &v1alpha1.Address{}); err != nil {
 			t.Errorf("address of %s: %v", p.name, err)
 		}
 		p.serve(t)

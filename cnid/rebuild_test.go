@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
@@ -39,7 +40,7 @@ func TestALostJournalIsRebuiltFromTheNodeAndTheAPI(t *testing.T) {
 	}
 	b.serve(t)
 	foreignDevice(t, n.machine)
-	conn, _, err := dialFrom(t, a.NetNS, b.ip(true))
+	conn, _, err := dialFrom(t, a.NetNS, b.ip(ipfamily.IPv4))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestALostJournalIsRebuiltFromTheNodeAndTheAPI(t *testing.T) {
 		if err := echo(conn, damage.name); err != nil {
 			t.Errorf("%s: the connection between the pods: %v", damage.name, err)
 		}
-		fresh, got, err := dialFrom(t, a.NetNS, b.ip(true))
+		fresh, got, err := dialFrom(t, a.NetNS, b.ip(ipfamily.IPv4))
 		if err != nil || got != b.name {
 			t.Fatalf("%s: answered by %q, error %v", damage.name, got, err)
 		}
@@ -169,19 +170,19 @@ func TestAPodOfWhichRecordAndAddressesAreLostIsToldAndComesBackWithTheAddresses(
 	if err := os.Remove(n.cfg.journalFile()); err != nil {
 		t.Fatal(err)
 	}
-	forgotten := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(b.vpc, b.ip(true))}}
+	forgotten := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(b.vpc, b.ip(ipfamily.IPv4))}}
 	if err := n.api.Delete(t.Context(), forgotten); err != nil {
 		t.Fatal(err)
 	}
 	n.start(t)
 	n.warning(t, "Pod", b.name, v1alpha1.AddressLostReason)
 	n.warning(t, "Node", n.name, v1alpha1.AddressLostReason)
-	if _, got, err := dialFrom(t, a.NetNS, b.ip(true)); err == nil {
+	if _, got, err := dialFrom(t, a.NetNS, b.ip(ipfamily.IPv4)); err == nil {
 		t.Errorf("the pod without an Address is not cut off: answered by %q", got)
 	}
 	n.decide(t, b) // as the operator does for the allocation status of a living pod
 	eventually(t, "the pod has its network back", func() error {
-		conn, got, err := dialFrom(t, a.NetNS, b.ip(true))
+		conn, got, err := dialFrom(t, a.NetNS, b.ip(ipfamily.IPv4))
 		if err != nil {
 			return err
 		}

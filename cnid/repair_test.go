@@ -19,6 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/pair"
 	"github.com/alioth-net/alioth/cnid/forward/finding"
 	"github.com/alioth-net/alioth/cnid/forward/netdev"
@@ -63,7 +64,7 @@ func (l *lab) works(t *testing.T) error {
 	if _, err := l.nodes[0].probe(t, "10.10.1.10:80"); err != nil {
 		failures = append(failures, fmt.Errorf("probe: %w", err))
 	}
-	conn, got, err := dialFrom(t, l.nodes[0].NetNS, l.pods["d1"].ip(true))
+	conn, got, err := dialFrom(t, l.nodes[0].NetNS, l.pods["d1"].ip(ipfamily.IPv4))
 	if conn != nil {
 		conn.Close()
 	}
@@ -75,7 +76,7 @@ func (l *lab) works(t *testing.T) error {
 
 func (l *lab) reaches(t *testing.T, from, to *labPod) error {
 	t.Helper()
-	conn, got, err := dialFrom(t, from.NetNS, to.ip(true))
+	conn, got, err := dialFrom(t, from.NetNS, to.ip(ipfamily.IPv4))
 	if conn != nil {
 		conn.Close()
 	}
@@ -203,7 +204,7 @@ func TestAConnectionOutlivesTheLossOfThePodsInterface(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)
-	conn, _, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(true))
+	conn, _, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(ipfamily.IPv4))
 	if err != nil {
 		t.Fatal(err)
 	}

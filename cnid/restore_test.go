@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/ipfamily"
 )
 
 // TestAPodLivesOnWhereARestoredEtcdIsToldAgainWhatItForgot restores a snapshot of etcd
@@ -44,7 +46,7 @@ func TestAPodLivesOnWhereARestoredEtcdIsToldAgainWhatItForgot(t *testing.T) {
 			}
 			p.serve(t)
 			reach := func() error {
-				conn, _, err := dialFrom(t, a.NetNS, p.ip(true))
+				conn, _, err := dialFrom(t, a.NetNS, p.ip(ipfamily.IPv4))
 				if conn != nil {
 					conn.Close()
 				}

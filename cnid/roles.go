@@ -12,6 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
 	"github.com/alioth-net/alioth/cnid/forward/lookup"
 	"github.com/alioth-net/alioth/cnid/forward/reconcile"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/kube"
@@ -61,11 +62,6 @@ func (p programmed) VNIs() []uint32 { return p.rows.VNIs(p.loop.VNIs) }
 // rollCall returns the RollCall that replies to roll calls. A reply also has the rows that an
 // earlier daemon has left.
 func (d *daemon) rollCall(api *kube.Client, sources *subscriptions.Sources, rows *lookup.Loop) *rollcall.RollCall {
-	known := func() (bool, <-chan struct{}) {
-		if read, changed := sources.VPCsRead(); !read {
-			return false, changed
-		}
-		return rows.Adopted()
-	}
+	known := broadcast.Gate(sources.VPCsRead).And(rows.Adopted)
 	return rollcall.New(d.cfg.NodeName, d.store, d.journal.Records, api, known, programmed{d.progress, d.loop, rows}, store.CountNodes, d.log)
 }

@@ -16,13 +16,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
 // address returns the Address object of a pod, or nil.
 func (n *apiNode) address(p *labPod) (*v1alpha1.Address, error) {
 	var address v1alpha1.Address
-	err := n.api.Get(context.Background(), client.ObjectKey{Name: v1alpha1.AddressName(p.vpc, p.ip(true))}, &address)
+	err := n.api.Get(context.Background(), client.ObjectKey{Name: v1alpha1.AddressName(p.vpc, p.ip(ipfamily.IPv4))}, &address)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -31,7 +32,7 @@ func (n *apiNode) address(p *labPod) (*v1alpha1.Address, error) {
 
 func (n *apiNode) deleteAddress(t *testing.T, p *labPod) {
 	t.Helper()
-	address := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(p.vpc, p.ip(true))}}
+	address := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(p.vpc, p.ip(ipfamily.IPv4))}}
 	if err := n.api.Delete(t.Context(), address); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func (n *apiNode) pair(t *testing.T, vpc string) (b *labPod, reach func() error)
 	}
 	b.serve(t)
 	reach = func() error {
-		conn, got, err := dialFrom(t, a.NetNS, b.ip(true))
+		conn, got, err := dialFrom(t, a.NetNS, b.ip(ipfamily.IPv4))
 		if conn != nil {
 			conn.Close()
 		}

@@ -57,10 +57,10 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
 	releaser := release.New(cfg.NodeName, n.store, n.journal, api, complete, n.held.Holds, log)
-	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Records: n.journal.Records, OfPod: n.journal.OfPod, Knowledge: cfg.knowledge(delegates, log), Log: log})
+	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Journal: n.journal, Knowledge: cfg.knowledge(delegates, log), Log: log})
 	links := linkreport.New(cfg.NodeName, api, n.store, log)
 	d := newDaemon(n, control{
-		synced: sources.Synced, domainSynced: sources.DomainSynced, namespaceSynced: sources.NamespaceSynced, vpcs: sources.VPCs, tables: sources.Tables, leftOut: rowSet.LeftOut, releaser: releaser, reporter: reporting{reporter, links},
+		sources: sources, leftOut: rowSet.LeftOut, releaser: releaser, reporter: reporting{reporter, links},
 		attached: statuses.Attached, api: config,
 	})
 	group, ctx := errgroup.WithContext(ctx)

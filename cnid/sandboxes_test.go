@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 )
@@ -37,7 +38,7 @@ func another(t *testing.T, p *labPod, sandbox string) *labPod {
 
 func reached(t *testing.T, from, to *labPod) error {
 	t.Helper()
-	conn, got, err := dialFrom(t, from.NetNS, to.ip(true))
+	conn, got, err := dialFrom(t, from.NetNS, to.ip(ipfamily.IPv4))
 	if err != nil {
 		return err
 	}

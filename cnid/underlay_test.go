@@ -17,6 +17,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
@@ -62,8 +63,8 @@ func TestRunningPodsFollowTheUnderlay(t *testing.T) {
 	l.start(t)
 	b1, b2, b3 := l.pods["b1"], l.pods["b2"], l.pods["b3"]
 	var conns []net.Conn
-	for _, is4 := range []bool{true, false} {
-		conn, _, err := dialFrom(t, b1.NetNS, b3.ip(is4))
+	for _, family := range ipfamily.Both {
+		conn, _, err := dialFrom(t, b1.NetNS, b3.ip(family))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +133,7 @@ func TestANodeThatGetsAnotherAddressIsFollowed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)
-	conn, _, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(true))
+	conn, _, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(ipfamily.IPv4))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func newParts(env environment, cfg Config, m *metricSet) (*parts, error) {
 		reporter: &announce.Distrust{Store: rows, Events: env.events, Metrics: m.distrust},
 	}
 	p.calls = &rollcall.Reconciler{
-		Client: p.client("rollcall"), Live: env.live, Store: rows, Publish: p.feed.Publish, Distrust: p.reporter, Now: env.now, Every: cfg.RollCallEvery,
+		Client: p.client("rollcall"), Live: env.live, Store: rows, Feed: p.feed, Distrust: p.reporter, Now: env.now, Every: cfg.RollCallEvery,
 	}
 	p.feed.Subscribe(p.rest)
 	return p, nil
@@ -114,8 +114,8 @@ func (p *parts) client(controller string) client.Client {
 
 func (p *parts) claimer(controller string) *claim.Claimer {
 	return &claim.Claimer{
-		Client: p.client(controller), Live: p.env.live, Store: p.rows, Resting: p.resting, Settled: p.calls.Settled,
-		Publish: p.feed.Publish, Now: p.env.now,
+		Client: p.client(controller), Live: p.env.live, Store: p.rows, Resting: p.resting, Term: p.calls,
+		Feed: p.feed, Now: p.env.now,
 	}
 }
 

@@ -125,7 +125,7 @@ func registerNetworking(p *parts) error {
 	return errors.Join(
 		rollcall.Register(to, p.feed, p.calls),
 		vpc.Register(to, p.feed, &vpc.Reconciler{
-			Client: p.client("vpc"), Live: p.env.live, Store: p.rows, Settled: p.calls.Settled, Publish: p.feed.Publish, Rules: p.cfg.rules(),
+			Client: p.client("vpc"), Live: p.env.live, Store: p.rows, Term: p.calls, Feed: p.feed, Rules: p.cfg.rules(),
 		}),
 		subnet.Register(to, p.feed, &subnet.Reconciler{Client: p.client("subnet"), Store: p.rows}),
 		network.Register(to, p.feed, &network.Reconciler{Client: p.client("network"), Store: p.rows}),
@@ -294,16 +294,16 @@ func registerMultiNetwork(p *parts) error {
 	to := p.env.controllers
 	errs := []error{
 		danm.RegisterClaims(to, p.feed, &danm.Claims{
-			Client: p.client("hostvniclaim"), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
+			Client: p.client("hostvniclaim"), Live: p.env.live, Store: p.rows, Feed: p.feed,
 		}),
 		domain.Register(to, p.feed, &domain.Reconciler{
-			Client: p.client("domainclaim"), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
+			Client: p.client("domainclaim"), Live: p.env.live, Store: p.rows, Feed: p.feed,
 		}),
 		hostlink.Register(to, p.feed, &hostlink.Reconciler{Client: p.client("hostlink"), Store: p.rows, Numbers: p.cfg.TenantLimits.Numbers, Delegation: p.cfg.Delegation}),
 	}
 	for _, kind := range outside.Networks {
 		errs = append(errs, danm.Register(to, p.feed, &danm.Reconciler{
-			Kind: kind, Limits: p.cfg.TenantLimits, Serving: p.cfg.serving(), Client: p.client(danm.Name(kind)), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
+			Kind: kind, Limits: p.cfg.TenantLimits, Serving: p.cfg.serving(), Client: p.client(danm.Name(kind)), Live: p.env.live, Store: p.rows, Feed: p.feed,
 		}))
 	}
 	for _, kind := range outside.TenantConfigs {
@@ -382,7 +382,7 @@ func registerNodeIPAM(p *parts) error {
 		errs = append(errs,
 			podnetwork.Register(to, p.feed, &podnetwork.Reconciler{Group: group, Client: p.client(podnetwork.Name(group)), Store: p.rows}),
 			podnetworkinstance.Register(to, p.feed, &podnetworkinstance.Reconciler{
-				Group: group, Client: p.client(podnetworkinstance.Name(group)), Store: p.rows, Settled: p.calls.Settled, Events: p.env.events,
+				Group: group, Client: p.client(podnetworkinstance.Name(group)), Store: p.rows, Term: p.calls, Events: p.env.events,
 			}),
 			podconfig.Register(to, p.feed, &podconfig.Reconciler{Group: group, Client: p.client(podconfig.Name(group)), Store: p.rows}),
 		)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -183,7 +184,7 @@ func TestReleasesNeverHitASuccessor(t *testing.T) {
 	}
 	r.create(object)
 	stale := operatortest.Address("successor", "s", "10.0.0.4", pod)
-	c := &claim.Claimer{Client: r.Client, Live: r.Client, Store: operatortest.New(t, stale), Settled: func() bool { return true }, Publish: func(feed.Change) {}, Now: time.Now}
+	c := &claim.Claimer{Client: r.Client, Live: r.Client, Store: operatortest.New(t, stale), Term: operatortest.Term(true), Feed: feed.New(nil, logr.Discard()), Now: time.Now}
 	if err := c.Release(context.WithoutCancel(t.Context()), stale); !apierrors.IsConflict(err) {
 		t.Fatalf("got %v, want a conflict", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -67,8 +68,8 @@ func TestASubnetAndANetworkOfOneNameAreCountedApart(t *testing.T) {
 		if other, _ := store.CountAddressesBySubnet(tx, "u1.net"); v4 != 2 || v6 != 1 || other != 1 {
 			t.Errorf("%d and %d of the network, %d of the subnet", v4, v6, other)
 		}
-		ofSubnet, ofNetwork := store.Cursor(tx, &store.Subnet{Name: "u1.net"}, true), store.NetworkCursor(tx, "u1.net", true)
-		if ofSubnet != like.IP || ofNetwork.String() != "10.0.0.2" || store.NetworkCursor(tx, "u1.net", false).IsValid() {
+		ofSubnet, ofNetwork := store.Cursor(tx, &store.Subnet{Name: "u1.net"}, ipfamily.IPv4), store.NetworkCursor(tx, "u1.net", ipfamily.IPv4)
+		if ofSubnet != like.IP || ofNetwork.String() != "10.0.0.2" || store.NetworkCursor(tx, "u1.net", ipfamily.IPv6).IsValid() {
 			t.Errorf("the cursors are %v and %v", ofSubnet, ofNetwork)
 		}
 	})
@@ -78,8 +79,8 @@ func TestASubnetAndANetworkOfOneNameAreCountedApart(t *testing.T) {
 		return nil
 	})
 	s.View(func(tx store.ReadTx) {
-		if v4, _ := store.CountAddressesByNetwork(tx, "u1.net"); v4 != 1 || store.NetworkCursor(tx, "u1.net", true).IsValid() {
-			t.Errorf("%d are left, the cursor is %v", v4, store.NetworkCursor(tx, "u1.net", true))
+		if v4, _ := store.CountAddressesByNetwork(tx, "u1.net"); v4 != 1 || store.NetworkCursor(tx, "u1.net", ipfamily.IPv4).IsValid() {
+			t.Errorf("%d are left, the cursor is %v", v4, store.NetworkCursor(tx, "u1.net", ipfamily.IPv4))
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -192,7 +193,9 @@ func TestCursorsOfChoicesCountBeforeThoseOfTheAPI(t *testing.T) {
 	row := &store.Subnet{Meta: store.Meta{UID: "u"}, Name: "net1", Cursors: []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd00::5")}}
 	cursors := func() string {
 		var v4, v6 netip.Addr
-		s.View(func(tx store.ReadTx) { v4, v6 = store.Cursor(tx, row, true), store.Cursor(tx, row, false) })
+		s.View(func(tx store.ReadTx) {
+			v4, v6 = store.Cursor(tx, row, ipfamily.IPv4), store.Cursor(tx, row, ipfamily.IPv6)
+		})
 		return fmt.Sprint(v4, " ", v6)
 	}
 	update(t, s, func(tx store.Tx) error { return store.PutSubnet(tx, row) })

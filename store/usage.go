@@ -6,6 +6,7 @@ package store
 import (
 	"net/netip"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/store/memory"
 )
 
@@ -13,7 +14,7 @@ import (
 // ones. It needs no row of the source.
 type counts struct {
 	source string
-	// count of addresses and last chosen address, by familyIndex.
+	// count of addresses and last chosen address, by Family.Index.
 	count  [2]int64
 	cursor [2]netip.Addr
 }
@@ -22,14 +23,6 @@ var countsBySource = memory.Define(memory.Table[counts]{
 	Name: "counts",
 	Key:  func(u *counts) []byte { return memory.TextKey(u.source) },
 })
-
-// familyIndex returns 0 for IPv4 and 1 for IPv6.
-func familyIndex(is4 bool) int {
-	if is4 {
-		return 0
-	}
-	return 1
-}
 
 // sourceOf returns the source of an address: the name of the Subnet object, or the domain
 // of the network outside of every VPC behind a slash, which no name of an object has.
@@ -62,43 +55,43 @@ func countAddresses(tx ReadTx, source string) (v4, v6 int64) {
 	return row.count[0], row.count[1]
 }
 
-// Cursor returns the last chosen address of a subnet in a family: the cursor of SetCursor, else
-// the cursor of the subnet's Usage, else the cursor of the row's status, where earlier releases
-// keep it. It is not valid without a cursor.
-func Cursor(tx ReadTx, subnet *Subnet, is4 bool) netip.Addr {
-	if live := cursorOf(tx, subnet.Name, is4); live.IsValid() {
+// Cursor returns the last chosen address of a subnet in a family: the one of SetCursor,
+// else that of the subnet's Usage, else that of the row's status, where earlier releases
+// have it. It is not valid if there is none.
+func Cursor(tx ReadTx, subnet *Subnet, family ipfamily.Family) netip.Addr {
+	if live := cursorOf(tx, subnet.Name, family); live.IsValid() {
 		return live
 	}
 	for _, ip := range writtenCursors(tx, subnet) {
-		if ip.Is4() == is4 {
+		if family.Has(ip) {
 			return ip
 		}
 	}
 	return netip.Addr{}
 }
 
-// NetworkCursor returns the last chosen address of a network outside of every VPC in a family. It
-// is not valid before the first choice in this process, because no status has the cursor.
-func NetworkCursor(tx ReadTx, domain string, is4 bool) netip.Addr {
-	return cursorOf(tx, networkSource(domain), is4)
+// NetworkCursor returns the last chosen address of a network outside of every VPC in a
+// family. It is not valid if there is none in this process: no status has it.
+func NetworkCursor(tx ReadTx, domain string, family ipfamily.Family) netip.Addr {
+	return cursorOf(tx, networkSource(domain), family)
 }
 
-func cursorOf(tx ReadTx, source string, is4 bool) netip.Addr {
+func cursorOf(tx ReadTx, source string, family ipfamily.Family) netip.Addr {
 	row := countsBySource.Get(tx, memory.TextKey(source))
 	if row == nil {
 		return netip.Addr{}
 	}
-	return row.cursor[familyIndex(is4)]
+	return row.cursor[family.Index()]
 }
 
 // SetCursor records the last chosen address. The Usage in the API lags behind.
 func SetCursor(tx Tx, subnet string, ip netip.Addr) error {
-	return changeCounts(tx, subnet, func(u *counts) { u.cursor[familyIndex(ip.Is4())] = ip })
+	return changeCounts(tx, subnet, func(u *counts) { u.cursor[ipfamily.Of(ip).Index()] = ip })
 }
 
 // SetNetworkCursor records the last chosen address of a network outside of every VPC.
 func SetNetworkCursor(tx Tx, domain string, ip netip.Addr) error {
-	return changeCounts(tx, networkSource(domain), func(u *counts) { u.cursor[familyIndex(ip.Is4())] = ip })
+	return changeCounts(tx, networkSource(domain), func(u *counts) { u.cursor[ipfamily.Of(ip).Index()] = ip })
 }
 
 // DropNetworkCursors forgets the last chosen addresses of a network that is gone.
@@ -116,7 +109,7 @@ func countAddress(tx Tx, row *Address, delta int64) error {
 	if row.IsHeldBack() || !addresses.HasIndex(tx, bySubnet) {
 		return nil
 	}
-	return changeCounts(tx, sourceOf(row), func(u *counts) { u.count[familyIndex(row.IP.Is4())] += delta })
+	return changeCounts(tx, sourceOf(row), func(u *counts) { u.count[ipfamily.Of(row.IP).Index()] += delta })
 }
 
 func changeCounts(tx Tx, source string, change func(*counts)) error {

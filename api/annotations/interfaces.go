@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/said"
 )
 
@@ -119,10 +120,10 @@ func (j interfaceJSON) read() (Interface, error) {
 	}
 	one := Interface{Target: target}
 	var errs [4]error
-	one.IP, errs[0] = readAddress("ip", value(j.IP), true)
-	one.IP6, errs[1] = readAddress("ip6", value(j.IP6), false)
-	routes, err := readRoutes("proutes", j.PRoutes, true)
-	routes6, err6 := readRoutes("proutes6", j.PRoutes6, false)
+	one.IP, errs[0] = readAddress("ip", value(j.IP), ipfamily.IPv4)
+	one.IP6, errs[1] = readAddress("ip6", value(j.IP6), ipfamily.IPv6)
+	routes, err := readRoutes("proutes", j.PRoutes, ipfamily.IPv4)
+	routes6, err6 := readRoutes("proutes6", j.PRoutes6, ipfamily.IPv6)
 	errs[2], errs[3] = err, err6
 	if one.Routes = append(routes, routes6...); len(one.Routes) > 0 && target.Kind == TargetVPC {
 		return Interface{}, errors.New(`a VPC has no routing table for "proutes" and "proutes6": remove them`)
@@ -133,7 +134,7 @@ func (j interfaceJSON) read() (Interface, error) {
 	return one, nil
 }
 
-func readAddress(key, text string, is4 bool) (AddressRequest, error) {
+func readAddress(key, text string, family ipfamily.Family) (AddressRequest, error) {
 	switch mode := AddressMode(text); mode {
 	case AddressAbsent, AddressNone, AddressDynamic:
 		return AddressRequest{Mode: mode}, nil
@@ -142,20 +143,20 @@ func readAddress(key, text string, is4 bool) (AddressRequest, error) {
 	if err != nil {
 		return AddressRequest{}, fmt.Errorf(`%s: %w; write "dynamic", "none" or an address`, key, err)
 	}
-	if ip.Is4() != is4 {
-		return AddressRequest{}, fmt.Errorf("%s: %s is no %s address: the other family has a key of its own", key, said.Quote(text), familyOf(is4))
+	if !family.Has(ip) {
+		return AddressRequest{}, fmt.Errorf("%s: %s is no %s address: the other family has a key of its own", key, said.Quote(text), family)
 	}
 	return AddressRequest{Mode: AddressStatic, IP: ip}, nil
 }
 
 // readRoutes reads all routes of a family in the order of their texts, so that errors
 // have a stable order too.
-func readRoutes(key string, texts map[string]string, is4 bool) ([]Route, error) {
+func readRoutes(key string, texts map[string]string, family ipfamily.Family) ([]Route, error) {
 	var routes []Route
 	var errs []error
 	seen := map[netip.Prefix]bool{}
 	for _, dst := range slices.Sorted(maps.Keys(texts)) {
-		route, err := readRoute(dst, texts[dst], is4)
+		route, err := readRoute(dst, texts[dst], family)
 		if err == nil && seen[route.Dst] {
 			err = fmt.Errorf("another entry leads to %s too", route.Dst)
 		}
@@ -171,21 +172,14 @@ func readRoutes(key string, texts map[string]string, is4 bool) ([]Route, error) 
 }
 
 // readRoute clears bits behind the destination's length, as DANM does.
-func readRoute(dst, gateway string, is4 bool) (Route, error) {
+func readRoute(dst, gateway string, family ipfamily.Family) (Route, error) {
 	prefix, err := netip.ParsePrefix(dst)
-	if err != nil || prefix.Addr().Is4In6() || prefix.Addr().Is4() != is4 {
-		return Route{}, fmt.Errorf("the destination is no %s range such as %s", familyOf(is4), exampleRange(is4))
+	if err != nil || prefix.Addr().Is4In6() || !family.Has(prefix.Addr()) {
+		return Route{}, fmt.Errorf("the destination is no %s range such as %s", family, ipfamily.Pick(family, "10.10.1.0/24", "fd10:10:1::/64"))
 	}
 	ip, ok := unicastAddr(gateway)
-	if !ok || ip.Is4() != is4 {
-		return Route{}, fmt.Errorf("the gateway is no %s address", familyOf(is4))
+	if !ok || !family.Has(ip) {
+		return Route{}, fmt.Errorf("the gateway is no %s address", family)
 	}
 	return Route{Dst: prefix.Masked(), Gateway: ip}, nil
-}
-
-func exampleRange(is4 bool) string {
-	if is4 {
-		return "10.10.1.0/24"
-	}
-	return "fd10:10:1::/64"
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/said"
 )
 
@@ -250,7 +251,7 @@ func (j selectionJSON) readDefaultRoute(one *NetworkSelection) error {
 			return fmt.Errorf("default-route: %s is no IPv4 or IPv6 address of a gateway", said.Quote(text))
 		}
 		if slices.ContainsFunc(one.Gateways, func(other netip.Addr) bool { return other.Is4() == ip.Is4() }) {
-			return fmt.Errorf("default-route: %s is the second %s gateway: keep one", ip, familyOf(ip.Is4()))
+			return fmt.Errorf("default-route: %s is the second %s gateway: keep one", ip, ipfamily.Of(ip))
 		}
 		one.Gateways = append(one.Gateways, ip)
 	}

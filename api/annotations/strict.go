@@ -151,10 +151,3 @@ func interfaceAddr(text string) (ip netip.Addr, bits int, err error) {
 	}
 	return ip, prefix.Bits(), nil
 }
-
-func familyOf(is4 bool) string {
-	if is4 {
-		return "IPv4"
-	}
-	return "IPv6"
-}

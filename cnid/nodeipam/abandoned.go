@@ -50,7 +50,7 @@ func (s *Service) ReleaseAbandoned(ctx context.Context, running func() (func(pod
 func (s *Service) withoutPod() []journal.Record {
 	var list []journal.Record
 	s.cfg.Store.View(func(tx store.ReadTx) {
-		for _, rec := range s.cfg.Records() {
+		for _, rec := range s.cfg.Journal.Records() {
 			if !rec.External || rec.NetnsPath != "" || rec.Phase != journal.PhaseDone {
 				continue
 			}

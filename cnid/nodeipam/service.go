@@ -38,10 +38,17 @@ type Manager interface {
 type Config struct {
 	Manager Manager
 	Store   *store.Store
-	// Records returns the records of the journal, and Releases its queue of releases.
-	Records, Releases func() []journal.Record
-	OfContainer       func(containerID string) []journal.Record
-	Log               *slog.Logger
+	Journal Journal
+	Log     *slog.Logger
+}
+
+// Journal has the records of the node.
+type Journal interface {
+	journal.Reader
+	// OfContainer returns the records of a container.
+	OfContainer(containerID string) []journal.Record
+	// Releases returns the queue of releases.
+	Releases() []journal.Record
 }
 
 // Service implements rest.Service.
@@ -95,9 +102,9 @@ func (s *Service) known(r *attachment.Request) bool {
 // records returns the records of a container, or all for "".
 func (s *Service) records(containerID string) []journal.Record {
 	if containerID == "" {
-		return s.cfg.Records()
+		return s.cfg.Journal.Records()
 	}
-	return s.cfg.OfContainer(containerID)
+	return s.cfg.Journal.OfContainer(containerID)
 }
 
 func records(list []attachment.Attached) []journal.Record {
@@ -284,7 +291,7 @@ func (s *Service) byRequest(containerID string) []*group {
 		}
 	}
 	add(s.records(containerID), stateOf)
-	add(s.cfg.Releases(), func(journal.Record) wire.IPState { return wire.PendingRelease })
+	add(s.cfg.Journal.Releases(), func(journal.Record) wire.IPState { return wire.PendingRelease })
 	return all
 }
 

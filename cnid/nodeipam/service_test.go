@@ -137,7 +137,7 @@ func newNode(t *testing.T) *node {
 // serving returns a service with the journal of the node.
 func (n *node) serving(manager nodeipam.Manager) *nodeipam.Service {
 	return nodeipam.New(nodeipam.Config{
-		Manager: manager, Store: n.store, Records: n.journal.Records, OfContainer: n.journal.OfContainer, Releases: n.journal.Releases, Log: slog.New(slog.DiscardHandler),
+		Manager: manager, Store: n.store, Journal: n.journal, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -6,6 +6,8 @@ package bpf
 import (
 	"encoding/binary"
 	"net/netip"
+
+	"github.com/alioth-net/alioth/api/ipfamily"
 )
 
 // vniBits are the bits of a prefix key before its address.
@@ -57,10 +59,7 @@ func NetworkOrder(port uint16) uint16 {
 	return binary.NativeEndian.Uint16(b[:])
 }
 
-// FamilyIndex is the index of an address's family in per-family arrays.
-func FamilyIndex(ip netip.Addr) AliothFamily {
-	if ip.Is4() {
-		return AliothFamilyFAMILY_V4
-	}
-	return AliothFamilyFAMILY_V6
+// FamilyOf returns a family as programs have it: the index in arrays of one element for each.
+func FamilyOf(family ipfamily.Family) AliothFamily {
+	return ipfamily.Pick(family, AliothFamilyFAMILY_V4, AliothFamilyFAMILY_V6)
 }

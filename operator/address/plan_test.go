@@ -83,7 +83,7 @@ func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {
 				if got := decide(tx, tc.address, true); got != tc.want {
 					t.Errorf("verb %d, want %d", got, tc.want)
 				}
-				r := &Reconciler{Claimer: &claim.Claimer{Settled: func() bool { return true }}}
+				r := &Reconciler{Claimer: &claim.Claimer{Term: operatortest.Term(true)}}
 				if requested := r.undecided(tx); (len(requested) > 0) != (tc.want != keep) {
 					t.Errorf("an operator that starts requests %v", requested)
 				}

@@ -36,6 +36,12 @@ var ErrHolderGone = errors.New("the holder of the requested addresses is gone")
 
 var errOutpaced = errors.New("other claims were faster every time: will be tried again")
 
+// Term is the operator's term, as package rollcall keeps it.
+type Term interface {
+	// Settled reports whether addresses and VNIs may be chosen.
+	Settled() bool
+}
+
 // Claimer creates and deletes Address objects, and keeps the store's rows of
 // them ahead of the watch events.
 type Claimer struct {
@@ -46,13 +52,14 @@ type Claimer struct {
 	Store *store.Store
 	// Resting has the addresses that were released shortly before.
 	Resting *ipam.Resting
-	// Settled reports whether addresses may be chosen (package rollcall).
-	Settled func() bool
-	// Publish notifies other controllers of rows that are deleted from the store
-	// before the watch event.
-	Publish func(feed.Change)
-	Now     func() time.Time
+	Term    Term
+	// Feed notifies other controllers.
+	Feed feed.Publisher
+	Now  func() time.Time
 }
+
+// Settled reports whether addresses may be chosen in this term.
+func (c *Claimer) Settled() bool { return c.Term.Settled() }
 
 // Wanted is the request of one attachment of a holder.
 type Wanted struct {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,7 +79,7 @@ func newClaimer(t *testing.T, a *api, rows ...any) *Claimer {
 	}
 	return &Claimer{
 		Client: a, Live: a, Store: operatortest.New(t, rows...), Resting: &ipam.Resting{},
-		Settled: func() bool { return true }, Publish: func(feed.Change) {},
+		Term: operatortest.Term(true), Feed: feed.New(nil, logr.Discard()),
 		Now: func() time.Time { return time.Unix(2_000_000, 0) },
 	}
 }

@@ -25,9 +25,8 @@ type Numbers struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Store *store.Store
-	// Publish notifies other controllers of rows that are deleted from the store before
-	// the watch event.
-	Publish func(feed.Change)
+	// Feed notifies other controllers.
+	Feed feed.Publisher
 }
 
 // Create creates a claim and puts its row into the store. It returns the error of the API
@@ -83,6 +82,6 @@ func (n Numbers) Release(ctx context.Context, name, uid string) error {
 		}
 		return nil
 	})
-	n.Publish(gone)
+	n.Feed.Publish(gone)
 	return err
 }

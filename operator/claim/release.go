@@ -117,7 +117,7 @@ func (c *Claimer) forget(row any, remove func(store.Tx) (bool, error)) error {
 		return err
 	})
 	if gone {
-		c.Publish(feed.Change{Old: row})
+		c.Feed.Publish(feed.Change{Old: row})
 	}
 	return err
 }

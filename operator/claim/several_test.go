@@ -89,7 +89,7 @@ func TestARefusedAttachmentLeavesNoneClaimed(t *testing.T) {
 func TestNothingIsReservedBeforeTheTermIsSettled(t *testing.T) {
 	a := newAPI(t)
 	c := newClaimer(t, a, secondVPC()...)
-	c.Settled = func() bool { return false }
+	c.Term = operatortest.Term(false)
 	wanted := twoVPCs()
 	wanted[0].IPs, wanted[0].Prefer = operatortest.Addrs("10.0.0.4", "fd00::4"), operatortest.Addrs("10.0.0.4", "fd00::4")
 	if _, err := c.ClaimAll(t.Context(), wanted); !errors.Is(err, ErrUnsettled) || len(heldByPod(c)) > 0 {

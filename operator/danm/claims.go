@@ -26,8 +26,8 @@ type Claims struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Store *store.Store
-	// Publish is Reconciler.Publish.
-	Publish func(feed.Change)
+	// Feed notifies other controllers.
+	Feed feed.Publisher
 }
 
 // RegisterClaims adds the controller.
@@ -74,7 +74,7 @@ func (r *Claims) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	ctrl.LoggerFrom(ctx).Info("VNI of a network that is gone released", "network", claim.Network.String(), "claim", claim.Name)
-	return ctrl.Result{}, numbers(r.Client, r.Live, r.Store, r.Publish).Release(ctx, claim.Name, claim.UID)
+	return ctrl.Result{}, numbers(r.Client, r.Live, r.Store, r.Feed).Release(ctx, claim.Name, claim.UID)
 }
 
 // gone asks the API server whether the network of a claim is gone, because the store may

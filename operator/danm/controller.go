@@ -40,9 +40,8 @@ type Reconciler struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Store *store.Store
-	// Publish notifies other controllers of rows that are deleted from the store
-	// before the watch event.
-	Publish func(feed.Change)
+	// Feed notifies other controllers.
+	Feed feed.Publisher
 }
 
 // Register adds the controller.
@@ -156,10 +155,10 @@ func (r *Reconciler) keeps(ctx context.Context, row *multinet.Network, d decisio
 	return r.adopt(ctx, claimObject(number{vniType, vni, row.Parent()}, row))
 }
 
-func (r *Reconciler) claims() claim.Numbers { return numbers(r.Client, r.Live, r.Store, r.Publish) }
+func (r *Reconciler) claims() claim.Numbers { return numbers(r.Client, r.Live, r.Store, r.Feed) }
 
-func numbers(c client.Client, live client.Reader, s *store.Store, publish func(feed.Change)) claim.Numbers {
-	return claim.Numbers{Kind: outside.HostVNIClaim.Kind, Client: c, Live: live, Store: s, Publish: publish}
+func numbers(c client.Client, live client.Reader, s *store.Store, publisher feed.Publisher) claim.Numbers {
+	return claim.Numbers{Kind: outside.HostVNIClaim.Kind, Client: c, Live: live, Store: s, Feed: publisher}
 }
 
 // decide runs the plan, and marks a network that is being deleted in the store in the same

@@ -49,8 +49,8 @@ func TestANetworkShowsWhatItsInterfacesAreNotKeptFrom(t *testing.T) {
 					t.Errorf("%q lacks %q", got.Message, text)
 				}
 			}
-			if !d.ready {
-				t.Errorf("pods can't use it: %s", d.message)
+			if !d.IsReady() {
+				t.Errorf("pods can't use it: %s", d.Message)
 			}
 			d.notEnforced = ""
 			setStatus(status, 2, d)

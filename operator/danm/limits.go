@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 	"github.com/alioth-net/alioth/store/rules/tenancy"
@@ -49,7 +50,7 @@ func established(tx store.ReadTx, net *multinet.Network) bool {
 }
 
 // exceeded returns the limit that a network is above, with the remedy, or nil.
-func (l Limits) exceeded(tx store.ReadTx, net *multinet.Network) *refusal {
+func (l Limits) exceeded(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	if !limited(tx, net) {
 		return nil
 	}
@@ -57,19 +58,19 @@ func (l Limits) exceeded(tx store.ReadTx, net *multinet.Network) *refusal {
 		return r
 	}
 	if l.full(tx, net, l.Networks, func(*multinet.Network) bool { return true }) {
-		return &refusal{v1alpha1.TenantLimitReason, fmt.Sprintf(
-			"the tenant has %d networks, which is the limit (multiNetwork.tenantLimits.networks of the chart): delete a network that is not needed, or ask an administrator for a higher limit", l.Networks)}
+		return refuse(v1alpha1.TenantLimitReason, fmt.Sprintf(
+			"the tenant has %d networks, which is the limit (multiNetwork.tenantLimits.networks of the chart): delete a network that is not needed, or ask an administrator for a higher limit", l.Networks))
 	}
 	return nil
 }
 
-// numbersExceeded returns the refusal of a number for a network, or nil.
-func (l Limits) numbersExceeded(tx store.ReadTx, net *multinet.Network) *refusal {
+// numbersExceeded is the refusal of a number for a network, or nil.
+func (l Limits) numbersExceeded(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	if !limited(tx, net) || !l.full(tx, net, l.Numbers, func(other *multinet.Network) bool { return hasNumber(tx, other) }) {
 		return nil
 	}
-	return &refusal{v1alpha1.TenantLimitReason, fmt.Sprintf(
-		"the tenant has %d networks on VLANs and VXLANs, which is the limit (multiNetwork.tenantLimits.numbers of the chart): delete a network that is not needed, or ask an administrator for a higher limit", l.Numbers)}
+	return refuse(v1alpha1.TenantLimitReason, fmt.Sprintf(
+		"the tenant has %d networks on VLANs and VXLANs, which is the limit (multiNetwork.tenantLimits.numbers of the chart): delete a network that is not needed, or ask an administrator for a higher limit", l.Numbers))
 }
 
 // hasNumber reports whether a network counts as one on a VLAN or VXLAN. The number in the
@@ -140,11 +141,11 @@ func namespacesOf(tx store.ReadTx, tenant, member string) []string {
 }
 
 // wide finds a range that is larger than the limit.
-func (l Limits) wide(net *multinet.Network) *refusal {
+func (l Limits) wide(net *multinet.Network) *verdict.Verdict {
 	for _, r := range net.Ranges() {
 		if limit := l.prefix(r.Prefix); r.Prefix.Bits() < limit {
-			return &refusal{v1alpha1.TenantLimitReason, fmt.Sprintf(
-				"%s is larger than /%d, the limit for networks of tenants (multiNetwork.tenantLimits of the chart): use a smaller range, or ask an administrator for a ClusterNetwork", r.Prefix, limit)}
+			return refuse(v1alpha1.TenantLimitReason, fmt.Sprintf(
+				"%s is larger than /%d, the limit for networks of tenants (multiNetwork.tenantLimits of the chart): use a smaller range, or ask an administrator for a ClusterNetwork", r.Prefix, limit))
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func many(count int, namespaces ...string) []any {
 func accepted(tx store.ReadTx, limits Limits) string {
 	var names []string
 	for n := range multinet.Networks(tx) {
-		if d := decide(tx, n, nil, limits); d.reason != v1alpha1.TenantLimitReason {
+		if d := decide(tx, n, nil, limits); d.Reason != v1alpha1.TenantLimitReason {
 			names = append(names, n.Namespace+"/"+n.Name)
 		}
 	}
@@ -52,8 +52,8 @@ func TestATenantHasSoManyNetworks(t *testing.T) {
 		if want := "/shared d/trusted d/trusted2 d/trusted3 a/n0 b/n1 c/theirs"; got != want {
 			t.Errorf("accepted are %q, want %q", got, want)
 		}
-		if d := decide(tx, granted, nil, Limits{Networks: 2}); !strings.Contains(d.message, "2 networks") || strings.Contains(d.message, "theirs") {
-			t.Errorf("the tenant is told %q", d.message)
+		if d := decide(tx, granted, nil, Limits{Networks: 2}); !strings.Contains(d.Message, "2 networks") || strings.Contains(d.Message, "theirs") {
+			t.Errorf("the tenant is told %q", d.Message)
 		}
 		if got := strings.Fields(accepted(tx, Limits{})); len(got) != 10 {
 			t.Errorf("without a limit %q are accepted", got)
@@ -80,13 +80,13 @@ func TestWhatWorkedBeforeALimitKeepsWorking(t *testing.T) {
 				n := ranged(n, "10.0.0.0/8", "10.0.0.1", "10.0.0.9")
 				limits := Limits{Networks: 3, Prefix4: 16}
 				operatortest.New(t, append(older, n, devices())...).View(func(tx store.ReadTx) {
-					if d := decide(tx, n, nil, limits); d.reason != v1alpha1.TenantLimitReason || d.above != "" {
-						t.Errorf("%s without it: %s: %s", n, d.reason, d.message)
+					if d := decide(tx, n, nil, limits); d.Reason != v1alpha1.TenantLimitReason || d.above != "" {
+						t.Errorf("%s without it: %s: %s", n, d.Reason, d.Message)
 					}
 				})
 				operatortest.New(t, append(older, n, proof(n), devices())...).View(func(tx store.ReadTx) {
-					if d := decide(tx, n, nil, limits); !d.ready || d.above == "" {
-						t.Errorf("%s: %s: %s, told %q", n, d.reason, d.message, d.above)
+					if d := decide(tx, n, nil, limits); !d.IsReady() || d.above == "" {
+						t.Errorf("%s: %s: %s, told %q", n, d.Reason, d.Message, d.above)
 					}
 				})
 			}
@@ -117,8 +117,8 @@ func TestATenantHasSoManyNumbers(t *testing.T) {
 	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
 		for n, want := range map[*multinet.Network]string{first: "", young: v1alpha1.TenantLimitReason, plain: "", granted: v1alpha1.TenantLimitReason} {
 			d := decide(tx, n, nil, Limits{Numbers: 1})
-			if got := d.reason == v1alpha1.TenantLimitReason; got != (want != "") || got && d.claim != nil {
-				t.Errorf("%s: %s: %s, claims %v", n, d.reason, d.message, d.claim)
+			if got := d.Reason == v1alpha1.TenantLimitReason; got != (want != "") || got && d.claim != nil {
+				t.Errorf("%s: %s: %s, claims %v", n, d.Reason, d.Message, d.claim)
 			}
 		}
 	})
@@ -144,8 +144,8 @@ func TestRangesOfTenantsHaveALimit(t *testing.T) {
 		{ofTenant(multinet.KindClusterNetwork, "10.0.0.0/8"), true},
 	} {
 		operatortest.New(t, tc.net, devices(), namespace("a", "shop")).View(func(tx store.ReadTx) {
-			if d := decide(tx, tc.net, nil, limits); (d.reason != v1alpha1.TenantLimitReason) != tc.fits {
-				t.Errorf("%s %v: %s: %s", tc.net, tc.net.Ranges(), d.reason, d.message)
+			if d := decide(tx, tc.net, nil, limits); (d.Reason != v1alpha1.TenantLimitReason) != tc.fits {
+				t.Errorf("%s %v: %s: %s", tc.net, tc.net.Ranges(), d.Reason, d.Message)
 			}
 		})
 	}
@@ -188,11 +188,11 @@ func TestATenantGetsTheNumbersAndRangesOfItsShare(t *testing.T) {
 			tc.net.Profiled = tc.reason == v1alpha1.ReadyReason
 			operatortest.New(t, tc.net, shares(), namespace("a", "shop"), namespace("c", "other")).View(func(tx store.ReadTx) {
 				d := decide(tx, tc.net, nil, Limits{})
-				if d.reason != tc.reason || tc.vni != 0 && (d.claim == nil || d.claim.vni != tc.vni) {
-					t.Errorf("%s: %s, claims %v", d.reason, d.message, d.claim)
+				if d.Reason != tc.reason || tc.vni != 0 && (d.claim == nil || d.claim.vni != tc.vni) {
+					t.Errorf("%s: %s, claims %v", d.Reason, d.Message, d.claim)
 				}
-				if tc.net.HostDevice != "ens8" && strings.Contains(d.message, "ens8") {
-					t.Errorf("the share of another tenant is told: %s", d.message)
+				if tc.net.HostDevice != "ens8" && strings.Contains(d.Message, "ens8") {
+					t.Errorf("the share of another tenant is told: %s", d.Message)
 				}
 			})
 		})

@@ -7,15 +7,16 @@ import (
 	"fmt"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// overlapsNone compares the pools of a network with the pools of preceding networks on the same
-// segment. Pools without a common address are parts of one subnet. Equal ranges with equal pools
-// are shared on purpose, because the claim of an address counts in all networks of the segment. In
-// each other case the network that precedes keeps the addresses.
-func overlapsNone(tx store.ReadTx, net *multinet.Network) *refusal {
+// overlapsNone compares the pools of a network with those of the networks on its segment that
+// precede it. Pools without a common address are parts of one subnet. Equal ranges with equal
+// pools are shared on purpose, because the claim of an address counts in all networks of the
+// segment. In each other case the network that precedes keeps the addresses.
+func overlapsNone(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	if net.Segment() == "" {
 		return nil // its plugin decides about the wire
 	}
@@ -26,8 +27,8 @@ func overlapsNone(tx store.ReadTx, net *multinet.Network) *refusal {
 		for _, mine := range net.Ranges() {
 			for _, theirs := range other.Ranges() {
 				if mine.HasPool() && theirs.HasPool() && common(mine.Pool, theirs.Pool) && (mine != theirs || !mayShare(net, other)) {
-					return &refusal{v1alpha1.OverlapReason, fmt.Sprintf("pool %s-%s overlaps that of %s, which precedes on the same segment: %s",
-						mine.Pool.First, mine.Pool.Last, nameFor(tx, net, other), remedy(net, other))}
+					return refuse(v1alpha1.OverlapReason, fmt.Sprintf("pool %s-%s overlaps that of %s, which precedes on the same segment: %s",
+						mine.Pool.First, mine.Pool.Last, nameFor(tx, net, other), remedy(net, other)))
 				}
 			}
 		}

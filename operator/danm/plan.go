@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
@@ -34,10 +35,9 @@ type decision struct {
 	empty bool
 	figures
 	pods []string
-	// living lists the pods that still exist.
-	living          []string
-	ready           bool
-	reason, message string
+	// living are those of the pods that are there.
+	living []string
+	verdict.Verdict
 	// link is the state of the network's host link, nil without one.
 	link *linkState
 	// notEnforced says which protections the network gives up, "" for none.
@@ -50,11 +50,8 @@ type decision struct {
 	inSpec bool
 }
 
-// refusal is why a network can't be used.
-type refusal struct{ reason, message string }
-
 // check finds a reason not to use a network; nil for none.
-type check func(tx store.ReadTx, net *multinet.Network) *refusal
+type check func(tx store.ReadTx, net *multinet.Network) *verdict.Verdict
 
 // decide plans for one network. taken are numbers that are claimed although the store does
 // not have the claim yet.
@@ -83,34 +80,39 @@ func decide(tx store.ReadTx, net *multinet.Network, taken []number, limits Limit
 			return d.refused(r)
 		}
 	}
-	d.ready, d.reason, d.message = true, v1alpha1.ReadyReason, "pods may use it"
+	d.Verdict = verdict.Use("pods may use it")
 	return d
 }
 
-func (d decision) refused(r *refusal) decision {
-	d.reason, d.message = r.reason, r.message
+// refuse returns a finding of a check.
+func refuse(reason, message string) *verdict.Verdict {
+	v := verdict.Refuse(reason, message)
+	return &v
+}
+
+func (d decision) refused(r *verdict.Verdict) decision {
+	d.Verdict = *r
 	return d
 }
 
 // deleting lists the reasons that delay the deletion of the network.
 func (d decision) deleting(tx store.ReadTx, net *multinet.Network) decision {
-	d.reason = v1alpha1.DeletingReason
 	away := unreleased(tx, net)
 	switch {
 	case len(away) > 0:
-		d.message = fmt.Sprintf("the nodes of %d pod(s) that are gone have not released them: %s; if a node does not come back, delete its Node, or taint it with %s",
-			len(away), some(away, podsInMessage), corev1.TaintNodeOutOfService)
+		d.Verdict = verdict.Deleting(fmt.Sprintf("the nodes of %d pod(s) that are gone have not released them: %s; if a node does not come back, delete its Node, or taint it with %s",
+			len(away), some(away, podsInMessage), corev1.TaintNodeOutOfService))
 	case len(d.pods) > 0:
-		d.message = fmt.Sprintf("used by %d pod(s): %s; delete them first; if one does not go, look at its finalizers and its node", len(d.pods), some(d.pods, podsInMessage))
+		d.Verdict = verdict.Deleting(fmt.Sprintf("used by %d pod(s): %s; delete them first; if one does not go, look at its finalizers and its node", len(d.pods), some(d.pods, podsInMessage)))
 	case d.used > 0:
-		d.message = fmt.Sprintf("held by %d address(es)", d.used)
+		d.Verdict = verdict.Deleting(fmt.Sprintf("held by %d address(es)", d.used))
 	default:
 		if d.pods = told(tx, net); len(d.pods) > 0 {
 			d.living = d.pods
-			d.message = fmt.Sprintf("still attached to %d pod(s): %s; waiting until they have ended; if one does not, look at its finalizers and its node", len(d.pods), some(d.pods, podsInMessage))
+			d.Verdict = verdict.Deleting(fmt.Sprintf("still attached to %d pod(s): %s; waiting until they have ended; if one does not, look at its finalizers and its node", len(d.pods), some(d.pods, podsInMessage)))
 			return d
 		}
-		d.empty, d.message = true, "nothing uses it"
+		d.empty, d.Verdict = true, verdict.Deleting("nothing uses it")
 		d.release = multinet.HostVNIClaimsByNetwork(tx, net.UID)
 	}
 	return d
@@ -123,27 +125,27 @@ func some(names []string, limit int) string {
 	return strings.Join(names, ", ")
 }
 
-func isValid(_ store.ReadTx, net *multinet.Network) *refusal {
+func isValid(_ store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	if net.Invalid != "" {
-		return &refusal{v1alpha1.InvalidReason, net.Invalid}
+		return refuse(v1alpha1.InvalidReason, net.Invalid)
 	}
 	return nil
 }
 
 // isOldest finds the older network of the same kind and name in the other group, and
 // notes it.
-func (d *decision) isOldest(tx store.ReadTx, net *multinet.Network) *refusal {
+func (d *decision) isOldest(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	serving := multinet.Find(tx, net.Kind, net.Namespace, net.Name)
 	if serving == nil || serving.UID == net.UID || !serving.Older(net) {
 		return nil
 	}
 	d.conflict = fmt.Sprintf("%s of group %s is older and serves: delete one of the two, or give this one another name", serving, serving.Group)
-	return &refusal{v1alpha1.NameConflictReason, d.conflict}
+	return refuse(v1alpha1.NameConflictReason, d.conflict)
 }
 
-// checkLimits refuses a network above a limit of its tenant. A network that has been served before
-// gets only a message, and works on: otherwise its pods would be cut off from their successors.
-func (d *decision) checkLimits(tx store.ReadTx, net *multinet.Network, limits Limits) *refusal {
+// checkLimits refuses a network above a limit of its tenant. It tells one that has been
+// served before, whose pods would be cut off from their successors, and lets it work.
+func (d *decision) checkLimits(tx store.ReadTx, net *multinet.Network, limits Limits) *verdict.Verdict {
 	r := limits.exceeded(tx, net)
 	if _, vni := net.VNI(); r == nil && vni != 0 && net.Kind == multinet.KindDanmNet {
 		r = limits.numbersExceeded(tx, net)
@@ -151,41 +153,41 @@ func (d *decision) checkLimits(tx store.ReadTx, net *multinet.Network, limits Li
 	if r == nil || !established(tx, net) {
 		return r
 	}
-	d.above = r.message
+	d.above = r.Message
 	return nil
 }
 
-// isOffTenantsNumbers keeps DanmNets off the numbers of tenants: numbers in a range of the
-// TenantConfig, and claimed numbers. A ClusterNetwork precedes both.
-func isOffTenantsNumbers(tx store.ReadTx, net *multinet.Network) *refusal {
+// isOffTenantsNumbers keeps DanmNets off the numbers of tenants: those in a range of the
+// TenantConfig, and those that are claimed. A ClusterNetwork precedes both.
+func isOffTenantsNumbers(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	vniType, vni := net.VNI()
 	if net.Kind != multinet.KindDanmNet || vni == 0 {
 		return nil
 	}
 	id := multinet.LinkID{Device: net.Parent(), Type: vniType, VNI: vni}
 	if why := multinet.TenantsNumber(tx, id); why != "" {
-		return &refusal{v1alpha1.VNITakenReason, fmt.Sprintf("%s %s: use another number, or narrow the range", id, why)}
+		return refuse(v1alpha1.VNITakenReason, fmt.Sprintf("%s %s: use another number, or narrow the range", id, why))
 	}
 	return nil
 }
 
-func hasNetworkID(_ store.ReadTx, net *multinet.Network) *refusal {
+func hasNetworkID(_ store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	return networkIDRefusal(net.NetworkID, net)
 }
 
-func networkIDRefusal(id string, net *multinet.Network) *refusal {
+func networkIDRefusal(id string, net *multinet.Network) *verdict.Verdict {
 	if id == "" {
-		return &refusal{v1alpha1.NetworkIDMissingReason, "spec.NetworkID is empty: set it"}
+		return refuse(v1alpha1.NetworkIDMissingReason, "spec.NetworkID is empty: set it")
 	}
 	_, vni := net.VNI()
 	if why := multinet.CheckNetworkID(id, net.Type, vni != 0); why != "" {
-		return &refusal{v1alpha1.InvalidReason, fmt.Sprintf("NetworkID %.40q can't be used: %s", id, why)}
+		return refuse(v1alpha1.InvalidReason, fmt.Sprintf("NetworkID %.40q can't be used: %s", id, why))
 	}
 	return nil
 }
 
 // cutsNothingOff finds a held address outside of the ranges, which have changed.
-func cutsNothingOff(tx store.ReadTx, net *multinet.Network) *refusal {
+func cutsNothingOff(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	ranges := net.Ranges()
 	for _, address := range held(tx, net) {
 		inside := false
@@ -193,8 +195,8 @@ func cutsNothingOff(tx store.ReadTx, net *multinet.Network) *refusal {
 			inside = inside || r.Prefix.Contains(address.IP)
 		}
 		if !inside {
-			return &refusal{v1alpha1.RangeInUseReason, fmt.Sprintf("%s is held by %s %s/%s and lies outside of the ranges: widen them again, or delete the pod",
-				address.IP, address.Holder.Kind, address.Holder.Namespace, address.Holder.Name)}
+			return refuse(v1alpha1.RangeInUseReason, fmt.Sprintf("%s is held by %s %s/%s and lies outside of the ranges: widen them again, or delete the pod",
+				address.IP, address.Holder.Kind, address.Holder.Namespace, address.Holder.Name))
 		}
 	}
 	return nil

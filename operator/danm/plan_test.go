@@ -101,14 +101,14 @@ func TestNetworksOfOneNameInBothGroups(t *testing.T) {
 	young := net(multinet.KindDanmNet, "a", "net", 5, func(n *multinet.Network) { n.Group, n.UID = "danm.io", "uid-young" })
 	other := net(multinet.KindTenantNetwork, "a", "net", 9, func(n *multinet.Network) { n.HostDevice, n.Group = "ens7", "danm.io" })
 	operatortest.New(t, old, young, other, devices()).View(func(tx store.ReadTx) {
-		if d := decide(tx, old, nil, Limits{}); !d.ready || d.conflict != "" {
-			t.Errorf("the older: %s: %s", d.reason, d.message)
+		if d := decide(tx, old, nil, Limits{}); !d.IsReady() || d.conflict != "" {
+			t.Errorf("the older: %s: %s", d.Reason, d.Message)
 		}
-		if d := decide(tx, young, nil, Limits{}); d.ready || d.reason != v1alpha1.NameConflictReason || !strings.Contains(d.conflict, "danm.k8s.io") {
-			t.Errorf("the younger: %s: %s", d.reason, d.message)
+		if d := decide(tx, young, nil, Limits{}); d.IsReady() || d.Reason != v1alpha1.NameConflictReason || !strings.Contains(d.conflict, "danm.k8s.io") {
+			t.Errorf("the younger: %s: %s", d.Reason, d.Message)
 		}
 		if d := decide(tx, other, nil, Limits{}); d.conflict != "" {
-			t.Errorf("another kind: %s", d.message)
+			t.Errorf("another kind: %s", d.Message)
 		}
 	})
 }
@@ -136,8 +136,8 @@ func TestAdministratorsStayOffNumbersOfTenants(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, append(tc.rows, tc.net)...).View(func(tx store.ReadTx) {
-				if d := decide(tx, tc.net, nil, Limits{}); d.reason != tc.reason || d.ready != (tc.reason == v1alpha1.ReadyReason) || d.profile != nil || d.claim != nil {
-					t.Errorf("%s: %s, want %s", d.reason, d.message, tc.reason)
+				if d := decide(tx, tc.net, nil, Limits{}); d.Reason != tc.reason || d.IsReady() != (tc.reason == v1alpha1.ReadyReason) || d.profile != nil || d.claim != nil {
+					t.Errorf("%s: %s, want %s", d.Reason, d.Message, tc.reason)
 				}
 			})
 		})
@@ -178,7 +178,7 @@ func TestOverlapsOfOneSegment(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, tc.older, tc.young, devices()).View(func(tx store.ReadTx) {
-				if r := overlapsNone(tx, tc.young); (r == nil) != tc.fits || r != nil && r.reason != v1alpha1.OverlapReason {
+				if r := overlapsNone(tx, tc.young); (r == nil) != tc.fits || r != nil && r.Reason != v1alpha1.OverlapReason {
 					t.Errorf("the younger: %+v", r)
 				}
 				if r := overlapsNone(tx, tc.older); r != nil {
@@ -205,7 +205,7 @@ func TestANetworkGoesOnlyWhenNoPodUsesIt(t *testing.T) {
 	other := claimed(near, multinet.VXLAN, 500, "ens4")
 	operatortest.New(t, n, own, other, address(n, "10.0.0.10", "p")).View(func(tx store.ReadTx) {
 		d := decide(tx, n, nil, Limits{})
-		if d.empty || len(d.release) > 0 || d.reason != v1alpha1.DeletingReason || !strings.Contains(d.message, "a/p") {
+		if d.empty || len(d.release) > 0 || d.Reason != v1alpha1.DeletingReason || !strings.Contains(d.Message, "a/p") {
 			t.Errorf("118: with a pod: %+v", d)
 		}
 	})
@@ -221,13 +221,13 @@ func TestARangeThatIsInUseStays(t *testing.T) {
 	n := ranged(net(multinet.KindDanmNet, "a", "net", 0, on("ens4")), "10.0.0.0/24", "10.0.0.10", "10.0.0.20")
 	// An address outside of the pool is inside the network.
 	operatortest.New(t, n, address(n, "10.0.0.99", "p")).View(func(tx store.ReadTx) {
-		if d := decide(tx, n, nil, Limits{}); !d.ready {
-			t.Errorf("%s: %s", d.reason, d.message)
+		if d := decide(tx, n, nil, Limits{}); !d.IsReady() {
+			t.Errorf("%s: %s", d.Reason, d.Message)
 		}
 		moved := *n
 		ranged(&moved, "10.0.1.0/24", "10.0.1.10", "10.0.1.20")
-		if d := decide(tx, &moved, nil, Limits{}); d.reason != v1alpha1.RangeInUseReason || !strings.Contains(d.message, "10.0.0.99") {
-			t.Errorf("%s: %s", d.reason, d.message)
+		if d := decide(tx, &moved, nil, Limits{}); d.Reason != v1alpha1.RangeInUseReason || !strings.Contains(d.Message, "10.0.0.99") {
+			t.Errorf("%s: %s", d.Reason, d.Message)
 		}
 	})
 }
@@ -343,7 +343,7 @@ func TestAClaimForAnotherNetworkKeepsNobodyFromDeletingANetwork(t *testing.T) {
 		}
 		operatortest.New(t, n, claim, pod).View(func(tx store.ReadTx) {
 			d := decide(tx, n, nil, Limits{})
-			if d.empty != c.empty || !c.empty && !strings.Contains(d.message, "b/p") {
+			if d.empty != c.empty || !c.empty && !strings.Contains(d.Message, "b/p") {
 				t.Errorf("a claim for %s: %+v", name, d)
 			}
 		})

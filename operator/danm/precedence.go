@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 	"github.com/alioth-net/alioth/store/rules/tenancy"
@@ -49,14 +50,14 @@ func nameFor(tx store.ReadTx, reader, other *multinet.Network) string {
 
 // losesItsNumber finds the ClusterNetwork that has the number of a TenantNetwork: an
 // administrator may take a number back. Pods of the TenantNetwork keep their interfaces.
-func losesItsNumber(tx store.ReadTx, net *multinet.Network) *refusal {
+func losesItsNumber(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	if _, vni := net.VNI(); vni == 0 || net.Kind != multinet.KindTenantNetwork {
 		return nil
 	}
 	for _, other := range multinet.OnSegment(tx, net.Segment()) {
 		if other.Kind == multinet.KindClusterNetwork && serves(tx, other) {
-			return &refusal{v1alpha1.VNITakenReason, fmt.Sprintf(
-				"%s, which precedes, has the number %s now: delete the pods and the network, and create the network again to get another number", nameFor(tx, net, other), numberOf(net))}
+			return refuse(v1alpha1.VNITakenReason, fmt.Sprintf(
+				"%s, which precedes, has the number %s now: delete the pods and the network, and create the network again to get another number", nameFor(tx, net, other), numberOf(net)))
 		}
 	}
 	return nil

@@ -48,15 +48,15 @@ func TestTheAuthorWithMoreRightsKeepsTheRange(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			rows := []any{tc.loser, tc.winner, devices(), namespace("a", "shop"), namespace("b", "shop"), namespace("c", "bank")}
 			operatortest.New(t, rows...).View(func(tx store.ReadTx) {
-				if d := decide(tx, tc.winner, nil, Limits{}); !d.ready {
-					t.Errorf("the winner: %s: %s", d.reason, d.message)
+				if d := decide(tx, tc.winner, nil, Limits{}); !d.IsReady() {
+					t.Errorf("the winner: %s: %s", d.Reason, d.Message)
 				}
 				d := decide(tx, tc.loser, nil, Limits{})
-				if d.ready || d.reason != v1alpha1.OverlapReason || !strings.Contains(d.message, tc.told) {
-					t.Errorf("the loser: %s: %s, want %q", d.reason, d.message, tc.told)
+				if d.IsReady() || d.Reason != v1alpha1.OverlapReason || !strings.Contains(d.Message, tc.told) {
+					t.Errorf("the loser: %s: %s, want %q", d.Reason, d.Message, tc.told)
 				}
-				if tc.untold != "" && strings.Contains(d.message, tc.untold) {
-					t.Errorf("the loser is told of another tenant: %s", d.message)
+				if tc.untold != "" && strings.Contains(d.Message, tc.untold) {
+					t.Errorf("the loser is told of another tenant: %s", d.Message)
 				}
 			})
 		})
@@ -73,8 +73,8 @@ func TestAnAdministratorTakesANumber(t *testing.T) {
 		Network: holder.Reference(),
 	}
 	operatortest.New(t, admin, devices()).View(func(tx store.ReadTx) {
-		if d := decide(tx, admin, nil, Limits{}); !d.ready {
-			t.Errorf("in the range of tenants: %s: %s", d.reason, d.message)
+		if d := decide(tx, admin, nil, Limits{}); !d.IsReady() {
+			t.Errorf("in the range of tenants: %s: %s", d.Reason, d.Message)
 		}
 		next, r := chooseVNI(tx, tenants(nil), devices().Devices[0], devices(), numbersBelow(505))
 		if r != nil || next != 506 {
@@ -83,12 +83,12 @@ func TestAnAdministratorTakesANumber(t *testing.T) {
 	})
 	operatortest.New(t, admin, holder, claimed(holder, multinet.VLAN, 505, "ens4"), held, devices()).View(func(tx store.ReadTx) {
 		d := decide(tx, admin, nil, Limits{})
-		if !d.ready || !strings.Contains(d.notEnforced, "TenantNetwork b/n") {
-			t.Errorf("the winner: %s: %s; not enforced: %q", d.reason, d.message, d.notEnforced)
+		if !d.IsReady() || !strings.Contains(d.notEnforced, "TenantNetwork b/n") {
+			t.Errorf("the winner: %s: %s; not enforced: %q", d.Reason, d.Message, d.notEnforced)
 		}
 		d = decide(tx, holder, nil, Limits{})
-		if d.ready || d.reason != v1alpha1.VNITakenReason || !strings.Contains(d.message, "ClusterNetwork wan") || len(d.release) > 0 {
-			t.Errorf("the loser: %s: %s, releases %v", d.reason, d.message, d.release)
+		if d.IsReady() || d.Reason != v1alpha1.VNITakenReason || !strings.Contains(d.Message, "ClusterNetwork wan") || len(d.release) > 0 {
+			t.Errorf("the loser: %s: %s, releases %v", d.Reason, d.Message, d.release)
 		}
 	})
 }

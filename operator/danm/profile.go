@@ -12,6 +12,7 @@ import (
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 	"github.com/alioth-net/alioth/store/rules/tenancy"
@@ -72,7 +73,7 @@ func (p profile) on(net *multinet.Network) *multinet.Network {
 // A claim of the network's UID proves its number, so a later change of the TenantConfig
 // does not matter to it. Each other property has no proof but the present TenantConfig:
 // a tenant may have written it.
-func (d *decision) planProfile(tx store.ReadTx, net *multinet.Network, taken []number, limits Limits) *refusal {
+func (d *decision) planProfile(tx store.ReadTx, net *multinet.Network, taken []number, limits Limits) *verdict.Verdict {
 	config := multinet.ServingTenantConfig(tx)
 	if !multinet.Dynamic(net.Type) {
 		return d.planStatic(tx, net, config)
@@ -88,7 +89,7 @@ func (d *decision) planProfile(tx store.ReadTx, net *multinet.Network, taken []n
 	if len(own) > 0 {
 		want.device, want.vniType, want.vni = own[0].Device, own[0].Type, own[0].VNI
 	} else {
-		var r *refusal
+		var r *verdict.Verdict
 		if device, r = chooseDevice(net, config, tenancy.OfNamespace(tx, net.Namespace)); r != nil {
 			return r
 		}
@@ -128,13 +129,14 @@ func numbered(net *multinet.Network, vniType string) *multinet.Network {
 	return &next
 }
 
-func pending(n number) *refusal {
-	return &refusal{v1alpha1.VNIPendingReason, fmt.Sprintf("%s is being claimed", n)}
+func pending(n number) *verdict.Verdict {
+	v := verdict.Wait(v1alpha1.VNIPendingReason, fmt.Sprintf("%s is being claimed", n))
+	return &v
 }
 
 // planStatic plans the profile of a network whose plugin makes the interfaces: its
 // configuration on the nodes has the name that the TenantConfig gives.
-func (d *decision) planStatic(tx store.ReadTx, net *multinet.Network, config *multinet.TenantConfig) *refusal {
+func (d *decision) planStatic(tx store.ReadTx, net *multinet.Network, config *multinet.TenantConfig) *verdict.Verdict {
 	if len(d.pods) == 0 {
 		d.release = ownClaims(tx, net) // of an earlier type
 	}
@@ -143,13 +145,13 @@ func (d *decision) planStatic(tx store.ReadTx, net *multinet.Network, config *mu
 	}
 	id, ok := config.NetworkIDs[net.Type]
 	if !ok {
-		return &refusal{v1alpha1.TypeNotServedReason, fmt.Sprintf("networkIds of TenantConfig %q has no entry for type %q: use another NetworkType, or ask an administrator for an entry", config.Name, net.Type)}
+		return refuse(v1alpha1.TypeNotServedReason, fmt.Sprintf("networkIds of TenantConfig %q has no entry for type %q: use another NetworkType, or ask an administrator for an entry", config.Name, net.Type))
 	}
 	if net.NetworkIDGiven && net.NetworkID != id {
-		return &refusal{v1alpha1.TypeNotServedReason, fmt.Sprintf("networkIds of TenantConfig %q gives type %q another NetworkID now: create the network again", config.Name, net.Type)}
+		return refuse(v1alpha1.TypeNotServedReason, fmt.Sprintf("networkIds of TenantConfig %q gives type %q another NetworkID now: create the network again", config.Name, net.Type))
 	}
 	if _, vni := net.VNI(); vni != 0 && !net.Profiled {
-		return &refusal{v1alpha1.InvalidReason, "a TenantNetwork of a static type has neither vlan nor vxlan: remove them"}
+		return refuse(v1alpha1.InvalidReason, "a TenantNetwork of a static type has neither vlan nor vxlan: remove them")
 	}
 	if net.Parent() != "" {
 		if _, r := chooseDevice(net, config, tenancy.OfNamespace(tx, net.Namespace)); r != nil {
@@ -199,12 +201,12 @@ func networkIDOf(net *multinet.Network, config *multinet.TenantConfig) (id strin
 	return config.NetworkIDs[net.Type], true
 }
 
-func unusable(config *multinet.TenantConfig) *refusal {
+func unusable(config *multinet.TenantConfig) *verdict.Verdict {
 	switch {
 	case config == nil:
-		return &refusal{v1alpha1.TenantConfigNotFoundReason, "no TenantConfig exists: ask an administrator to create one"}
+		return refuse(v1alpha1.TenantConfigNotFoundReason, "no TenantConfig exists: ask an administrator to create one")
 	case config.Invalid != "":
-		return &refusal{v1alpha1.TenantConfigNotFoundReason, fmt.Sprintf("TenantConfig %q can't be used: see its Ready condition", config.Name)}
+		return refuse(v1alpha1.TenantConfigNotFoundReason, fmt.Sprintf("TenantConfig %q can't be used: see its Ready condition", config.Name))
 	}
 	return nil
 }
@@ -212,12 +214,12 @@ func unusable(config *multinet.TenantConfig) *refusal {
 // chooseDevice returns the entry of the TenantConfig for a network: the first of the name
 // that the network has, else one that is not a pool. Entries for the tenant precede those
 // for all, and entries with the ranges of the network those without.
-func chooseDevice(net *multinet.Network, config *multinet.TenantConfig, tenant string) (multinet.HostDevice, *refusal) {
+func chooseDevice(net *multinet.Network, config *multinet.TenantConfig, tenant string) (multinet.HostDevice, *verdict.Verdict) {
 	if r := unusable(config); r != nil {
 		return multinet.HostDevice{}, r
 	}
 	if _, vni := net.VNI(); vni != 0 && !net.Profiled && multinet.Dynamic(net.Type) {
-		return multinet.HostDevice{}, &refusal{v1alpha1.InvalidReason, "the operator writes vlan and vxlan of a TenantNetwork: remove them"}
+		return multinet.HostDevice{}, refuse(v1alpha1.InvalidReason, "the operator writes vlan and vxlan of a TenantNetwork: remove them")
 	}
 	var found []multinet.HostDevice
 	for _, device := range config.Devices {
@@ -254,9 +256,9 @@ func preferred(all []multinet.HostDevice, good func(multinet.HostDevice) bool) [
 	return some
 }
 
-// outOfRange finds a range that the TenantConfig does not give the tenant on the network's future
-// device. Without an entry for it, the number of the network is its proof.
-func outOfRange(tx store.ReadTx, net *multinet.Network, want profile, config *multinet.TenantConfig) *refusal {
+// outOfRange finds a range that the TenantConfig does not give the tenant on the device that
+// the network is to have. Without an entry for it, the number of the network is its proof.
+func outOfRange(tx store.ReadTx, net *multinet.Network, want profile, config *multinet.TenantConfig) *verdict.Verdict {
 	if config == nil {
 		return nil
 	}
@@ -275,8 +277,8 @@ func outOfRange(tx store.ReadTx, net *multinet.Network, want profile, config *mu
 	if len(ranges) == 0 {
 		return nil
 	}
-	return &refusal{v1alpha1.RangeNotOfferedReason, fmt.Sprintf("TenantConfig %q gives the tenant on %s only addresses of %s: use a cidr and net6 inside of them, or ask an administrator for another range",
-		config.Name, want.device, some(ranges, 10))}
+	return refuse(v1alpha1.RangeNotOfferedReason, fmt.Sprintf("TenantConfig %q gives the tenant on %s only addresses of %s: use a cidr and net6 inside of them, or ask an administrator for another range",
+		config.Name, want.device, some(ranges, 10)))
 }
 
 // mayStay keeps a network with a profile away from another kind of entry: a network with a VNI does
@@ -293,7 +295,7 @@ func score(net *multinet.Network, device multinet.HostDevice) []byte {
 	return sum[:]
 }
 
-func notOffered(net *multinet.Network, config *multinet.TenantConfig, tenant string) *refusal {
+func notOffered(net *multinet.Network, config *multinet.TenantConfig, tenant string) *verdict.Verdict {
 	var names []string
 	for _, device := range config.Devices {
 		if device.Serves(tenant) {
@@ -305,7 +307,7 @@ func notOffered(net *multinet.Network, config *multinet.TenantConfig, tenant str
 		offer = "it offers " + some(slices.Compact(names), 10)
 	}
 	if net.Parent() == "" {
-		return &refusal{v1alpha1.DeviceNotOfferedReason, fmt.Sprintf("TenantConfig %q has no device for the network: %s; name a pool in device_pool, or ask an administrator for a device", config.Name, offer)}
+		return refuse(v1alpha1.DeviceNotOfferedReason, fmt.Sprintf("TenantConfig %q has no device for the network: %s; name a pool in device_pool, or ask an administrator for a device", config.Name, offer))
 	}
-	return &refusal{v1alpha1.DeviceNotOfferedReason, fmt.Sprintf("TenantConfig %q does not offer %q to networks such as this one: %s; create the network again with one of them", config.Name, net.Parent(), offer)}
+	return refuse(v1alpha1.DeviceNotOfferedReason, fmt.Sprintf("TenantConfig %q does not offer %q to networks such as this one: %s; create the network again with one of them", config.Name, net.Parent(), offer))
 }

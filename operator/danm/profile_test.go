@@ -170,13 +170,13 @@ func TestTheProfileOfATenantNetwork(t *testing.T) {
 				}
 				if tc.profile != (profile{}) {
 					if d.profile == nil || *d.profile != tc.profile {
-						t.Errorf("profile %+v, want %+v: %s", d.profile, tc.profile, d.message)
+						t.Errorf("profile %+v, want %+v: %s", d.profile, tc.profile, d.Message)
 					}
 				} else if d.profile != nil {
 					t.Errorf("profile %+v", d.profile)
 				}
-				if tc.reason != "" && (d.reason != tc.reason || !strings.Contains(d.message, tc.text)) || len(d.release) > 0 || d.empty {
-					t.Errorf("%s: %s; release %v; want %s with %q", d.reason, d.message, d.release, tc.reason, tc.text)
+				if tc.reason != "" && (d.Reason != tc.reason || !strings.Contains(d.Message, tc.text)) || len(d.release) > 0 || d.empty {
+					t.Errorf("%s: %s; release %v; want %s with %q", d.Reason, d.Message, d.release, tc.reason, tc.text)
 				}
 			})
 		})
@@ -263,8 +263,8 @@ func TestANetworkOfAnEarlierVersionKeepsItsProfile(t *testing.T) {
 	row := tenantNetworks.Convert(object)
 	operatortest.New(t, row, devices(), claimed(row, multinet.VLAN, 200, "ens4")).View(func(tx store.ReadTx) {
 		d := decide(tx, row, nil, Limits{})
-		if want := (profile{"ens4", multinet.VLAN, 200, "net", false}); !d.ready || d.profile == nil || *d.profile != want {
-			t.Errorf("%s: %s; profile %+v", d.reason, d.message, d.profile)
+		if want := (profile{"ens4", multinet.VLAN, 200, "net", false}); !d.IsReady() || d.profile == nil || *d.profile != want {
+			t.Errorf("%s: %s; profile %+v", d.Reason, d.Message, d.profile)
 		}
 	})
 }
@@ -281,8 +281,8 @@ func TestSurplusClaimsGoOnceTheSpecHasOne(t *testing.T) {
 		}
 		written := *n
 		written.VLAN, written.Profiled = 501, true
-		if d := decide(tx, &written, nil, Limits{}); len(d.release) != 1 || d.release[0].VNI != 500 || !d.ready {
-			t.Errorf("release %v: %s", d.release, d.message)
+		if d := decide(tx, &written, nil, Limits{}); len(d.release) != 1 || d.release[0].VNI != 500 || !d.IsReady() {
+			t.Errorf("release %v: %s", d.release, d.Message)
 		}
 	})
 }
@@ -293,7 +293,7 @@ func TestTheChoiceOfADeviceIsSteadyAndSpread(t *testing.T) {
 		n := tenants(func(n *multinet.Network) { n.UID = uid })
 		device, r := chooseDevice(n, config, "ns:a")
 		if r != nil {
-			t.Fatal(r.message)
+			t.Fatal(r.Message)
 		}
 		return device.Name
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
@@ -26,46 +27,44 @@ type Serving struct {
 
 // judge sets a correct network to not Ready if no pod can use it in the present cluster.
 func (s Serving) judge(tx store.ReadTx, net *multinet.Network, d decision) decision {
-	if !d.ready {
+	if !d.IsReady() {
 		return d
 	}
 	if d.profile != nil {
 		net = d.profile.on(net)
 	}
 	if r := s.lacks(tx, net, d.link); r != nil {
-		d.ready = false
 		return d.refused(r)
 	}
 	return d
 }
 
-// lacks returns the refusal for something that the cluster lacks for a network, nil if some pod may
-// use the network.
-func (s Serving) lacks(tx store.ReadTx, net *multinet.Network, link *linkState) *refusal {
+// lacks finds what the cluster lacks for a network, nil if some pod may use it.
+func (s Serving) lacks(tx store.ReadTx, net *multinet.Network, link *linkState) *verdict.Verdict {
 	switch {
 	case slices.Contains(s.VPCTypes, net.Type):
 		return nil
 	case !multinet.Dynamic(net.Type):
 		return s.static(tx, net)
 	case !slices.Contains(s.Kinds, net.Type):
-		return &refusal{v1alpha1.NetworkTypeReason, fmt.Sprintf(
-			"no node serves the type %q: set multiNetwork.sriov.enabled of the chart, or use one of the types %v", net.Type, s.Kinds)}
+		return refuse(v1alpha1.NetworkTypeReason, fmt.Sprintf(
+			"no node serves the type %q: set multiNetwork.sriov.enabled of the chart, or use one of the types %v", net.Type, s.Kinds))
 	case net.Type == multinet.TypeSRIOV:
 		return pooled(tx, net)
 	case net.HostDevice == "":
-		return &refusal{v1alpha1.NetworkTypeReason, fmt.Sprintf("an interface of type %q is derived from a device of the node, and the network names none: set spec.Options.host_device", net.Type)}
+		return refuse(v1alpha1.NetworkTypeReason, fmt.Sprintf("an interface of type %q is derived from a device of the node, and the network names none: set spec.Options.host_device", net.Type))
 	case link != nil && link.everywhere:
-		return &refusal{v1alpha1.NoServingNodeReason, "no node can serve it: " + link.message}
+		return refuse(v1alpha1.NoServingNodeReason, "no node can serve it: "+link.message)
 	}
 	return nil
 }
 
-// static returns the refusal for something that a network of a static type lacks: plugins on the
-// nodes, a grant of its own, or a file.
-func (s Serving) static(tx store.ReadTx, net *multinet.Network) *refusal {
+// static finds what a network of a static type lacks: plugins on the nodes, a grant of its own,
+// or a file.
+func (s Serving) static(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	if !s.Delegation {
-		return &refusal{v1alpha1.NetworkTypeReason, fmt.Sprintf(
-			"a CNI plugin serves the type %q, and no node runs plugins: set multiNetwork.delegation.enabled of the chart, name the type in multiNetwork.vpcTypes if it is the cluster's own network, or use one of the types %v", net.Type, s.Kinds)}
+		return refuse(v1alpha1.NetworkTypeReason, fmt.Sprintf(
+			"a CNI plugin serves the type %q, and no node runs plugins: set multiNetwork.delegation.enabled of the chart, name the type in multiNetwork.vpcTypes if it is the cluster's own network, or use one of the types %v", net.Type, s.Kinds))
 	}
 	for grant := range multinet.AllGrants(tx) {
 		runs := slices.ContainsFunc(grant.Plugins, func(plugin string) bool { return strings.EqualFold(plugin, net.Type) })
@@ -73,13 +72,13 @@ func (s Serving) static(tx store.ReadTx, net *multinet.Network) *refusal {
 			return configured(tx, net)
 		}
 	}
-	return &refusal{v1alpha1.DelegationNotGrantedReason, fmt.Sprintf(
-		"no DelegationGrant names it or its namespace with the plugin %q: ask the cluster administrator for one, or use one of the types %v", net.Type, s.Kinds)}
+	return refuse(v1alpha1.DelegationNotGrantedReason, fmt.Sprintf(
+		"no DelegationGrant names it or its namespace with the plugin %q: ask the cluster administrator for one, or use one of the types %v", net.Type, s.Kinds))
 }
 
-// configured returns a refusal if no node has a configuration for a network, after all nodes have
-// reported theirs. It looks at all nodes only if no report has the configuration.
-func configured(tx store.ReadTx, net *multinet.Network) *refusal {
+// configured finds that no node has a configuration for a network: all of them have told theirs.
+// It looks at all nodes only where none of the reports has one.
+func configured(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	for range multinet.ReportsWith(tx, net.NetworkID) {
 		return nil
 	}
@@ -94,17 +93,17 @@ func configured(tx store.ReadTx, net *multinet.Network) *refusal {
 	if nodes == 0 {
 		return nil
 	}
-	return &refusal{v1alpha1.PluginFileMissingReason, fmt.Sprintf(
-		"no node has the file %s.conflist or %s.conf in the directory of its CNI configurations: create it there, or correct spec.NetworkID", net.NetworkID, net.NetworkID)}
+	return refuse(v1alpha1.PluginFileMissingReason, fmt.Sprintf(
+		"no node has the file %s.conflist or %s.conf in the directory of its CNI configurations: create it there, or correct spec.NetworkID", net.NetworkID, net.NetworkID))
 }
 
 // pooled finds that no node offers devices of a network's pool.
-func pooled(tx store.ReadTx, net *multinet.Network) *refusal {
+func pooled(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	if store.IsOffered(tx, net.DevicePool) {
 		return nil
 	}
-	return &refusal{v1alpha1.NoServingNodeReason, fmt.Sprintf(
-		"no node offers devices of %s: look at the device plugin and at status.allocatable of the Nodes, or correct spec.Options.device_pool", net.DevicePool)}
+	return refuse(v1alpha1.NoServingNodeReason, fmt.Sprintf(
+		"no node offers devices of %s: look at the device plugin and at status.allocatable of the Nodes, or correct spec.Options.device_pool", net.DevicePool))
 }
 
 // areAll reports whether the cluster has exactly this number of nodes. It looks at one node more

@@ -12,6 +12,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -81,14 +82,14 @@ func TestANetworkIsReadyOnlyIfSomePodCanUseIt(t *testing.T) {
 				network := net(kind, namespace, "net", 0, c.change)
 				network.Profiled = true
 				operatortest.New(t, append(slices.Clone(c.rows), network)...).View(func(tx store.ReadTx) {
-					right := decision{ready: true, reason: v1alpha1.ReadyReason, message: "pods may use it", link: linkOf(tx, network)}
+					right := decision{Verdict: verdict.Use("pods may use it"), link: linkOf(tx, network)}
 					d := c.serving.judge(tx, network, right)
-					if d.reason != c.reason || d.ready != (c.reason == v1alpha1.ReadyReason) || !strings.Contains(d.message, c.says) {
-						t.Errorf("%s: %s, want %s with %q", d.reason, d.message, c.reason, c.says)
+					if d.Reason != c.reason || d.IsReady() != (c.reason == v1alpha1.ReadyReason) || !strings.Contains(d.Message, c.says) {
+						t.Errorf("%s: %s, want %s with %q", d.Reason, d.Message, c.reason, c.says)
 					}
-					wrong := decision{reason: v1alpha1.InvalidReason, message: "it is wrong"}
-					if d := c.serving.judge(tx, network, wrong); d.reason != wrong.reason || d.ready {
-						t.Errorf("a network that is wrong has %s: %s", d.reason, d.message)
+					wrong := decision{Verdict: verdict.Refuse(v1alpha1.InvalidReason, "it is wrong")}
+					if d := c.serving.judge(tx, network, wrong); d.Reason != wrong.Reason || d.IsReady() {
+						t.Errorf("a network that is wrong has %s: %s", d.Reason, d.Message)
 					}
 				})
 			})

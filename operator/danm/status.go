@@ -21,7 +21,7 @@ func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 	to.FreeText, to.TotalText = write.Readable(d.free), write.Readable(d.total)
 	to.Pods, to.PodNames = int64(len(d.pods)), d.living[:min(len(d.living), podsInStatus)]
 	to.ObservedGeneration = generation
-	write.SetCondition(&to.Conditions, generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	write.SetReady(&to.Conditions, generation, d.Verdict)
 	if d.profile != nil {
 		to.Profile = d.profile.inStatus(d.networkType)
 		write.SetCondition(&to.Conditions, generation, v1alpha1.ProfileCondition, true, v1alpha1.ProfileReason, d.profile.String())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -87,7 +88,7 @@ func count(tx store.ReadTx, net *multinet.Network) figures {
 	f := figures{used: v4 + v6}
 	source := ipam.RangeOf(tx, net)
 	for i, r := range net.Ranges() {
-		free, total := ipam.CountNetwork(tx, source, r.Prefix.Addr().Is4())
+		free, total := ipam.CountNetwork(tx, source, ipfamily.Of(r.Prefix.Addr()))
 		if i == 0 {
 			f.free, f.total = free, total
 		}

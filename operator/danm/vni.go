@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
@@ -88,7 +89,7 @@ func ofNetworks(tx store.ReadTx, net *multinet.Network, vniType, device string) 
 }
 
 // chooseVNI returns the lowest free number of an entry for a network.
-func chooseVNI(tx store.ReadTx, net *multinet.Network, device multinet.HostDevice, config *multinet.TenantConfig, taken []number) (uint32, *refusal) {
+func chooseVNI(tx store.ReadTx, net *multinet.Network, device multinet.HostDevice, config *multinet.TenantConfig, taken []number) (uint32, *verdict.Verdict) {
 	inUse := ofNetworks(tx, net, device.VNIType, device.Name)
 	for _, claim := range multinet.HostVNIClaimsOn(tx, device.VNIType, device.Name) {
 		inUse[claim.VNI] = true
@@ -105,5 +106,5 @@ func chooseVNI(tx store.ReadTx, net *multinet.Network, device multinet.HostDevic
 			}
 		}
 	}
-	return 0, &refusal{v1alpha1.VNIExhaustedReason, fmt.Sprintf("no number of type %s is free on %s: delete a TenantNetwork that is not needed, or ask an administrator for a larger vniRange", device.VNIType, device.Name)}
+	return 0, refuse(v1alpha1.VNIExhaustedReason, fmt.Sprintf("no number of type %s is free on %s: delete a TenantNetwork that is not needed, or ask an administrator for a larger vniRange", device.VNIType, device.Name))
 }

@@ -31,9 +31,8 @@ type Reconciler struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Store *store.Store
-	// Publish notifies other controllers of rows that are deleted from the store before
-	// the watch event.
-	Publish func(feed.Change)
+	// Feed notifies other controllers.
+	Feed feed.Publisher
 }
 
 // Register adds the controller.
@@ -57,7 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 func (r *Reconciler) numbers() claim.Numbers {
-	return claim.Numbers{Kind: outside.DomainClaim.Kind, Client: r.Client, Live: r.Live, Store: r.Store, Publish: r.Publish}
+	return claim.Numbers{Kind: outside.DomainClaim.Kind, Client: r.Client, Live: r.Live, Store: r.Store, Feed: r.Feed}
 }
 
 // claim decides and claims the number that the decision asks for, until the decision asks

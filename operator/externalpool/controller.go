@@ -65,7 +65,7 @@ func (r *Reconciler) check(ctx context.Context, name string) error {
 	before := pool.DeepCopy()
 	pool.Status.Used = d.used
 	pool.Status.ObservedGeneration = pool.Generation
-	write.SetCondition(&pool.Status.Conditions, pool.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	write.SetReady(&pool.Status.Conditions, pool.Generation, d.Verdict)
 	return write.Status(ctx, r.Client, before, pool)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
@@ -16,9 +17,8 @@ import (
 
 // decision is the planned status of one pool.
 type decision struct {
-	used            int64
-	ready           bool
-	reason, message string
+	used int64
+	verdict.Verdict
 }
 
 // special are the ranges with a meaning to every host (RFC 6890).
@@ -31,18 +31,18 @@ var special = []netip.Prefix{
 func decide(tx store.ReadTx, pool *external.Pool, rules vpc.Rules) decision {
 	d := decision{used: int64(len(external.AddressesByPool(tx, pool.Name)))}
 	if pool.Deleting {
-		d.reason, d.message = v1alpha1.DeletingReason, "it is being deleted"
+		d.Verdict = verdict.Deleting("it is being deleted")
 		return d
 	}
 	if text := reserved(tx, pool, rules); text != "" {
-		d.reason, d.message = v1alpha1.RangeReservedReason, text
+		d.Verdict = verdict.Refuse(v1alpha1.RangeReservedReason, text)
 		return d
 	}
 	if text := overlap(tx, pool); text != "" {
-		d.reason, d.message = v1alpha1.OverlapReason, text
+		d.Verdict = verdict.Refuse(v1alpha1.OverlapReason, text)
 		return d
 	}
-	d.ready, d.reason, d.message = true, v1alpha1.ReadyReason, "tenants that it allows may have its addresses"
+	d.Verdict = verdict.Use("tenants that it allows may have its addresses")
 	return d
 }
 

@@ -55,7 +55,7 @@ func TestAPoolHasWhatNobodyElseNeeds(t *testing.T) {
 			rows := append([]any{operatortest.VPC("default", 1, []string{"*"}, "10.244.0.0/16"), node, c.pool}, c.rows...)
 			operatortest.New(t, rows...).View(func(tx store.ReadTx) {
 				d := decide(tx, c.pool, rules)
-				if d.reason != c.reason || d.ready != (c.reason == v1alpha1.ReadyReason) || !strings.Contains(d.message, c.message) || d.used != c.used {
+				if d.Reason != c.reason || d.IsReady() != (c.reason == v1alpha1.ReadyReason) || !strings.Contains(d.Message, c.message) || d.used != c.used {
 					t.Errorf("got %+v, want %s: %s, %d used", d, c.reason, c.message, c.used)
 				}
 			})

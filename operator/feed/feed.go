@@ -189,6 +189,10 @@ func (f *Feed) write(kind *descriptor.Kind, id descriptor.ID, row any) (change C
 	return change, err
 }
 
+// Publisher notifies controllers of changes without an event of the API, such as rows that
+// are deleted from the store before the watch event. A Feed is one.
+type Publisher interface{ Publish(change Change) }
+
 // Publish notifies the subscribers of a change, also of one without an informer event:
 // the change of a row that was in the store ahead of the API.
 func (f *Feed) Publish(change Change) {

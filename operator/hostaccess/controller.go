@@ -60,9 +60,8 @@ func (r *Reconciler) confirm(ctx context.Context, name string, tooMany bool) err
 		return nil // its event has come, or is about to
 	}
 	before := object.DeepCopy()
-	d := decide(row, tooMany)
 	object.Status.ObservedGeneration = object.Generation
-	write.SetCondition(&object.Status.Conditions, object.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	write.SetReady(&object.Status.Conditions, object.Generation, decide(row, tooMany))
 	return write.Status(ctx, r.Client, before, object)
 }
 

@@ -9,34 +9,28 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
 )
 
-// decision is the content of the status.
-type decision struct {
-	ready           bool
-	reason, message string
-}
-
-// mostGrants bounds the number of ports and ranges of ports of all tenants together, and the number
-// of tenants. All of them are in one object for admission, and the API server stores objects up to
-// 1.5 MB.
+// mostGrants bounds how many ports and ranges of ports all tenants have together, and how many
+// tenants. They are one object for admission, which the API server stores up to 1.5 MB.
 const mostGrants = 16384
 
 // decide plans the status of an object, whose grants are published or are too many.
-func decide(row *external.HostAccess, tooMany bool) decision {
+func decide(row *external.HostAccess, tooMany bool) verdict.Verdict {
 	switch {
 	case row.Deleting:
-		return decision{reason: v1alpha1.DeletingReason, message: "it is being deleted, and grants nothing any more"}
+		return verdict.Deleting("it is being deleted, and grants nothing any more")
 	case len(row.AllowedTenants) == 0:
-		return decision{ready: true, reason: v1alpha1.ReadyReason, message: "it grants nothing: spec.allowedTenants is empty"}
+		return verdict.Use("it grants nothing: spec.allowedTenants is empty")
 	}
 	if tooMany {
-		return decision{reason: v1alpha1.TooManyGrantsReason, message: fmt.Sprintf(
-			"it grants nothing: with it and with older objects there would be more than %d grants; name fewer tenants, or ranges instead of single ports, with one protocol", mostGrants)}
+		return verdict.Refuse(v1alpha1.TooManyGrantsReason, fmt.Sprintf(
+			"it grants nothing: with it and with older objects there would be more than %d grants; name fewer tenants, or ranges instead of single ports, with one protocol", mostGrants))
 	}
-	return decision{ready: true, reason: v1alpha1.ReadyReason, message: "new pods of the tenants have what it grants"}
+	return verdict.Use("new pods of the tenants have what it grants")
 }
 
 // grants returns the ports and networks of nodes that tenants may use, and the names of the objects

@@ -47,7 +47,7 @@ func TestGrantsOfOneObjectKeepNoOtherFromAdmission(t *testing.T) {
 	if len(all) != 2 || !all["blue"].HostNetwork || !all["red"].HostNetwork || len(tooMany) != 1 || !tooMany["large"] {
 		t.Errorf("%d tenants have grants, too many are those of %v; want those of large alone", len(all), tooMany)
 	}
-	if d := decide(large, true); d.ready || d.reason != v1alpha1.TooManyGrantsReason {
+	if d := decide(large, true); d.IsReady() || d.Reason != v1alpha1.TooManyGrantsReason {
 		t.Errorf("the status of large is %+v", d)
 	}
 }

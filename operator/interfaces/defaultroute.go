@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/store"
@@ -52,7 +53,7 @@ func (r request) checkDefaultRoute(tx store.ReadTx) *tenancy.Refusal {
 		if gateway.Is4() {
 			rng = r.net.V4
 		}
-		if !r.addressed(gateway.Is4()) || !rng.Prefix.Contains(gateway) {
+		if !r.addressed(ipfamily.Of(gateway)) || !rng.Prefix.Contains(gateway) {
 			return invalid("\"default-route\": %s is not in a range of %s from which the interface has an address", gateway, r.net.Ref)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/store"
@@ -71,7 +72,7 @@ func firstAddressed(requests []request) *tenancy.Refusal {
 		return nil
 	}
 	r := requests[0]
-	if r.inVPC() || r.decided != nil || r.chosenByPlugins() || r.addressed(true) || r.addressed(false) {
+	if r.inVPC() || r.decided != nil || r.chosenByPlugins() || r.addressed(ipfamily.IPv4) || r.addressed(ipfamily.IPv6) {
 		return nil
 	}
 	return invalid("interface 0: the first interface of a pod needs an address, and %s gives it none: write \"ip\": \"dynamic\" or \"ip6\": \"dynamic\", or list an interface with an address before it", r.net.Ref)

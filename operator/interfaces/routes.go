@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rules/tenancy"
@@ -24,14 +25,11 @@ func checkRoutes(r request) *tenancy.Refusal {
 		return invalid("%s has no routing table for \"proutes\": its owner can set spec.Options.rt_tables, or remove \"proutes\" and \"proutes6\"", r.net.Ref)
 	}
 	for _, route := range r.Routes {
-		is4 := route.Dst.Addr().Is4()
-		rng, key := r.net.V6, "ip6"
-		if is4 {
-			rng, key = r.net.V4, "ip"
-		}
+		family := ipfamily.Of(route.Dst.Addr())
+		rng, key := ipfamily.Pick(family, r.net.V4, r.net.V6), ipfamily.Pick(family, "ip", "ip6")
 		switch {
 		case r.chosenByPlugins():
-		case !r.addressed(is4):
+		case !r.addressed(family):
 			return invalid("the route to %s needs an address of its family: request one by %q, or remove the route", route.Dst, key)
 		case !rng.Prefix.Contains(route.Gateway):
 			return invalid("the gateway %s of the route to %s is not in %s, the range of %s", route.Gateway, route.Dst, rng.Prefix, r.net.Ref)
@@ -130,7 +128,7 @@ func setMainRoutes(requests []request) *tenancy.Refusal {
 func (r *request) ownVPCDefaults(owners map[netip.Prefix]request) *tenancy.Refusal {
 	var own []netip.Prefix
 	for _, dst := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
-		if !vpcHas(r.target.VPC, dst.Addr().Is4()) {
+		if !vpcHas(r.target.VPC, ipfamily.Of(dst.Addr())) {
 			continue
 		}
 		if other, taken := owners[dst]; taken {
@@ -152,7 +150,7 @@ func (r *request) ownVPCDefaults(owners map[netip.Prefix]request) *tenancy.Refus
 // them.
 func (r *request) ownRoutes(owners map[netip.Prefix]request) *tenancy.Refusal {
 	for _, route := range slices.Concat(r.net.Routes, r.defaultRoutes()) {
-		if isDefault(route) && r.replacesDefault(route) || !r.chosenByPlugins() && !r.addressed(route.Dst.Addr().Is4()) {
+		if isDefault(route) && r.replacesDefault(route) || !r.chosenByPlugins() && !r.addressed(ipfamily.Of(route.Dst.Addr())) {
 			continue
 		}
 		switch other, taken := owners[route.Dst]; {
@@ -186,9 +184,9 @@ func (r request) String() string {
 	return fmt.Sprintf("%s (%s)", r.name, r.net.Ref)
 }
 
-func vpcHas(vpc *store.VPC, is4 bool) bool {
+func vpcHas(vpc *store.VPC, family ipfamily.Family) bool {
 	for _, prefix := range vpc.Prefixes {
-		if prefix.Addr().Is4() == is4 {
+		if family.Has(prefix.Addr()) {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/store"
@@ -89,11 +90,8 @@ func (r request) literals() []netip.Addr {
 }
 
 // addressed reports whether the interface gets an address of a family.
-func (r request) addressed(is4 bool) bool {
-	mode := r.IP6.Mode
-	if is4 {
-		mode = r.IP.Mode
-	}
+func (r request) addressed(family ipfamily.Family) bool {
+	mode := ipfamily.Pick(family, r.IP, r.IP6).Mode
 	return mode == annotations.AddressDynamic || mode == annotations.AddressStatic
 }
 

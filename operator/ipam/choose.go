@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 )
@@ -97,9 +98,12 @@ func (f Families) Count() int {
 	return 1
 }
 
+// has reports whether a family is in the set.
+func (f Families) has(family ipfamily.Family) bool { return ipfamily.Pick(family, f.V4, f.V6) }
+
 // wanted reports whether an address of a family is asked for.
-func (f Families) wanted(is4 bool) bool {
-	return f == Families{} || is4 && f.V4 || !is4 && f.V6
+func (f Families) wanted(family ipfamily.Family) bool {
+	return f == Families{} || f.has(family)
 }
 
 // in reports whether a subnet has all of the families.
@@ -346,7 +350,7 @@ func prefixOf(subnet *store.Subnet, ip netip.Addr) netip.Prefix {
 func chooseIn(tx store.ReadTx, subnet *store.Subnet, req *Request) (Result, bool) {
 	result := Result{Subnet: subnet}
 	for _, prefix := range subnet.Prefixes {
-		if !req.Families.wanted(prefix.Addr().Is4()) {
+		if !req.Families.wanted(ipfamily.Of(prefix.Addr())) {
 			continue
 		}
 		asked := slices.IndexFunc(req.IPs, func(ip netip.Addr) bool { return ip.Is4() == prefix.Addr().Is4() })

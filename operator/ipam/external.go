@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
@@ -45,12 +46,12 @@ func ChooseExternal(tx store.ReadTx, req ExternalRequest) ([]*external.Address, 
 	if err != nil {
 		return nil, err
 	}
-	for _, is4 := range []bool{true, false} {
-		has := func(row *external.Address) bool { return row.IP.Is4() == is4 }
-		if is4 && !req.Families.V4 || !is4 && !req.Families.V6 || slices.ContainsFunc(rows, has) {
+	for _, family := range ipfamily.Both {
+		has := func(row *external.Address) bool { return family.Has(row.IP) }
+		if !req.Families.has(family) || slices.ContainsFunc(rows, has) {
 			continue
 		}
-		row, err := chooseExternal(tx, pools, is4, &req)
+		row, err := chooseExternal(tx, pools, family, &req)
 		if err != nil {
 			return nil, err
 		}
@@ -86,17 +87,17 @@ func externalPools(tx store.ReadTx, req *ExternalRequest) ([]*external.Pool, err
 	return ready, nil
 }
 
-func chooseExternal(tx store.ReadTx, pools []*external.Pool, is4 bool, req *ExternalRequest) (*external.Address, error) {
-	if i := slices.IndexFunc(req.IPs, func(ip netip.Addr) bool { return ip.Is4() == is4 }); i >= 0 {
+func chooseExternal(tx store.ReadTx, pools []*external.Pool, family ipfamily.Family, req *ExternalRequest) (*external.Address, error) {
+	if i := slices.IndexFunc(req.IPs, family.Has); i >= 0 {
 		return askedExternal(tx, pools, req.IPs[i], req)
 	}
 	for _, pool := range pools {
-		if ip, ok := freeExternal(tx, pool, is4, req); ok {
+		if ip, ok := freeExternal(tx, pool, family, req); ok {
 			return req.row(ip, pool), nil
 		}
 	}
 	return nil, refuse(v1alpha1.ExternalPoolExhaustedReason, WhenReleased,
-		"no ExternalPool that allows tenant %q has a free %s address: delete load balancers, or ask the cluster's operator for a larger pool", req.Tenant, Families{V4: is4, V6: !is4})
+		"no ExternalPool that allows tenant %q has a free %s address: delete load balancers, or ask the cluster's operator for a larger pool", req.Tenant, family)
 }
 
 func (req *ExternalRequest) row(ip netip.Addr, pool *external.Pool) *external.Address {
@@ -123,10 +124,10 @@ func askedExternal(tx store.ReadTx, pools []*external.Pool, ip netip.Addr, req *
 
 // freeExternal finds the lowest address of a pool that is free and does not rest,
 // else the lowest that is free.
-func freeExternal(tx store.ReadTx, pool *external.Pool, is4 bool, req *ExternalRequest) (rested netip.Addr, ok bool) {
+func freeExternal(tx store.ReadTx, pool *external.Pool, family ipfamily.Family, req *ExternalRequest) (rested netip.Addr, ok bool) {
 	nodes := store.NodesByAddress(tx)
 	for _, r := range pool.Ranges {
-		if r.First.Is4() != is4 {
+		if !family.Has(r.First) {
 			continue
 		}
 		for ip := r.First; ip.IsValid() && !r.Last.Less(ip); ip = ip.Next() {

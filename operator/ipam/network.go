@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -92,15 +93,10 @@ const (
 )
 
 // Bits returns the prefix length of an address of the network.
-func (n *NetworkRange) Bits(ip netip.Addr) int { return n.family(ip.Is4()).Prefix.Bits() }
+func (n *NetworkRange) Bits(ip netip.Addr) int { return n.family(ipfamily.Of(ip)).Prefix.Bits() }
 
 // family returns the range of a family.
-func (n *NetworkRange) family(is4 bool) Range {
-	if is4 {
-		return n.V4
-	}
-	return n.V6
-}
+func (n *NetworkRange) family(family ipfamily.Family) Range { return ipfamily.Pick(family, n.V4, n.V6) }
 
 // byMAC reports whether addresses follow from the MAC.
 func (r Range) byMAC() bool { return r.EUI64 && r.Prefix.Bits() <= 64 }
@@ -121,15 +117,15 @@ func (n *NetworkRange) reserves() reserves { return reserves{gateways: n.Reserve
 func chooseInNetwork(tx store.ReadTx, req *Request) (Result, error) {
 	result := Result{Network: req.Network.NetworkRef}
 	mac := NetworkMAC(req.Holder.UID, req.Attachment, 0)
-	for _, is4 := range []bool{true, false} {
-		asked := slices.IndexFunc(req.IPs, func(ip netip.Addr) bool { return ip.Is4() == is4 })
-		dynamic := is4 && req.Families.V4 || !is4 && req.Families.V6
+	for _, family := range ipfamily.Both {
+		asked := slices.IndexFunc(req.IPs, family.Has)
+		dynamic := req.Families.has(family)
 		if asked < 0 && !dynamic {
 			continue
 		}
-		r := req.Network.family(is4)
+		r := req.Network.family(family)
 		if !r.Prefix.IsValid() {
-			return Result{}, withoutRange(req, is4)
+			return Result{}, withoutRange(req, family)
 		}
 		var ip netip.Addr
 		var err error
@@ -140,7 +136,7 @@ func chooseInNetwork(tx store.ReadTx, req *Request) (Result, error) {
 		case r.byMAC():
 			ip, mac, err = chooseByMAC(tx, r.Prefix, req)
 		default:
-			ip, err = chooseInPool(tx, r, is4, req)
+			ip, err = chooseInPool(tx, r, family, req)
 			result.Cursors = append(result.Cursors, ip)
 		}
 		if err != nil {
@@ -156,11 +152,11 @@ func chooseInNetwork(tx store.ReadTx, req *Request) (Result, error) {
 }
 
 // chooseInPool takes the next free address of the pool.
-func chooseInPool(tx store.ReadTx, r Range, is4 bool, req *Request) (netip.Addr, error) {
+func chooseInPool(tx store.ReadTx, r Range, family ipfamily.Family, req *Request) (netip.Addr, error) {
 	n := req.Network
 	ring := ring{
 		domain: n.Domain(), whole: r.pool(), blocked: blocked(r.Prefix, n.reserves()),
-		cursor: store.NetworkCursor(tx, n.Domain(), is4),
+		cursor: store.NetworkCursor(tx, n.Domain(), family),
 	}
 	if ip, ok := ring.pick(tx, req); ok {
 		return ip, nil
@@ -211,20 +207,17 @@ func heldByPeer(tx store.ReadTx, req *Request, ip netip.Addr) *store.Address {
 	return nil
 }
 
-func withoutRange(req *Request, is4 bool) *Error {
-	field := "cidr"
-	if !is4 {
-		field = "net6"
-	}
+func withoutRange(req *Request, family ipfamily.Family) *Error {
+	field := ipfamily.Pick(family, "cidr", "net6")
 	return refuse(v1alpha1.NoAddressRangeReason, WhenSubnetsChange,
-		"%s has no %s addresses, because it has no %s: request none of that family, or use another network", req.Network, Families{V4: is4, V6: !is4}, field)
+		"%s has no %s addresses, because it has no %s: request none of that family, or use another network", req.Network, family, field)
 }
 
-// CountNetwork returns the number of addresses of a family that a network can choose, and how many
-// of them no network of the segment holds, each from 0 to 2^53. If addresses follow from the MAC,
-// both are 2^53. A family without a range has 0.
-func CountNetwork(tx store.ReadTx, n *NetworkRange, is4 bool) (free, total int64) {
-	r := n.family(is4)
+// CountNetwork returns how many addresses of a family a network can choose, and how many of
+// those no network of the segment holds, each from 0 to 2^53. Where addresses follow from
+// the MAC, both are 2^53. A family without a range has 0.
+func CountNetwork(tx store.ReadTx, n *NetworkRange, family ipfamily.Family) (free, total int64) {
+	r := n.family(family)
 	if !r.Prefix.IsValid() {
 		return 0, 0
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
@@ -167,7 +168,7 @@ func (w *wire) check() {
 				}
 			}
 			used, _ := store.CountAddressesByNetwork(tx, n.Domain())
-			if got, _ := ipam.CountNetwork(tx, n, true); got != free || used != int64(len(w.held[n.Domain()])) {
+			if got, _ := ipam.CountNetwork(tx, n, ipfamily.IPv4); got != free || used != int64(len(w.held[n.Domain()])) {
 				w.t.Fatalf("%s has %d free and %d used, want %d and %d", n, got, used, free, len(w.held[n.Domain()]))
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
@@ -321,20 +322,20 @@ func TestTheAddressesOfANetworkAreCounted(t *testing.T) {
 	big := pooled(danmNet("big", "", "fd00::/32"), "fd00::1", "fd00:0:ffff::")
 	for name, tc := range map[string]struct {
 		n           *ipam.NetworkRange
-		is4         bool
+		family      ipfamily.Family
 		free, total int64
 	}{
-		"a pool":          {n: pool, is4: true, free: 9, total: 11},
-		"by MAC":          {n: pool, free: 1 << 53, total: 1 << 53},
-		"a large pool":    {n: big, free: 1 << 53, total: 1 << 53},
-		"no range":        {n: big, is4: true},
-		"a whole range":   {n: danmNet("w", "10.0.0.0/30", ""), is4: true, free: 2, total: 2},
-		"of 72 bits, all": {n: danmNet("s", "", "fd00::/120"), free: 255, total: 255},
+		"a pool":          {n: pool, family: ipfamily.IPv4, free: 9, total: 11},
+		"by MAC":          {n: pool, family: ipfamily.IPv6, free: 1 << 53, total: 1 << 53},
+		"a large pool":    {n: big, family: ipfamily.IPv6, free: 1 << 53, total: 1 << 53},
+		"no range":        {n: big, family: ipfamily.IPv4},
+		"a whole range":   {n: danmNet("w", "10.0.0.0/30", ""), family: ipfamily.IPv4, free: 2, total: 2},
+		"of 72 bits, all": {n: danmNet("s", "", "fd00::/120"), family: ipfamily.IPv6, free: 255, total: 255},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, inNetwork(pool, "10.0.0.10"), inNetwork(pool, "10.0.0.11"), inNetwork(pool, "10.0.0.5"), inNetwork(pool, "10.0.0.99"))
 			s.View(func(tx store.ReadTx) {
-				if free, total := ipam.CountNetwork(tx, tc.n, tc.is4); free != tc.free || total != tc.total {
+				if free, total := ipam.CountNetwork(tx, tc.n, tc.family); free != tc.free || total != tc.total {
 					t.Errorf("%d of %d free, want %d of %d", free, total, tc.free, tc.total)
 				}
 			})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/nodeipam"
@@ -95,13 +96,13 @@ func freeDevice(tx store.ReadTx, req *Request) (string, error) {
 		"the interface needs a device of node %s, and the node %s: schedule the pod to another node, or name more devices in nodeIPAM.devices", req.Node, offers)
 }
 
-// Reserve chooses addresses of one family of a subnet for an instance: as many as wanted, or all
-// free ones if they are fewer. wanted is at least 0.
-func Reserve(tx store.ReadTx, subnet *store.Subnet, is4 bool, wanted int) []netip.Addr {
+// Reserve chooses addresses of one family of a subnet for an instance: as many as wanted, or
+// those that are free. wanted is at least 0.
+func Reserve(tx store.ReadTx, subnet *store.Subnet, family ipfamily.Family, wanted int) []netip.Addr {
 	req := Request{VPC: subnet.VPC, Holder: store.Holder{Kind: store.HolderPod}, Exclude: map[netip.Addr]struct{}{}}
 	var list []netip.Addr
 	for _, prefix := range subnet.Prefixes {
-		if prefix.Addr().Is4() != is4 {
+		if !family.Has(prefix.Addr()) {
 			continue
 		}
 		ring := ringOf(tx, subnet, prefix)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
@@ -70,13 +71,13 @@ func TestAnInstanceReservesWhatNobodyHas(t *testing.T) {
 	s := newReserved(t, held("blue", "net1", "10.0.1.3", "n1"))
 	s.View(func(tx store.ReadTx) {
 		of := store.GetSubnet(tx, "net1")
-		if diff := cmp.Diff(ips("10.0.1.5", "10.0.1.6"), ipam.Reserve(tx, of, true, 2), equalIPs); diff != "" {
+		if diff := cmp.Diff(ips("10.0.1.5", "10.0.1.6"), ipam.Reserve(tx, of, ipfamily.IPv4, 2), equalIPs); diff != "" {
 			t.Errorf("reserved (-want +got):\n%s", diff)
 		}
-		if got := ipam.Reserve(tx, of, true, 500); len(got) != 250 { // 254 hosts without the gateway, the pod and the instance's two
+		if got := ipam.Reserve(tx, of, ipfamily.IPv4, 500); len(got) != 250 { // 254 hosts without the gateway, the pod and the instance's two
 			t.Errorf("of a whole subnet %d are reserved, want 250", len(got))
 		}
-		if got := ipam.Reserve(tx, of, false, 1); len(got) != 0 {
+		if got := ipam.Reserve(tx, of, ipfamily.IPv6, 1); len(got) != 0 {
 			t.Errorf("of a family that the subnet lacks %v are reserved", got)
 		}
 		for ip, want := range map[string]string{

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -26,7 +27,7 @@ type ring struct {
 func ringOf(tx store.ReadTx, subnet *store.Subnet, prefix netip.Prefix) ring {
 	return ring{
 		domain: subnet.VPC, whole: rangeOf(prefix), blocked: blocked(prefix, reservesOf(subnet)),
-		cursor: store.Cursor(tx, subnet, prefix.Addr().Is4()),
+		cursor: store.Cursor(tx, subnet, ipfamily.Of(prefix.Addr())),
 	}
 }
 

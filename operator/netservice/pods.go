@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -24,7 +25,7 @@ func podsOf(service *corev1.Service, members map[string][]member) (byDomain map[
 		for _, one := range members[domain] {
 			pod := podAt(one.pod, one.ip)
 			byDomain[domain] = append(byDomain[domain], pod)
-			if hasFamily(service, one.ip.Is4()) {
+			if hasFamily(service, ipfamily.Of(one.ip)) {
 				all = append(all, pod)
 			}
 		}
@@ -33,13 +34,9 @@ func podsOf(service *corev1.Service, members map[string][]member) (byDomain map[
 }
 
 // hasFamily reports whether a Service has endpoints of a family.
-func hasFamily(service *corev1.Service, is4 bool) bool {
-	for _, family := range service.Spec.IPFamilies {
-		if (family == corev1.IPv4Protocol) == is4 {
-			return true
-		}
-	}
-	return len(service.Spec.IPFamilies) == 0 // of type ExternalName
+func hasFamily(service *corev1.Service, family ipfamily.Family) bool {
+	list := service.Spec.IPFamilies
+	return len(list) == 0 || slices.Contains(list, corev1.IPFamily(family.String())) // none with type ExternalName
 }
 
 // podAt makes a pod out of a row, with one address. It has the fields that the library of

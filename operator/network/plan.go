@@ -11,6 +11,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rules/allocation"
 	"github.com/alioth-net/alioth/store/rules/tenancy"
@@ -27,9 +28,8 @@ const longestName = 63
 type decision struct {
 	tenant string
 	// unused is true once a Network being deleted may lose its finalizer.
-	unused          bool
-	ready           bool
-	reason, message string
+	unused bool
+	verdict.Verdict
 	// conflict names the older Network of the tenant with the same name; ""
 	// without one.
 	conflict string
@@ -41,27 +41,26 @@ type decision struct {
 func decide(tx store.ReadTx, net *store.Network) decision {
 	d := decision{tenant: net.Tenant, conflict: conflict(tx, net), unrestricted: unrestricted(tx, net.Tenant)}
 	if net.Deleting {
-		d.reason = v1alpha1.DeletingReason
 		users := users(tx, net)
 		if len(users) == 0 {
-			d.unused, d.message = true, "nothing uses it"
+			d.unused, d.Verdict = true, verdict.Deleting("nothing uses it")
 			return d
 		}
-		d.message = fmt.Sprintf("used by %d object(s): %s", len(users), some(users))
+		d.Verdict = verdict.Deleting(fmt.Sprintf("used by %d object(s): %s", len(users), some(users)))
 		return d
 	}
 	if len(net.Name) > longestName {
-		d.reason, d.message = v1alpha1.NameTooLongReason, fmt.Sprintf(
-			"the name has %d characters, and the label in which pods name a Network has %d at most: create a Network with a shorter name", len(net.Name), longestName)
+		d.Verdict = verdict.Refuse(v1alpha1.NameTooLongReason, fmt.Sprintf(
+			"the name has %d characters, and the label in which pods name a Network has %d at most: create a Network with a shorter name", len(net.Name), longestName))
 		return d
 	}
 	if cause := tenancy.CheckNetwork(tx, net); cause != nil {
-		d.reason, d.message = cause.Reason, cause.Message
+		d.Verdict = verdict.Refuse(cause.Reason, cause.Message)
 		return d
 	}
-	d.ready, d.reason, d.message = true, v1alpha1.ReadyReason, fmt.Sprintf("pods use VPC %q", net.VPC)
+	d.Verdict = verdict.Use(fmt.Sprintf("pods use VPC %q", net.VPC))
 	if left := leftBehind(tx, net); len(left) > 0 {
-		d.message += fmt.Sprintf("; %d pod(s) keep another VPC: %s; recreate them to move them", len(left), some(left))
+		d.Message += fmt.Sprintf("; %d pod(s) keep another VPC: %s; recreate them to move them", len(left), some(left))
 	}
 	return d
 }

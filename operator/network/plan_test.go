@@ -40,13 +40,13 @@ func namespace(name string) *store.Namespace {
 func TestDecideTakesTheConditionFromTheVPC(t *testing.T) {
 	net := operatortest.Network("blue", "a", "n", "v", 0)
 	operatortest.New(t, net).View(func(tx store.ReadTx) {
-		if d := decide(tx, net); d.ready || d.reason != v1alpha1.VPCNotFoundReason || d.tenant != "blue" {
+		if d := decide(tx, net); d.IsReady() || d.Reason != v1alpha1.VPCNotFoundReason || d.tenant != "blue" {
 			t.Errorf("without a VPC: %+v", d)
 		}
 	})
 	s := operatortest.New(t, net, operatortest.VPC("v", 1, []string{"blue"}, "10.0.0.0/16"), operatortest.Subnet("s", "v", "s", 0, "10.0.0.0/24"))
 	s.View(func(tx store.ReadTx) {
-		if d := decide(tx, net); !d.ready || d.reason != v1alpha1.ReadyReason || d.conflict != "" {
+		if d := decide(tx, net); !d.IsReady() || d.Reason != v1alpha1.ReadyReason || d.conflict != "" {
 			t.Errorf("with a VPC: %+v", d)
 		}
 	})
@@ -59,12 +59,12 @@ func TestANetworkWithANameThatNoLabelHasIsNotReady(t *testing.T) {
 		s := operatortest.New(t, net, operatortest.VPC("v", 1, []string{"blue"}, "10.0.0.0/16"), operatortest.Subnet("s", "v", "s", 0, "10.0.0.0/24"))
 		s.View(func(tx store.ReadTx) {
 			d := decide(tx, net)
-			if d.ready != ready || !ready && (d.reason != v1alpha1.NameTooLongReason || !strings.Contains(d.message, "64 characters")) {
-				t.Errorf("with %d characters: ready %t, %s: %s", length, d.ready, d.reason, d.message)
+			if d.IsReady() != ready || !ready && (d.Reason != v1alpha1.NameTooLongReason || !strings.Contains(d.Message, "64 characters")) {
+				t.Errorf("with %d characters: ready %t, %s: %s", length, d.IsReady(), d.Reason, d.Message)
 			}
 			net.Deleting = true
 			if d := decide(tx, net); !d.unused {
-				t.Errorf("with %d characters it does not end: %s", length, d.message)
+				t.Errorf("with %d characters it does not end: %s", length, d.Message)
 			}
 		})
 	}
@@ -108,8 +108,8 @@ func TestANetworkGoesOnlyWhenNothingUsesIt(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, append(tc.rows, net, namespace("a"))...).View(func(tx store.ReadTx) {
 				d := decide(tx, net)
-				if d.message != tc.want || d.unused != (tc.want == "nothing uses it") || d.ready || d.reason != v1alpha1.DeletingReason {
-					t.Errorf("unused %v, ready %v, %s: %q; want %q", d.unused, d.ready, d.reason, d.message, tc.want)
+				if d.Message != tc.want || d.unused != (tc.want == "nothing uses it") || d.IsReady() || d.Reason != v1alpha1.DeletingReason {
+					t.Errorf("unused %v, ready %v, %s: %q; want %q", d.unused, d.IsReady(), d.Reason, d.Message, tc.want)
 				}
 			})
 		})

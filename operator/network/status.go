@@ -18,7 +18,7 @@ import (
 func setStatus(net *arktosv1.Network, d decision) {
 	net.Status.Tenant = d.tenant
 	net.Status.ObservedGeneration = net.Generation
-	write.SetCondition(&net.Status.Conditions, net.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	write.SetReady(&net.Status.Conditions, net.Generation, d.Verdict)
 	setProblem(net, v1alpha1.NameConflictCondition, true, v1alpha1.NameConflictReason, d.conflict, fmt.Sprintf(
 		"Network %s, which is older, has the same name: it serves the tenant's namespaces that have none of this name, this one serves its own",
 		d.conflict))

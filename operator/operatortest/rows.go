@@ -125,3 +125,9 @@ func Addrs(texts ...string) []netip.Addr {
 	}
 	return append(v4, v6...)
 }
+
+// Term is a term of the operator that is settled, or not.
+type Term bool
+
+// Settled reports whether addresses and VNIs may be chosen.
+func (t Term) Settled() bool { return bool(t) }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -77,7 +78,7 @@ func newRig(t *testing.T, api client.WithWatch, pod *corev1.Pod, sources ...Sour
 	})
 	now := func() time.Time { return time.Unix(2_000_000, 0) }
 	claimer := &claim.Claimer{
-		Client: g, Live: g, Store: s, Resting: &ipam.Resting{}, Settled: func() bool { return true }, Publish: func(feed.Change) {}, Now: now,
+		Client: g, Live: g, Store: s, Resting: &ipam.Resting{}, Term: operatortest.Term(true), Feed: feed.New(nil, logr.Discard()), Now: now,
 	}
 	g.r = New(Options{Client: g, Live: g, Store: s, Claimer: claimer, Events: g.events, Sources: sources, Now: now})
 	g.hears(pod)

@@ -174,7 +174,7 @@ func (r *Reconciler) take(object *corev1.Pod) error {
 		return err
 	})
 	if err == nil && before != after {
-		r.Claimer.Publish(feed.Change{Old: before, New: after})
+		r.Claimer.Feed.Publish(feed.Change{Old: before, New: after})
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/ipam"
@@ -144,9 +145,9 @@ func isOvertaken(decided, now *store.Pod) bool {
 
 // perFamily returns the first IP of each family of an attachment, IPv4 first.
 func perFamily(attachment annotations.Attachment) (ips []netip.Addr) {
-	for _, is4 := range []bool{true, false} {
+	for _, family := range ipfamily.Both {
 		for _, ip := range allocation.IPs(attachment) {
-			if ip.IsValid() && ip.Is4() == is4 {
+			if ip.IsValid() && family.Has(ip) {
 				ips = append(ips, ip)
 				break
 			}

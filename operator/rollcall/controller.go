@@ -46,8 +46,8 @@ type Reconciler struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Store *store.Store
-	// Publish notifies other controllers of changes without an event of the API.
-	Publish func(feed.Change)
+	// Feed notifies other controllers.
+	Feed feed.Publisher
 	// Distrust reports nodes that are not trusted.
 	Distrust *announce.Distrust
 	Now      func() time.Time
@@ -239,7 +239,7 @@ func (r *Reconciler) settle(ctx context.Context, wait time.Duration) time.Durati
 	if standing == nil {
 		standing = &store.RollCall{Name: v1alpha1.OperatorRollCall, Call: r.call}
 	}
-	r.Publish(feed.Change{Old: standing, New: standing})
+	r.Feed.Publish(feed.Change{Old: standing, New: standing})
 	return wait
 }
 

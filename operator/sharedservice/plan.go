@@ -9,20 +9,20 @@ import (
 
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 )
 
 // decision is the content of the status.
 type decision struct {
-	clusterIPs      []string
-	ready           bool
-	reason, message string
+	clusterIPs []string
+	verdict.Verdict
 }
 
 func decide(tx store.ReadTx, namespace, name string) decision {
 	service := store.GetService(tx, namespace, name)
 	refuse := func(reason, format string, args ...any) decision {
-		return decision{reason: reason, message: fmt.Sprintf("Service %s/%s ", said.Name(namespace), said.Name(name)) + fmt.Sprintf(format, args...)}
+		return decision{Verdict: verdict.Refuse(reason, fmt.Sprintf("Service %s/%s ", said.Name(namespace), said.Name(name))+fmt.Sprintf(format, args...))}
 	}
 	switch {
 	case service == nil:
@@ -36,7 +36,7 @@ func decide(tx store.ReadTx, namespace, name string) decision {
 	case !slices.ContainsFunc(service.Ports, served):
 		return refuse(v1alpha1.ServiceNotServedReason, "has no port of TCP or UDP")
 	}
-	d := decision{ready: true, reason: v1alpha1.ReadyReason, message: "pods of every VPC reach the Service at its ClusterIPs"}
+	d := decision{Verdict: verdict.Use("pods of every VPC reach the Service at its ClusterIPs")}
 	for _, ip := range service.ClusterIPs {
 		d.clusterIPs = append(d.clusterIPs, ip.String())
 	}

@@ -40,7 +40,7 @@ func TestASharedServiceSaysWhetherItsServiceCanBeUsed(t *testing.T) {
 			var got decision
 			operatortest.New(t, c.rows...).View(func(tx store.ReadTx) { got = decide(tx, "monitoring", "push") })
 			ready := c.reason == v1alpha1.ReadyReason
-			if got.reason != c.reason || got.ready != ready || !strings.Contains(got.message, c.message) {
+			if got.Reason != c.reason || got.IsReady() != ready || !strings.Contains(got.Message, c.message) {
 				t.Errorf("got %+v, want %s: %s", got, c.reason, c.message)
 			}
 			if ready && !slices.Equal(got.clusterIPs, []string{"10.96.7.7", "fd96::7"}) || !ready && got.clusterIPs != nil {

@@ -14,6 +14,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, shared *v1alpha1.SharedSer
 	before := shared.DeepCopy()
 	shared.Status.ClusterIPs = d.clusterIPs
 	shared.Status.ObservedGeneration = shared.Generation
-	write.SetCondition(&shared.Status.Conditions, shared.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	write.SetReady(&shared.Status.Conditions, shared.Generation, d.Verdict)
 	return write.Status(ctx, r.Client, before, shared)
 }

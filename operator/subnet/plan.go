@@ -8,8 +8,10 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -21,13 +23,12 @@ type decision struct {
 	used, free int64
 	cursors    []string
 	// empty is true once a subnet being deleted may lose its finalizer.
-	empty           bool
-	ready           bool
-	reason, message string
+	empty bool
+	verdict.Verdict
 }
 
-// check finds a reason not to use a subnet; ok is false if there is one.
-type check func(tx store.ReadTx, subnet *store.Subnet) (reason, message string, ok bool)
+// check finds a reason not to use a subnet.
+type check func(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict
 
 // checks lists the checks in the order of reporting.
 func checks() []check {
@@ -41,23 +42,21 @@ func decide(tx store.ReadTx, subnet *store.Subnet) decision {
 	if subnet.Deleting {
 		return d.deleting(tx, subnet)
 	}
-	for _, fails := range checks() {
-		if reason, message, ok := fails(tx, subnet); !ok {
-			d.reason, d.message = reason, message
+	for _, finds := range checks() {
+		if d.Verdict = finds(tx, subnet); !d.IsReady() {
 			return d
 		}
 	}
-	d.ready, d.reason, d.message = true, v1alpha1.ReadyReason, fmt.Sprintf("addresses of VPC %q", subnet.VPC)
+	d.Verdict = verdict.Use(fmt.Sprintf("addresses of VPC %q", subnet.VPC))
 	return d
 }
 
 func (d decision) deleting(tx store.ReadTx, subnet *store.Subnet) decision {
-	d.reason = v1alpha1.DeletingReason
 	if d.used > 0 {
-		d.message = fmt.Sprintf("held by %d address(es): %s", d.used, someHolders(tx, subnet))
+		d.Verdict = verdict.Deleting(fmt.Sprintf("held by %d address(es): %s", d.used, someHolders(tx, subnet)))
 		return d
 	}
-	d.empty, d.message = true, "nothing holds it"
+	d.empty, d.Verdict = true, verdict.Deleting("nothing holds it")
 	return d
 }
 
@@ -84,29 +83,29 @@ func holderText(h store.Holder) string {
 func cursors(tx store.ReadTx, subnet *store.Subnet) []string {
 	var all []string
 	for _, prefix := range subnet.Prefixes {
-		if ip := store.Cursor(tx, subnet, prefix.Addr().Is4()); ip.IsValid() {
+		if ip := store.Cursor(tx, subnet, ipfamily.Of(prefix.Addr())); ip.IsValid() {
 			all = append(all, ip.String())
 		}
 	}
 	return all
 }
 
-func vpcExists(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
+func vpcExists(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
 	if store.GetVPC(tx, subnet.VPC) == nil {
-		return v1alpha1.VPCNotFoundReason, fmt.Sprintf("VPC %q does not exist: create it", subnet.VPC), false
+		return verdict.Refuse(v1alpha1.VPCNotFoundReason, fmt.Sprintf("VPC %q does not exist: create it", subnet.VPC))
 	}
-	return "", "", true
+	return verdict.Passed
 }
 
-func insideVPC(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
+func insideVPC(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
 	vpc := store.GetVPC(tx, subnet.VPC)
 	for _, prefix := range subnet.Prefixes {
 		if !insideAny(prefix, vpc.Prefixes) {
-			return v1alpha1.OutsideVPCReason, fmt.Sprintf("range %s is in none of the ranges of VPC %q: %s",
-				prefix, vpc.Name, joined(vpc.Prefixes)), false
+			return verdict.Refuse(v1alpha1.OutsideVPCReason, fmt.Sprintf("range %s is in none of the ranges of VPC %q: %s",
+				prefix, vpc.Name, joined(vpc.Prefixes)))
 		}
 	}
-	return "", "", true
+	return verdict.Passed
 }
 
 func insideAny(prefix netip.Prefix, ranges []netip.Prefix) bool {
@@ -137,43 +136,43 @@ func older(tx store.ReadTx, subnet *store.Subnet) []*store.Subnet {
 	return all
 }
 
-func overlapsNoOlder(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
+func overlapsNoOlder(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
 	for _, other := range older(tx, subnet) {
 		for _, mine := range subnet.Prefixes {
 			for _, theirs := range other.Prefixes {
 				if mine.Overlaps(theirs) {
-					return v1alpha1.OverlapReason, fmt.Sprintf("range %s overlaps %s of subnet %q, which is older",
-						mine, theirs, other.Name), false
+					return verdict.Refuse(v1alpha1.OverlapReason, fmt.Sprintf("range %s overlaps %s of subnet %q, which is older",
+						mine, theirs, other.Name))
 				}
 			}
 		}
 	}
-	return "", "", true
+	return verdict.Passed
 }
 
-func nameIsUnique(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
+func nameIsUnique(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
 	for _, other := range older(tx, subnet) {
 		if other.ShortName == subnet.ShortName {
-			return v1alpha1.NameConflictReason, fmt.Sprintf("subnet %q, which is older, has the name %q in VPC %q: set another spec.name",
-				other.Name, subnet.ShortName, subnet.VPC), false
+			return verdict.Refuse(v1alpha1.NameConflictReason, fmt.Sprintf("subnet %q, which is older, has the name %q in VPC %q: set another spec.name",
+				other.Name, subnet.ShortName, subnet.VPC))
 		}
 	}
-	return "", "", true
+	return verdict.Passed
 }
 
-func cutsNothingOff(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
+func cutsNothingOff(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
 	for _, address := range store.AddressesBySubnet(tx, subnet.Name) {
 		if !insideAny(netip.PrefixFrom(address.IP, address.IP.BitLen()), subnet.Prefixes) {
-			return v1alpha1.CutsOffReason, fmt.Sprintf("%s is held by %s and lies outside the ranges: widen them again",
-				address.IP, holderText(address.Holder)), false
+			return verdict.Refuse(v1alpha1.CutsOffReason, fmt.Sprintf("%s is held by %s and lies outside the ranges: widen them again",
+				address.IP, holderText(address.Holder)))
 		}
 	}
-	return "", "", true
+	return verdict.Passed
 }
 
-func vpcIsReady(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
+func vpcIsReady(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
 	if vpc := store.GetVPC(tx, subnet.VPC); !vpc.Ready || vpc.Deleting {
-		return v1alpha1.VPCNotReadyReason, fmt.Sprintf("VPC %q is not ready: see its Ready condition", subnet.VPC), false
+		return verdict.Refuse(v1alpha1.VPCNotReadyReason, fmt.Sprintf("VPC %q is not ready: see its Ready condition", subnet.VPC))
 	}
-	return "", "", true
+	return verdict.Passed
 }

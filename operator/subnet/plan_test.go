@@ -65,8 +65,8 @@ func TestDecideNamesWhatKeepsASubnetFromBeingUsed(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, append(tc.rows, tc.subnet)...).View(func(tx store.ReadTx) {
 				d := decide(tx, tc.subnet)
-				if d.reason != tc.reason || !strings.Contains(d.message, tc.text) || d.ready != (tc.reason == v1alpha1.ReadyReason) {
-					t.Errorf("ready %v, %s: %s; want %s with %q", d.ready, d.reason, d.message, tc.reason, tc.text)
+				if d.Reason != tc.reason || !strings.Contains(d.Message, tc.text) || d.IsReady() != (tc.reason == v1alpha1.ReadyReason) {
+					t.Errorf("ready %v, %s: %s; want %s with %q", d.IsReady(), d.Reason, d.Message, tc.reason, tc.text)
 				}
 			})
 		})
@@ -96,8 +96,8 @@ func TestASubnetGoesOnlyWhenNoAddressIsHeld(t *testing.T) {
 	subnet.Deleting = true
 	rows := []any{operatortest.VPC("v", 1, nil, "10.0.0.0/16"), subnet}
 	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
-		if d := decide(tx, subnet); !d.empty || d.reason != v1alpha1.DeletingReason {
-			t.Errorf("empty %v, %s; want it to go", d.empty, d.reason)
+		if d := decide(tx, subnet); !d.empty || d.Reason != v1alpha1.DeletingReason {
+			t.Errorf("empty %v, %s; want it to go", d.empty, d.Reason)
 		}
 	})
 	for _, ip := range []string{"10.0.1.5", "10.0.1.6", "10.0.1.7", "10.0.1.8"} {
@@ -106,8 +106,8 @@ func TestASubnetGoesOnlyWhenNoAddressIsHeld(t *testing.T) {
 	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
 		d := decide(tx, subnet)
 		want := "held by 4 address(es): 10.0.1.5 by Pod a/p5, 10.0.1.6 by Pod a/p6, 10.0.1.7 by Pod a/p7, and others"
-		if d.empty || d.message != want {
-			t.Errorf("empty %v, message %q; want %q", d.empty, d.message, want)
+		if d.empty || d.Message != want {
+			t.Errorf("empty %v, message %q; want %q", d.empty, d.Message, want)
 		}
 	})
 }

@@ -16,7 +16,7 @@ func setStatus(subnet *v1alpha1.Subnet, d decision) {
 	subnet.Status.InUse = d.used > 0
 	subnet.Status.Cursors = nil
 	subnet.Status.ObservedGeneration = subnet.Generation
-	write.SetCondition(&subnet.Status.Conditions, subnet.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	write.SetReady(&subnet.Status.Conditions, subnet.Generation, d.Verdict)
 }
 
 // writeStatus writes the figures first: the status may have cursors that only it has.

@@ -54,7 +54,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	before := config.DeepCopyObject().(client.Object)
 	to := r.Kind.Status(config)
 	to.ObservedGeneration, to.Devices = config.GetGeneration(), d.devices
-	write.SetCondition(&to.Conditions, config.GetGeneration(), v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	write.SetReady(&to.Conditions, config.GetGeneration(), d.Verdict)
 	return ctrl.Result{}, write.Status(ctx, r.Client, before, config)
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
@@ -17,9 +18,8 @@ import (
 // decision is the status of one TenantConfig.
 type decision struct {
 	// devices are the names of all devices and pools.
-	devices         string
-	ready           bool
-	reason, message string
+	devices string
+	verdict.Verdict
 }
 
 // decide plans for one TenantConfig. The oldest of both groups serves, even while it can't be used:
@@ -27,13 +27,13 @@ type decision struct {
 func decide(tx store.ReadTx, config *multinet.TenantConfig) decision {
 	serving, devices := multinet.ServingTenantConfig(tx), namesOf(config)
 	if serving != nil && serving.UID != config.UID {
-		return decision{devices: devices, reason: v1alpha1.OlderServesReason, message: fmt.Sprintf(
-			"TenantConfig %q of group %s, which is older, serves: add the content to it, and delete this one", serving.Name, serving.Group)}
+		return decision{devices, verdict.Refuse(v1alpha1.OlderServesReason, fmt.Sprintf(
+			"TenantConfig %q of group %s, which is older, serves: add the content to it, and delete this one", serving.Name, serving.Group))}
 	}
 	if config.Invalid != "" {
-		return decision{devices: devices, reason: v1alpha1.InvalidReason, message: config.Invalid}
+		return decision{devices, verdict.Refuse(v1alpha1.InvalidReason, config.Invalid)}
 	}
-	return decision{devices: devices, ready: true, reason: v1alpha1.ReadyReason, message: "TenantNetworks use it"}
+	return decision{devices, verdict.Use("TenantNetworks use it")}
 }
 
 // mostNames bounds the names of devices in a status, in bytes.

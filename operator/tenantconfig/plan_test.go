@@ -37,8 +37,8 @@ func TestTheOldestTenantConfigServes(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, tc.rows...).View(func(tx store.ReadTx) {
 				d := decide(tx, tc.of)
-				if d.reason != tc.reason || d.ready != (tc.reason == v1alpha1.ReadyReason) || !strings.Contains(d.message, tc.text) {
-					t.Errorf("%s: %s, want %s with %q", d.reason, d.message, tc.reason, tc.text)
+				if d.Reason != tc.reason || d.IsReady() != (tc.reason == v1alpha1.ReadyReason) || !strings.Contains(d.Message, tc.text) {
+					t.Errorf("%s: %s, want %s with %q", d.Reason, d.Message, tc.reason, tc.text)
 				}
 			})
 		})

@@ -34,12 +34,10 @@ type Reconciler struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Store *store.Store
-	// Settled reports whether VNIs may be chosen (package rollcall).
-	Settled func() bool
-	// Publish notifies other controllers of rows that are deleted from the store
-	// before the watch event.
-	Publish func(feed.Change)
-	Rules   Rules
+	Term  claim.Term
+	// Feed notifies other controllers.
+	Feed  feed.Publisher
+	Rules Rules
 }
 
 // Register adds the controller.
@@ -84,7 +82,7 @@ func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
 }
 
 func (r *Reconciler) claims() claim.Numbers {
-	return claim.Numbers{Kind: vpcs.VNIClaim.Kind, Client: r.Client, Live: r.Live, Store: r.Store, Publish: r.Publish}
+	return claim.Numbers{Kind: vpcs.VNIClaim.Kind, Client: r.Client, Live: r.Live, Store: r.Store, Feed: r.Feed}
 }
 
 // claim decides and claims the VNI that the decision asks for, until the
@@ -95,7 +93,7 @@ func (r *Reconciler) claim(ctx context.Context, row *store.VPC) (decision, error
 	for {
 		var d decision
 		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row, r.Rules, taken) })
-		if d.claim == 0 || !r.Settled() {
+		if d.claim == 0 || !r.Term.Settled() {
 			return d, nil
 		}
 		object := &v1alpha1.VNIClaim{

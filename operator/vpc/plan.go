@@ -14,6 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rules/replies"
 )
@@ -56,8 +57,7 @@ type decision struct {
 	// vni is the VNI that the VPC's own claim holds; 0 for none.
 	vni                uint32
 	subnets, addresses int
-	ready              bool
-	reason, message    string
+	verdict.Verdict
 }
 
 // decide plans for one VPC. taken are VNIs that are claimed although the store does
@@ -81,10 +81,10 @@ func decide(tx store.ReadTx, vpc *store.VPC, rules Rules, taken []uint32) decisi
 		return d.claiming(tx, vpc, taken)
 	}
 	if text := reservedOverlap(tx, vpc, rules); text != "" {
-		d.reason, d.message = v1alpha1.RangeReservedReason, text
+		d.Verdict = verdict.Refuse(v1alpha1.RangeReservedReason, text)
 		return d
 	}
-	d.ready, d.reason, d.message = true, v1alpha1.ReadyReason, fmt.Sprintf("VNI %d is claimed", d.vni)
+	d.Verdict = verdict.Use(fmt.Sprintf("VNI %d is claimed", d.vni))
 	return d
 }
 
@@ -113,22 +113,21 @@ const named = 3
 // deleting lists the reasons that delay the deletion of the VPC. Its claim outlives it: the VNI
 // stays reserved until no node uses it.
 func (d decision) deleting(tx store.ReadTx, vpc *store.VPC) decision {
-	d.reason = v1alpha1.DeletingReason
 	var names []string
 	switch {
 	case d.subnets > 0:
 		for _, subnet := range store.SubnetsByVPC(tx, vpc.Name) {
 			names = append(names, subnet.Name)
 		}
-		d.message = fmt.Sprintf("held by %d subnet(s): %s; delete them first", d.subnets, some(names))
+		d.Verdict = verdict.Deleting(fmt.Sprintf("held by %d subnet(s): %s; delete them first", d.subnets, some(names)))
 	case d.addresses > 0:
 		for _, address := range store.AddressesByDomain(tx, vpc.Name) {
 			holder := address.Holder
 			names = append(names, fmt.Sprintf("%s by %s %s", address.IP, holder.Kind, strings.TrimPrefix(holder.Namespace+"/"+holder.Name, "/")))
 		}
-		d.message = fmt.Sprintf("held by %d address(es): %s", d.addresses, some(names))
+		d.Verdict = verdict.Deleting(fmt.Sprintf("held by %d address(es): %s", d.addresses, some(names)))
 	default:
-		d.empty, d.message = true, "nothing holds it"
+		d.empty, d.Verdict = true, verdict.Deleting("nothing holds it")
 	}
 	return d
 }
@@ -144,17 +143,17 @@ func (d decision) claiming(tx store.ReadTx, vpc *store.VPC, taken []uint32) deci
 	request := ipam.VNIRequest{Want: cmp.Or(vpc.VNI, vpc.WantVNI), Taken: taken, Held: replies.HeldVNIs(tx)}
 	if request.Want != 0 {
 		if text := takenBy(tx, vpc, request.Want, taken); text != "" {
-			d.reason, d.message = v1alpha1.VNITakenReason, text
+			d.Verdict = verdict.Refuse(v1alpha1.VNITakenReason, text)
 			return d
 		}
 	}
 	vni, err := ipam.ChooseVNI(tx, request)
 	if err != nil {
-		d.reason, d.message = v1alpha1.VNIExhaustedReason, err.Error()
+		d.Verdict = verdict.Refuse(v1alpha1.VNIExhaustedReason, err.Error())
 		return d
 	}
 	d.claim = vni
-	d.reason, d.message = v1alpha1.VNIPendingReason, fmt.Sprintf("VNI %d is being claimed", vni)
+	d.Verdict = verdict.Wait(v1alpha1.VNIPendingReason, fmt.Sprintf("VNI %d is being claimed", vni))
 	return d
 }
 

@@ -112,12 +112,12 @@ func TestDecideClaimsOneVNIAndChecksTheRanges(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, append(tc.rows, tc.vpc)...).View(func(tx store.ReadTx) {
 				d := decide(tx, tc.vpc, rules(), tc.taken)
-				if d.claim != tc.claim || d.vni != tc.vni || d.reason != tc.reason || !strings.Contains(d.message, tc.text) {
+				if d.claim != tc.claim || d.vni != tc.vni || d.Reason != tc.reason || !strings.Contains(d.Message, tc.text) {
 					t.Errorf("claim %d, VNI %d, %s: %s; want claim %d, VNI %d, %s with %q",
-						d.claim, d.vni, d.reason, d.message, tc.claim, tc.vni, tc.reason, tc.text)
+						d.claim, d.vni, d.Reason, d.Message, tc.claim, tc.vni, tc.reason, tc.text)
 				}
-				if d.ready != (tc.reason == v1alpha1.ReadyReason) || len(d.release) > 0 || d.empty {
-					t.Errorf("ready %v, release %v, unclaimed %v", d.ready, d.release, d.empty)
+				if d.IsReady() != (tc.reason == v1alpha1.ReadyReason) || len(d.release) > 0 || d.empty {
+					t.Errorf("ready %v, release %v, unclaimed %v", d.IsReady(), d.release, d.empty)
 				}
 			})
 		})
@@ -145,14 +145,14 @@ func TestAVPCGoesOnlyWhenNothingIsInIt(t *testing.T) {
 	held.View(func(tx store.ReadTx) {
 		d := decide(tx, vpc, rules(), nil)
 		if d.empty || len(d.release) > 0 || d.vni != 9 || d.subnets != 1 || d.addresses != 1 ||
-			d.reason != v1alpha1.DeletingReason || !strings.Contains(d.message, "1 subnet(s): s;") {
+			d.Reason != v1alpha1.DeletingReason || !strings.Contains(d.Message, "1 subnet(s): s;") {
 			t.Errorf("held VPC: %+v", d)
 		}
 	})
 	unhoused := operatortest.New(t, vpc, claimOf(vpc, 9), operatortest.Address("blue", "gone", "10.0.0.5", pod))
 	unhoused.View(func(tx store.ReadTx) {
 		d := decide(tx, vpc, rules(), nil)
-		if d.empty || len(d.release) > 0 || d.addresses != 1 || !strings.Contains(d.message, "1 address(es): 10.0.0.5 by ") || !strings.HasSuffix(d.message, " a/p") {
+		if d.empty || len(d.release) > 0 || d.addresses != 1 || !strings.Contains(d.Message, "1 address(es): 10.0.0.5 by ") || !strings.HasSuffix(d.Message, " a/p") {
 			t.Errorf("VPC with an address whose subnet is gone: %+v", d)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 func setStatus(vpc *v1alpha1.VPC, d decision) {
 	vpc.Status.VNI = int32(d.vni)
 	vpc.Status.ObservedGeneration = vpc.Generation
-	write.SetCondition(&vpc.Status.Conditions, vpc.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	write.SetReady(&vpc.Status.Conditions, vpc.Generation, d.Verdict)
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, vpc *v1alpha1.VPC, d decision) error {

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/verdict"
 )
 
 // SetCondition sets whether the condition called kind holds for the object at
@@ -29,7 +31,12 @@ func SetCondition(conditions *[]metav1.Condition, generation int64, kind string,
 	})
 }
 
-// readableMost is the largest number that columns show. A larger number means practically no limit.
+// SetReady sets the condition Ready of an object at this generation to a verdict.
+func SetReady(conditions *[]metav1.Condition, generation int64, v verdict.Verdict) {
+	SetCondition(conditions, generation, v1alpha1.ReadyCondition, v.IsReady(), v.Reason, v.Message)
+}
+
+// readableMost is the largest number that columns show. One beside it is as good as endless.
 const readableMost = 1_000_000_000_000_000
 
 // Readable returns a number as people read it in a column.

@@ -38,18 +38,22 @@ type API interface {
 type Config struct {
 	API   API
 	Store *store.Store
-	// Synced reports whether the store has this node's pods; the channel is closed when
-	// that may have changed.
-	Synced func() (bool, <-chan struct{})
-	// Records returns the records of all attachments of the node.
-	Records func() []journal.Record
-	// OfPod returns the records of the pod with a UID.
-	OfPod func(uid string) []journal.Record
+	// Synced reports whether the store has this node's pods.
+	Synced  broadcast.Gate
+	Journal Journal
 	Knowledge
 	Log *slog.Logger
 }
 
-// Reporter writes the annotation. The next Reporter writes the rest at its start.
+// Journal has the records of all attachments of the node.
+type Journal interface {
+	journal.Reader
+	// OfPod returns the records of the pod with a UID.
+	OfPod(uid string) []journal.Record
+}
+
+// Reporter writes the annotation. What it has not written when it ends, the next one
+// writes at its start.
 type Reporter struct {
 	cfg Config
 
@@ -83,10 +87,10 @@ func (r *Reporter) take() (pods []journal.Pod, more <-chan struct{}) {
 
 // Run writes annotations until ctx ends. It starts with the annotations of all attached pods.
 func (r *Reporter) Run(ctx context.Context) {
-	if !r.awaitSynced(ctx) {
+	if !r.cfg.Synced.Wait(ctx) {
 		return
 	}
-	for _, rec := range r.cfg.Records() {
+	for _, rec := range r.cfg.Journal.Records() {
 		r.Attached(rec.Pod)
 	}
 	for ctx.Err() == nil {
@@ -110,26 +114,11 @@ func (r *Reporter) Run(ctx context.Context) {
 	}
 }
 
-// awaitSynced reports false if ctx has ended before.
-func (r *Reporter) awaitSynced(ctx context.Context) bool {
-	for {
-		synced, changed := r.cfg.Synced()
-		if synced {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-changed:
-		}
-	}
-}
-
 // write writes the annotation of a pod, if the pod should have one and has another.
 func (r *Reporter) write(ctx context.Context, pod journal.Pod) error {
 	var row *store.Pod
 	r.cfg.Store.View(func(tx store.ReadTx) { row = store.GetPod(tx, pod.UID) })
-	records := finished(r.cfg.OfPod(pod.UID))
+	records := finished(r.cfg.Journal.OfPod(pod.UID))
 	if row == nil || row.Deleting || row.Terminal || len(records) == 0 {
 		return nil
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cluster/networkstatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/kube"
 )
@@ -100,6 +101,15 @@ func (s *sink) Patch(_ context.Context, _ kube.Object, _ types.PatchType, data [
 	return nil
 }
 
+// written is a journal with the records that the function returns.
+type written func() []journal.Record
+
+func (w written) Records() []journal.Record { return w() }
+
+func (w written) OfPod(uid string) []journal.Record {
+	return slices.DeleteFunc(slices.Clone(w()), func(rec journal.Record) bool { return rec.Pod.UID != uid })
+}
+
 func run(t *testing.T, s *sink, recs func() []journal.Record, pods ...*store.Pod) *networkstatus.Reporter {
 	t.Helper()
 	rows, err := store.New()
@@ -112,10 +122,7 @@ func run(t *testing.T, s *sink, recs func() []journal.Record, pods ...*store.Pod
 		}
 	}
 	r := networkstatus.New(networkstatus.Config{
-		API: s, Store: rows, Synced: func() (bool, <-chan struct{}) { return true, nil }, Records: recs, Knowledge: known(made), Log: slog.New(slog.DiscardHandler),
-		OfPod: func(uid string) []journal.Record {
-			return slices.DeleteFunc(slices.Clone(recs()), func(rec journal.Record) bool { return rec.Pod.UID != uid })
-		},
+		API: s, Store: rows, Synced: broadcast.Open, Journal: written(recs), Knowledge: known(made), Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -28,8 +28,8 @@ type Config struct {
 	CNIConfDir string
 	// OtherCNI reports whether another CNI plugin is meant to have the node's pods.
 	OtherCNI func() bool
-	// Records returns the records of the node's attachments.
-	Records func() []journal.Record
+	// Journal has the node's attachments.
+	Journal journal.Reader
 	// ProxyHealth returns the problem of the health pages for external load balancers,
 	// or "".
 	ProxyHealth func() string
@@ -104,7 +104,7 @@ func (c *Checker) Warnings() []string {
 // check looks for all problems that need an administrator.
 func (c *Checker) check(ctx context.Context, r request) []finding.Problem {
 	list := slices.Concat(leftOut(c.cfg.LeftOut()), c.blocked(ctx, r.traffic), c.otherCNI(), unserved(c.cfg.ProxyHealth(), v1alpha1.ProxyHealthUnservedReason),
-		unserved(c.cfg.NodeIPAM(), v1alpha1.NodeIPAMPortUnservedReason), c.lacking(ctx), mtuProblems(c.cfg.Records(), r.mtu))
+		unserved(c.cfg.NodeIPAM(), v1alpha1.NodeIPAMPortUnservedReason), c.lacking(ctx), mtuProblems(c.cfg.Journal.Records(), r.mtu))
 	var warnings []string
 	for _, p := range list {
 		warnings = append(warnings, p.Message)

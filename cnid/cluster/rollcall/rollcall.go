@@ -20,6 +20,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/kube"
 )
@@ -69,7 +70,7 @@ type RollCall struct {
 	records func() []journal.Record
 	api     api
 	// synced reports whether everything of this node has been read.
-	synced func() (bool, <-chan struct{})
+	synced broadcast.Gate
 	passes Passes
 	// nodes returns the size of the cluster.
 	nodes func(tx store.ReadTx) int
@@ -79,7 +80,7 @@ type RollCall struct {
 }
 
 // New returns a RollCall for a node with these records, in a cluster of so many nodes.
-func New(node string, s *store.Store, records func() []journal.Record, api api, synced func() (bool, <-chan struct{}), passes Passes, nodes func(store.ReadTx) int, log *slog.Logger) *RollCall {
+func New(node string, s *store.Store, records func() []journal.Record, api api, synced broadcast.Gate, passes Passes, nodes func(store.ReadTx) int, log *slog.Logger) *RollCall {
 	return &RollCall{node: node, store: s, records: records, api: api, synced: synced, passes: passes, nodes: nodes, log: log}
 }
 

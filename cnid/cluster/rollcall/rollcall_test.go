@@ -21,6 +21,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/kube"
 )
@@ -244,6 +245,6 @@ func TestACallThatIsNotAnsweredKeepsNoDaemon(t *testing.T) {
 	}
 	ctx, end := context.WithCancel(t.Context())
 	node := cut{end: end}
-	synced := func() (bool, <-chan struct{}) { return true, nil }
+	synced := broadcast.Open
 	New("node1", s, func() []journal.Record { return []journal.Record{{}} }, node, synced, node, store.CountNodes, slog.New(slog.DiscardHandler)).Run(ctx)
 }

@@ -156,7 +156,7 @@ func TestAPartThatBeginsWhileTheAPIServerIsCutOff(t *testing.T) {
 				broken, attempts, changed := l.state()
 				return broken && attempts > 3, changed
 			})
-			if synced, _ := n.DomainSynced(name); synced {
+			if n.DomainSynced(name).IsOpen() {
 				t.Error("the VPC counts as read")
 			}
 			if read, _ := n.VPCsRead(); read && !n.Hosts(name) {
@@ -170,7 +170,7 @@ func TestAPartThatBeginsWhileTheAPIServerIsCutOff(t *testing.T) {
 			again, net := vpcNamed(name), subnetOf(name, name+"-again")
 			admin.create(t, again, net)
 			l.mend()
-			n.await(t, "the VPC counts as read", func() (bool, <-chan struct{}) { return n.DomainSynced(name) })
+			n.await(t, "the VPC counts as read", n.DomainSynced(name))
 			n.rows.View(func(tx store.ReadTx) {
 				row := store.GetVPC(tx, name)
 				// A row that was read before is as old as its watch, until that continues.

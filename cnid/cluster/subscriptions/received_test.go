@@ -178,7 +178,7 @@ func (n *node) run(t *testing.T) {
 }
 
 // await waits until state returns true.
-func (n *node) await(t *testing.T, what string, state func() (bool, <-chan struct{})) {
+func (n *node) await(t *testing.T, what string, state broadcast.Gate) {
 	t.Helper()
 	deadline := time.After(waits.Limit(patience))
 	for {
@@ -285,12 +285,12 @@ func TestAPodsVPCIsReadBeforeItCounts(t *testing.T) {
 	blue, one := vpcNamed("reads-blue"), subnetOf("reads-blue", "reads-one")
 	n.create(t, blue, one, vpcNamed("reads-red"))
 	n.run(t)
-	if synced, _ := n.DomainSynced("reads-blue"); synced {
+	if n.DomainSynced("reads-blue").IsOpen() {
 		t.Error("a VPC that nothing follows counts as read")
 	}
 	mine := addressIn("reads-blue", "reads-one", "10.10.1.1", "reads-1")
 	n.create(t, mine)
-	n.await(t, "the VPC counts as read", func() (bool, <-chan struct{}) { return n.DomainSynced("reads-blue") })
+	n.await(t, "the VPC counts as read", n.DomainSynced("reads-blue"))
 	n.rows.View(func(tx store.ReadTx) {
 		if store.GetVPC(tx, "reads-blue") == nil || store.GetSubnet(tx, "reads-one") == nil {
 			t.Error("the VPC counts as read without its rows")
@@ -312,7 +312,7 @@ func TestAPodsVPCIsReadBeforeItCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.see(t, "nothing of the VPC", func(tx store.ReadTx) bool { return store.GetVPC(tx, "reads-blue") == nil })
-	if synced, _ := n.DomainSynced("reads-blue"); synced {
+	if n.DomainSynced("reads-blue").IsOpen() {
 		t.Error("a VPC that is followed no longer counts as read")
 	}
 }
@@ -332,7 +332,7 @@ func TestARestartedNodeReadsTheVPCsOfItsAttachmentsFirst(t *testing.T) {
 		t.Errorf("the node tells of %v", got)
 	}
 	n.stop(part{domain: "restart-blue"}) // as if it had been found to be unused before the record was written
-	if synced, _ := n.DomainSynced("restart-blue"); !synced {
+	if !n.DomainSynced("restart-blue").IsOpen() {
 		t.Error("the VPC of an attachment is no longer followed")
 	}
 }
@@ -379,7 +379,7 @@ func TestVPCsOfServicesForClientsOutsideAreFollowed(t *testing.T) {
 			t.Errorf("%d events of %s", got, object)
 		}
 	}
-	if synced, _ := n.DomainSynced("outside-0"); synced || len(n.VPCs()) != 1 {
+	if synced := n.DomainSynced("outside-0").IsOpen(); synced || len(n.VPCs()) != 1 {
 		t.Errorf("the node may program %v, and the VPC counts as read: %v", n.VPCs(), synced)
 	}
 	missing := n.watchFor(t, has)

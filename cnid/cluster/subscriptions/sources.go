@@ -323,14 +323,16 @@ func (s *Sources) VPCsRead() (bool, <-chan struct{}) {
 // DomainSynced reports whether everything of a VPC has been read, by the name of the VPC. For a
 // network outside of every VPC, the argument is its domain. Nothing is read of a network without
 // Services.
-func (s *Sources) DomainSynced(domain string) (bool, <-chan struct{}) {
-	s.mu.Lock()
-	base, changed := s.judged && allSynced(s.base), s.changed.Next()
-	s.mu.Unlock()
-	if !base || !store.IsNetworkDomain(domain) && !s.isRead(part{domain: domain}) {
-		return false, changed
+func (s *Sources) DomainSynced(domain string) broadcast.Gate {
+	return func() (bool, <-chan struct{}) {
+		s.mu.Lock()
+		base, changed := s.judged && allSynced(s.base), s.changed.Next()
+		s.mu.Unlock()
+		if !base || !store.IsNetworkDomain(domain) && !s.isRead(part{domain: domain}) {
+			return false, changed
+		}
+		return s.read(func(p part) bool { return p.domain == domain }), changed
 	}
-	return s.read(func(p part) bool { return p.domain == domain }), changed
 }
 
 // Hosts reports whether the node has a VPC, by its name, whose row has been read and is
@@ -345,10 +347,10 @@ func (s *Sources) BaseSynced() bool {
 	return s.judged && len(s.base) > 0 && allSynced(s.base)
 }
 
-// AllSynced returns a function like Synced for some kinds whose objects the node always follows,
-// such as kinds that nothing else waits for. They are never read where the API lacks one of the
-// kinds.
-func (s *Sources) AllSynced(list []*descriptor.Kind) func() (bool, <-chan struct{}) {
+// AllSynced returns a function like Synced for some kinds of which the node always follows
+// objects, such as those for which nothing else waits. They are never read where the API
+// lacks one of the kinds.
+func (s *Sources) AllSynced(list []*descriptor.Kind) broadcast.Gate {
 	return func() (bool, <-chan struct{}) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -85,12 +85,12 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 	if s.agrees(t.Context(), vpc.Name) {
 		t.Error("the old row is taken for the new one")
 	}
-	if synced, _ := s.DomainSynced(vpc.Name); synced || s.Hosts(vpc.Name) {
+	if s.DomainSynced(vpc.Name).IsOpen() || s.Hosts(vpc.Name) {
 		t.Error("the VPC counts as read with its old row")
 	}
 	put(string(vpc.UID), 0)
 	for {
-		synced, changed := s.DomainSynced(vpc.Name)
+		synced, changed := s.DomainSynced(vpc.Name)()
 		if synced {
 			break
 		}
@@ -149,7 +149,7 @@ func TestANetworkWithServicesIsFollowedWhileItIsUsed(t *testing.T) {
 		if got := needed[part{domain: "u1.net", extent: descriptor.ServedNetwork}]; got != c.needed {
 			t.Errorf("%s: the network is needed: %v, want %v", c.name, got, c.needed)
 		}
-		if synced, _ := s.DomainSynced("u1.net"); synced == c.needed {
+		if synced := s.DomainSynced("u1.net").IsOpen(); synced == c.needed {
 			t.Errorf("%s: everything of the network has been read: %v", c.name, synced)
 		}
 	}
@@ -258,7 +258,7 @@ func TestANodeWaitsUntilAllServicesAreJudged(t *testing.T) {
 			t.Errorf("all is judged, but the verdict is %s", what)
 		}
 	}
-	_, changed := s.DomainSynced("default")
+	_, changed := s.DomainSynced("default")()
 	if !found(&scaled.Endpoint{Name: "head", ID: id, Head: all}) || !s.judged {
 		t.Error("the Service of the API server is judged, and so all is")
 	}

@@ -289,7 +289,7 @@ func TestWhatHasBeenReadCountsTogetherWithWhatItDecides(t *testing.T) {
 		f.shared = []*sharedScope{scope}
 		vpc := part{domain: "v"}
 		w.parts = map[part]*followed{vpc: f, {domain: "default"}: {confirmed: true}}
-		if synced, _ := w.DomainSynced("v"); synced {
+		if w.DomainSynced("v").IsOpen() {
 			t.Fatal("the VPC counts as read before it is")
 		}
 		read := make(chan struct{})
@@ -300,7 +300,7 @@ func TestWhatHasBeenReadCountsTogetherWithWhatItDecides(t *testing.T) {
 				done = true
 			default:
 			}
-			if synced, _ := w.DomainSynced("v"); synced {
+			if w.DomainSynced("v").IsOpen() {
 				t.Fatal("the VPC counts as read without its Subnets and Addresses")
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/core"
@@ -71,11 +72,13 @@ func ofNamespace(name string) part { return part{namespace: name, extent: descri
 
 // NamespaceSynced reports whether a namespace has been read whose pods ask for ports of the
 // node; the channel is closed when that may have changed.
-func (s *Sources) NamespaceSynced(name string) (bool, <-chan struct{}) {
-	s.mu.Lock()
-	base, changed := s.judged && allSynced(s.base), s.changed.Next()
-	s.mu.Unlock()
-	return base && (!s.cfg.ScaledEndpoints || s.isRead(ofNamespace(name))), changed
+func (s *Sources) NamespaceSynced(name string) broadcast.Gate {
+	return func() (bool, <-chan struct{}) {
+		s.mu.Lock()
+		base, changed := s.judged && allSynced(s.base), s.changed.Next()
+		s.mu.Unlock()
+		return base && (!s.cfg.ScaledEndpoints || s.isRead(ofNamespace(name))), changed
+	}
 }
 
 // findJudged reports whether this call is the first to find that the operator has judged all

@@ -68,11 +68,11 @@ func TestANodeReceivesNoNamespacesAndNoVPCsOfExposedServices(t *testing.T) {
 		podOn("verdicts-plain", "p", "verdicts-1", 0), podOn("verdicts-far", "p", "verdicts-2", 8080),
 		verdictOn("verdicts-far", "web", "verdicts-shop"), verdictOn("default", "kubernetes", ""))
 	n.run(t)
-	if synced, _ := n.NamespaceSynced("verdicts-ports"); synced {
+	if n.NamespaceSynced("verdicts-ports").IsOpen() {
 		t.Error("a namespace counts as read that nothing follows")
 	}
 	n.create(t, podOn("verdicts-ports", "p", "verdicts-1", 8080))
-	n.await(t, "the namespace of a pod with a port of the node is read", func() (bool, <-chan struct{}) { return n.NamespaceSynced("verdicts-ports") })
+	n.await(t, "the namespace of a pod with a port of the node is read", n.NamespaceSynced("verdicts-ports"))
 	n.rows.View(func(tx store.ReadTx) {
 		if store.GetNamespace(tx, "verdicts-ports") == nil {
 			t.Error("the namespace counts as read without its row")

@@ -308,14 +308,10 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	looking := make(chan struct{})
 	decisions := New(Config{
 		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Log: slog.New(slog.DiscardHandler),
-		DomainSynced: readAlready, NamespaceSynced: readAlready,
-		Probed: release.NewHeld(j).Probed, Attached: j.Records, Problem: func() string { return "" },
-		Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
-		Warn:    func(journal.Pod, string, string) {},
-		MTU: func() (int, <-chan struct{}) {
-			once.Do(func() { close(looking) })
-			return 1450, nil
-		},
+		Sources: sources{}, Held: release.NewHeld(j), Journal: j,
+		Listens:  func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
+		Warn:     func(journal.Pod, string, string) {},
+		Progress: programmed{asked: func() { once.Do(func() { close(looking) }) }},
 	})
 	ended := make(chan error, 1)
 	go func() {
@@ -451,9 +447,7 @@ func TestAPodLeavesWhenItIsGoneFinishedOrBeingDeleted(t *testing.T) {
 			tc.change(&d.pod)
 			d.fill(t, s)
 			asked := New(Config{
-				Store: s, Probed: func() ([]journal.Record, <-chan struct{}) { return nil, nil },
-				Attached:     func() []journal.Record { return nil },
-				DomainSynced: func(string) (bool, <-chan struct{}) { return true, nil },
+				Store: s, Held: release.NewHeld(newJournal(t)), Journal: newJournal(t), Sources: sources{},
 			})
 			err = asked.Confirm([]journal.Record{{Identity: journal.Identity{Pod: thePod}}})
 			if got := errors.Is(err, attachment.ErrPodGone); got != tc.want || err != nil && !got {

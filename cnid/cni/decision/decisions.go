@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
@@ -25,34 +26,49 @@ import (
 // Config has the inputs of decisions. All fields but Sharing are required.
 type Config struct {
 	Plan plan.Config
-	// Reserved returns addresses of API servers, beside the addresses in Plan.
+	// Sources read the objects, Progress has what passes have reached.
+	Sources  Sources
+	Progress Progress
+	// Held has all that the kubelet may probe, Journal all that is attached here.
+	Held    Held
+	Journal journal.Reader
+	// Reserved are addresses of API servers, beside those in Plan.
 	Reserved func() []netip.Addr
 	Store    *store.Store
 	// Pair is the kind of new pairs of devices on the node.
 	Pair attach.Kind
-	// DomainSynced reports whether everything of a VPC has been read, by the name of the VPC, or
-	// of a network outside of every VPC, by its domain. The channel is closed when the result may
-	// have changed.
-	DomainSynced func(domain string) (bool, <-chan struct{})
-	// NamespaceSynced reports whether the namespace of a pod that asks for ports of the node
-	// has been read, likewise.
-	NamespaceSynced func(name string) (bool, <-chan struct{})
 	// Sharing is whose definitions pods of other namespaces may select.
 	Sharing multinet.Sharing
-	// MTU for pods in bytes, 0 before the node has been programmed, likewise; Problem says why
-	// the node can't be programmed, or is "".
-	MTU     func() (int, <-chan struct{})
-	Problem func() string
-	// Probed are the records of all that the kubelet may probe; the channel is
-	// closed when they may have become fewer.
-	Probed func() ([]journal.Record, <-chan struct{})
-	// Attached are the records of all that is attached here, and Listens reports the
-	// ports of the node's own programs.
-	Attached func() []journal.Record
-	Listens  plan.Listens
+	// Listens reports the ports of the node's own programs.
+	Listens plan.Listens
 	// Warn reports a pod that is refused, or not probed, by an event.
 	Warn func(pod journal.Pod, reason, message string)
 	Log  *slog.Logger
+}
+
+// Sources report which objects have been read of the API.
+type Sources interface {
+	// DomainSynced reports whether everything of a VPC has been read, by its name, or of
+	// a network outside of every VPC, by its domain.
+	DomainSynced(domain string) broadcast.Gate
+	// NamespaceSynced reports whether the namespace of a pod that asks for ports of the node
+	// has been read.
+	NamespaceSynced(name string) broadcast.Gate
+}
+
+// Progress has what the passes of the node have reached.
+type Progress interface {
+	// PodMTU is the MTU for pods in bytes, 0 before the node has been programmed; the
+	// channel is closed when it may have changed.
+	PodMTU() (int, <-chan struct{})
+	// Problem is what keeps the node from being programmed, or "".
+	Problem() string
+}
+
+// Held has the records of all that the kubelet may probe.
+type Held interface {
+	// Probed returns them; the channel is closed when they may have become fewer.
+	Probed() ([]journal.Record, <-chan struct{})
 }
 
 // Decisions implements attachment.Decisions on the store.
@@ -66,7 +82,7 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 	var last answer
 	var seen, warned bool
 	err := d.cfg.Store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
-		mtu, changed := d.cfg.MTU()
+		mtu, changed := d.cfg.Progress.PodMTU()
 		if mtu == 0 {
 			ws.Add(changed)
 		}
@@ -74,19 +90,19 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 		cfg.Reserved = slices.Concat(cfg.Reserved, d.cfg.Reserved())
 		last = decide(tx, question{
 			cfg: cfg, parties: func() parties {
-				records, fewer := d.cfg.Probed()
+				records, fewer := d.cfg.Held.Probed()
 				ws.Add(fewer)
-				return parties{cfg: cfg, probed: records, attached: d.cfg.Attached(), listens: d.cfg.Listens}
+				return parties{cfg: cfg, probed: records, attached: d.cfg.Journal.Records(), listens: d.cfg.Listens}
 			},
 			sharing: d.cfg.Sharing,
-			pod:     pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Problem(),
+			pod:     pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Progress.Problem(),
 			synced: func(domain string) bool {
-				synced, changed := d.cfg.DomainSynced(domain)
+				synced, changed := d.cfg.Sources.DomainSynced(domain)()
 				ws.Add(changed)
 				return synced
 			},
 			namespaceSynced: func(name string) bool {
-				synced, changed := d.cfg.NamespaceSynced(name)
+				synced, changed := d.cfg.Sources.NamespaceSynced(name)()
 				ws.Add(changed)
 				return synced
 			},
@@ -130,12 +146,12 @@ func (d *Decisions) confirm(tx store.ReadTx, rec journal.Record) error {
 	}
 	// Now that the record exists, the VPC stays followed.
 	if rec.InVPC() {
-		if synced, _ := d.cfg.DomainSynced(rec.VPC); !synced {
+		if !d.cfg.Sources.DomainSynced(rec.VPC).IsOpen() {
 			return &attachment.NotReady{Reason: unread(rec.VPC)}
 		}
 	}
-	probed, _ := d.cfg.Probed()
-	with := parties{cfg: d.cfg.Plan, probed: probed, attached: d.cfg.Attached(), listens: d.cfg.Listens}
+	probed, _ := d.cfg.Held.Probed()
+	with := parties{cfg: d.cfg.Plan, probed: probed, attached: d.cfg.Journal.Records(), listens: d.cfg.Listens}
 	if no := conflict(tx, with, pod, rec); no != nil {
 		return &attachment.NotReady{Reason: no.message}
 	}
@@ -147,7 +163,7 @@ func (d *Decisions) Check(rec journal.Record) error {
 	if !rec.InVPC() {
 		return nil // no Address objects stand for it
 	}
-	if synced, _ := d.cfg.DomainSynced(rec.VPC); !synced {
+	if !d.cfg.Sources.DomainSynced(rec.VPC).IsOpen() {
 		return nil
 	}
 	var difference error

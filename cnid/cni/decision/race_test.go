@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -77,13 +78,31 @@ func TestOfTwoProbedPodsThatAreAddedAtOnceTheLaterIsRefused(t *testing.T) {
 // racing decides for requests at the same time.
 func racing(s *store.Store, j *journal.Journal) *Decisions {
 	return New(Config{
-		Plan: plan.Config{Node: "node1"}, Store: s, Probed: release.NewHeld(j).Probed, Attached: j.Records, Log: slog.New(slog.DiscardHandler),
-		DomainSynced: readAlready,
+		Plan: plan.Config{Node: "node1"}, Store: s, Held: release.NewHeld(j), Journal: j, Log: slog.New(slog.DiscardHandler),
+		Sources: sources{},
 	})
 }
 
-// readAlready stands for a part that has been read.
-func readAlready(string) (bool, <-chan struct{}) { return true, nil }
+// sources have read everything, but for one domain.
+type sources struct{ unread string }
+
+func (s sources) DomainSynced(domain string) broadcast.Gate {
+	return func() (bool, <-chan struct{}) { return s.unread == "" || domain != s.unread, nil }
+}
+
+func (s sources) NamespaceSynced(string) broadcast.Gate { return broadcast.Open }
+
+// programmed is a node that passes have programmed. It calls asked, unless that is nil.
+type programmed struct{ asked func() }
+
+func (p programmed) PodMTU() (int, <-chan struct{}) {
+	if p.asked != nil {
+		p.asked()
+	}
+	return 1450, nil
+}
+
+func (p programmed) Problem() string { return "" }
 
 func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T) {
 	s, j := newRows(t), newJournal(t)
@@ -131,9 +150,8 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	d.fill(t, s)
 	var told []string
 	asked := New(Config{
-		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Probed: release.NewHeld(j).Probed, Attached: j.Records,
-		DomainSynced: readAlready, NamespaceSynced: readAlready, MTU: func() (int, <-chan struct{}) { return 1450, nil },
-		Problem: func() string { return "" }, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
+		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Held: release.NewHeld(j), Journal: j,
+		Sources: sources{}, Progress: programmed{}, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		Warn: func(pod journal.Pod, reason, message string) {
 			told = append(told, pod.String()+" "+reason+" "+message)
 		},
@@ -175,7 +193,7 @@ func TestAPodWhoseVPCIsNoLongerFollowedIsNotAttached(t *testing.T) {
 	if err := s.Update(func(tx store.Tx) error { return store.PutPod(tx, &pod) }); err != nil {
 		t.Fatal(err)
 	}
-	asked := New(Config{Store: s, DomainSynced: func(domain string) (bool, <-chan struct{}) { return domain != "blue", nil }})
+	asked := New(Config{Store: s, Sources: sources{unread: "blue"}})
 	rec := journal.Record{
 		Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "pod", UID: "pod"}}, Binding: journal.Binding{VPC: "blue"},
 	}

@@ -36,12 +36,11 @@ type Config struct {
 	// Node is the name of the node.
 	Node  string
 	Store *store.Store
-	// Records are those of the node's attachments.
-	Records func() []journal.Record
-	// Synced reports whether everything of this node has been read; the channel is closed
-	// when that may have changed. Before, nothing is changed: links, their entries and the
-	// filter are as the last daemon left them.
-	Synced func() (bool, <-chan struct{})
+	// Journal has the node's attachments.
+	Journal journal.Reader
+	// Synced reports whether everything of this node has been read. Before, nothing is
+	// changed: links, their entries and the filter are as the last daemon left them.
+	Synced broadcast.Gate
 	// Port is the UDP port of VXLAN links.
 	Port uint16
 	// Trusted: pods on a device are trusted as the node is.
@@ -53,14 +52,17 @@ type Config struct {
 	Every time.Duration
 	// Made is called after a pass that made a link. If the link had been there before, the
 	// interfaces on it went with it. It must not block.
-	Made func()
-	// Failed is called with all failures that there are, after a pass that changed them. It
-	// must not block.
-	Failed func([]multinet.LinkFailure)
-	// Addressed is called with the addresses of VXLANs that the other nodes have to be told,
-	// after a pass that changed them. It must not block.
-	Addressed func([]multinet.DeviceAddrs)
-	Log       *slog.Logger
+	Made     func()
+	Reporter Reporter
+	Log      *slog.Logger
+}
+
+// Reporter is called after a pass that changed what it reports. It must not block.
+type Reporter interface {
+	// LinksFailed has all failures that there are.
+	LinksFailed([]multinet.LinkFailure)
+	// LinksAddressed has the addresses of VXLANs that the other nodes have to be told.
+	LinksAddressed([]multinet.DeviceAddrs)
 }
 
 // Keeper keeps the links of a node.
@@ -85,12 +87,8 @@ func New(kernel *Kernel, cfg Config) *Keeper { return &Keeper{cfg: cfg, kernel: 
 
 // Run keeps the links until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	for synced, changed := k.cfg.Synced(); !synced; synced, changed = k.cfg.Synced() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
+	if !k.cfg.Synced.Wait(ctx) {
+		return
 	}
 	for ctx.Err() == nil {
 		changed := k.changed.Next()
@@ -119,7 +117,7 @@ func (k *Keeper) wait(ctx context.Context, changed <-chan struct{}) {
 }
 
 func (k *Keeper) demanded(tx store.ReadTx) links.State {
-	s := links.StateOf(tx, k.cfg.Node, k.cfg.Records())
+	s := links.StateOf(tx, k.cfg.Node, k.cfg.Journal.Records())
 	s.Listed = k.cfg.Devices
 	if k.cfg.Trusted {
 		s.Direct = nil
@@ -142,7 +140,7 @@ var errUnread = errors.New("the daemon has not read the API yet, and makes the l
 func (k *Keeper) Pass() error {
 	k.passing.Lock()
 	defer k.passing.Unlock()
-	if synced, _ := k.cfg.Synced(); !synced {
+	if !k.cfg.Synced.IsOpen() {
 		return errUnread
 	}
 	var want links.State
@@ -251,10 +249,10 @@ func (k *Keeper) conclude(want links.State, plan links.Plan, refused map[multine
 	k.failures, k.told = failures, true
 	k.mu.Unlock()
 	if moved {
-		k.cfg.Addressed(plan.Addresses)
+		k.cfg.Reporter.LinksAddressed(plan.Addresses)
 	}
 	if report {
-		k.cfg.Failed(failures)
+		k.cfg.Reporter.LinksFailed(failures)
 	}
 }
 

@@ -70,21 +70,28 @@ func (n *node) start(t testing.TB) {
 	})
 	t.Cleanup(kernel.Close)
 	n.keeper = hostlink.New(kernel, hostlink.Config{
-		Node: n.name, Store: n.store, Records: func() []journal.Record { return n.records },
+		Node: n.name, Store: n.store, Journal: n, Reporter: n,
 		Synced: func() (bool, <-chan struct{}) { return !n.unread, nil }, Port: n.port, Devices: []string{"eth1"}, Every: 1 << 40,
 		Made: func() { n.made++ },
-		Failed: func(list []multinet.LinkFailure) {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			n.failures = list
-		},
-		Addressed: func(list []multinet.DeviceAddrs) {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			n.addresses = list
-		},
-		Log: slog.New(slog.DiscardHandler),
+		Log:  slog.New(slog.DiscardHandler),
 	})
+}
+
+// Records implements journal.Reader.
+func (n *node) Records() []journal.Record { return n.records }
+
+// LinksFailed implements hostlink.Reporter.
+func (n *node) LinksFailed(list []multinet.LinkFailure) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.failures = list
+}
+
+// LinksAddressed implements hostlink.Reporter.
+func (n *node) LinksAddressed(list []multinet.DeviceAddrs) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.addresses = list
 }
 
 // pair returns two nodes with eth0, which has the node's address, on one wire.

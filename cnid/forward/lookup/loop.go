@@ -67,7 +67,7 @@ type Config struct {
 	// Synced reports whether the nodes, and the VPCs of this node, have been read; Hosted
 	// whether the node has a VPC, whose row is confirmed. The channel is closed when one of
 	// them may have changed.
-	Synced func() (bool, <-chan struct{})
+	Synced broadcast.Gate
 	Hosted func(vpc string) bool
 	// Now is the time since the boot on the clock by which programs date rows
 	// (CLOCK_MONOTONIC).
@@ -140,7 +140,7 @@ func (l *Loop) Run(ctx context.Context) {
 	defer l.asking.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if !l.awaitSync(ctx) || !l.adopt(ctx) {
+	if !l.cfg.Synced.Wait(ctx) || !l.adopt(ctx) {
 		return
 	}
 	changes := make(chan struct{})
@@ -164,21 +164,6 @@ func (l *Loop) Run(ctx context.Context) {
 			l.do(ctx, l.due)
 		}
 		l.rest(timer)
-	}
-}
-
-// awaitSync blocks until the store has what rows are judged by.
-func (l *Loop) awaitSync(ctx context.Context) bool {
-	for {
-		synced, changed := l.cfg.Synced()
-		if synced {
-			return true
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false
-		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
@@ -77,7 +78,7 @@ func (h *Host) ensureAddress(device string, addr *netlink.Addr) error {
 		return fmt.Errorf("find device %s: %w", device, err)
 	}
 	if addr.IP.To4() == nil {
-		setting, err := hostdev.SettingPath(hostdev.IPv6, device, "disable_ipv6")
+		setting, err := hostdev.SettingPath(ipfamily.IPv6, device, "disable_ipv6")
 		if err != nil {
 			return err
 		}

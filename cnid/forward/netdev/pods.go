@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
@@ -109,19 +110,19 @@ func (h *Host) tunePod(pod hostdev.Pod) error {
 	if err := errors.Join(h.settle(pod.Device), h.openPod(pod)); err != nil || pod.Loopback {
 		return err
 	}
-	return h.setOn(pod.Device, hostdev.IPv4, "route_localnet", "0")
+	return h.setOn(pod.Device, ipfamily.IPv4, "route_localnet", "0")
 }
 
 // openPod makes the settings that depend on the pod, without which its routes do not work.
 // The driver has made the others.
 func (h *Host) openPod(pod hostdev.Pod) error {
 	if slices.ContainsFunc(pod.Shadows, netip.Addr.Is6) {
-		if err := h.setOn(pod.Device, hostdev.IPv6, "disable_ipv6", "0"); err != nil {
+		if err := h.setOn(pod.Device, ipfamily.IPv6, "disable_ipv6", "0"); err != nil {
 			return err
 		}
 	}
 	if !pod.Loopback {
 		return nil
 	}
-	return h.setOn(pod.Device, hostdev.IPv4, "route_localnet", "1")
+	return h.setOn(pod.Device, ipfamily.IPv4, "route_localnet", "1")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 )
@@ -23,11 +24,11 @@ func perDevice(family, device, name string) string {
 
 func TestNoNameOfADeviceLeadsToOtherSettings(t *testing.T) {
 	for _, device := range []string{"", ".", "..", "all", "default", "../../all", "a/b", "/"} {
-		if path, err := hostdev.SettingPath(hostdev.IPv6, device, "forwarding"); err == nil {
+		if path, err := hostdev.SettingPath(ipfamily.IPv6, device, "forwarding"); err == nil {
 			t.Errorf("the device %q has the setting %s", device, path)
 		}
 	}
-	if path, err := hostdev.SettingPath(hostdev.IPv4, "alldevices", "rp_filter"); err != nil || path != "ipv4/conf/alldevices/rp_filter" {
+	if path, err := hostdev.SettingPath(ipfamily.IPv4, "alldevices", "rp_filter"); err != nil || path != "ipv4/conf/alldevices/rp_filter" {
 		t.Errorf("the path is %s, %v", path, err)
 	}
 }

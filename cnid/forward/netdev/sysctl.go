@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 )
 
@@ -88,7 +89,7 @@ func (h *Host) set(name, value string, original keep) error {
 }
 
 // setOn changes a setting of one of Alioth's devices.
-func (h *Host) setOn(device, family, name, value string) error {
+func (h *Host) setOn(device string, family ipfamily.Family, name, value string) error {
 	path, err := hostdev.SettingPath(family, device, name)
 	if err != nil {
 		return err

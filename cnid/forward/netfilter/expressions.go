@@ -12,6 +12,7 @@ import (
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 )
 
@@ -111,18 +112,11 @@ func not(condition rule) rule {
 	return inverted
 }
 
-func familyOf(p netip.Prefix) byte {
-	if p.Addr().Is4() {
-		return unix.NFPROTO_IPV4
-	}
-	return unix.NFPROTO_IPV6
-}
-
 // missingFamilies are those of which no prefix is in the list.
 func missingFamilies(list []netip.Prefix) []byte {
 	var missing []byte
 	for _, family := range families() {
-		if !slices.ContainsFunc(list, func(p netip.Prefix) bool { return familyOf(p) == family }) {
+		if !slices.ContainsFunc(list, func(p netip.Prefix) bool { return ipfamily.Of(p.Addr()).Number() == family }) {
 			missing = append(missing, family)
 		}
 	}
@@ -155,8 +149,8 @@ func inside(of side, prefix netip.Prefix) rule {
 	for bit := range prefix.Bits() {
 		mask[bit/8] |= 0x80 >> (bit % 8)
 	}
-	return when(ofFamily(familyOf(prefix)), rule{
-		load(of, familyOf(prefix)),
+	return when(ofFamily(ipfamily.Of(prefix.Addr()).Number()), rule{
+		load(of, ipfamily.Of(prefix.Addr()).Number()),
 		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: uint32(size), Mask: mask, Xor: make([]byte, size)},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: prefix.Addr().AsSlice()},
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 )
 
@@ -87,7 +88,7 @@ func contentsOf(frontends []*ruleset.Frontend) map[string]contents {
 		}
 	}
 	for _, f := range frontends {
-		family := familyOf(single(f.IP))
+		family := ipfamily.Of(f.IP).Number()
 		of := func(name string) contents { return all[mapName(name, family)] }
 		of(fromOutsideMap)[keyOfFrontend(f)] = leadsTo{chain: outsideChainFor(f)}
 		of(fromInsideMap)[keyOfFrontend(f)] = leadsTo{chain: chainFor(f, allPlaces, f.All)}

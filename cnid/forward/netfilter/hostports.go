@@ -11,6 +11,7 @@ import (
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 )
 
@@ -38,7 +39,7 @@ func hostPortChains(s ruleset.State) []chain {
 
 // asked holds for packets to the node's port.
 func asked(p ruleset.HostPort) rule {
-	family := familyOf(single(p.Shadow))
+	family := ipfamily.Of(p.Shadow).Number()
 	if p.HostIP.IsValid() {
 		return when(inside(destination, single(p.HostIP)), toPort(p.Protocol, p.HostPort))
 	}
@@ -55,7 +56,7 @@ func translated(p ruleset.HostPort) rule {
 		&expr.Immediate{Register: 1, Data: p.Shadow.AsSlice()},
 		&expr.Immediate{Register: 2, Data: binaryutil.BigEndian.PutUint16(p.Port)},
 		&expr.NAT{
-			Type: expr.NATTypeDestNAT, Family: uint32(familyOf(single(p.Shadow))), RegAddrMin: 1, RegProtoMin: 2, Specified: true,
+			Type: expr.NATTypeDestNAT, Family: uint32(ipfamily.Of(p.Shadow).Number()), RegAddrMin: 1, RegProtoMin: 2, Specified: true,
 		},
 	}
 }
@@ -156,7 +157,7 @@ func throughHere(s ruleset.State) []rule {
 func asNode(s ruleset.State) []rule {
 	rules := preserved(s)
 	for _, shadow := range s.NodeShadows {
-		family := familyOf(single(shadow))
+		family := ipfamily.Of(shadow).Number()
 		rules = append(rules, when(toPods(s), ofFamily(family), rewritten(), rule{
 			&expr.Immediate{Register: 1, Data: shadow.AsSlice()},
 			&expr.NAT{Type: expr.NATTypeSourceNAT, Family: uint32(family), RegAddrMin: 1},

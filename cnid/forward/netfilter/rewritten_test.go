@@ -16,6 +16,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 )
 
@@ -28,7 +29,7 @@ func (r rig) divert(t *testing.T, from, to string) {
 		other := conn.AddTable(&nftables.Table{Name: "proxy", Family: nftables.TableFamilyINet})
 		hooks := map[string]*nftables.ChainHook{"pre": nftables.ChainHookPrerouting, "out": nftables.ChainHookOutput}
 		was, is := netip.MustParseAddr(from), netip.MustParseAddr(to)
-		family := familyOf(netip.PrefixFrom(is, is.BitLen()))
+		family := ipfamily.Of(is).Number()
 		for name, hook := range hooks {
 			c := conn.AddChain(&nftables.Chain{
 				Name: name, Table: other, Type: nftables.ChainTypeNAT, Hooknum: hook, Priority: nftables.ChainPriorityNATDest,

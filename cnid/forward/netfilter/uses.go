@@ -6,6 +6,7 @@ package netfilter
 import (
 	"net/netip"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 )
 
@@ -21,7 +22,7 @@ type uses map[use]int
 // count adds what frontends use, n times.
 func (u uses) count(frontends []*ruleset.Frontend, n int) {
 	for _, f := range frontends {
-		family := familyOf(single(f.IP))
+		family := ipfamily.Of(f.IP).Number()
 		for _, c := range chainsOf(f) {
 			u[use{chainsInUse, c.name()}] += n
 		}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
@@ -72,7 +73,8 @@ func closedLists(vpc *store.VPC, metadata []netip.Addr) []state.ClosedPrefix {
 		return nil
 	}
 	classes := map[netip.Prefix]state.ClosedClass{}
-	for _, prefix := range []netip.Prefix{all4, all6} {
+	for _, family := range ipfamily.Both {
+		prefix := family.All()
 		classes[prefix] = state.ClosedUnlisted
 		if len(vpc.EgressAllow) == 0 {
 			classes[prefix] = state.OpenListed
@@ -94,12 +96,6 @@ func closedLists(vpc *store.VPC, metadata []netip.Addr) []state.ClosedPrefix {
 	}
 	return list
 }
-
-// all4 and all6 are all addresses of a family.
-var (
-	all4 = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
-	all6 = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
-)
 
 // covered reports whether one of the ranges contains the whole of a prefix.
 func covered(prefix netip.Prefix, ranges []netip.Prefix) bool {

@@ -181,11 +181,5 @@ func (e *exposure) settle() (changed bool) {
 }
 
 func compareNodePorts(a, b state.NodePort) int {
-	family := 0
-	if a.Is4 != b.Is4 {
-		if family = 1; a.Is4 {
-			family = -1
-		}
-	}
-	return cmp.Or(cmp.Compare(a.VNI, b.VNI), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port), family)
+	return cmp.Or(cmp.Compare(a.VNI, b.VNI), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Family, b.Family))
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
@@ -96,7 +97,7 @@ func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, v *services.Ver
 	for _, port := range v.Ports {
 		if proto := protocol(port.Protocol); proto != 0 {
 			for _, vip := range v.ClusterIPs {
-				b.port(s, vpc, v, port, proto, vip.Is4())
+				b.port(s, vpc, v, port, proto, ipfamily.Of(vip))
 			}
 		}
 	}
@@ -107,18 +108,18 @@ func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, v *services.Ver
 
 // port adds one port of a Service for one family: at the node's addresses, and at
 // those that lead to all nodes.
-func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, is4 bool) {
-	frontend := b.frontend(vpc, v, port, proto, is4)
+func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, family ipfamily.Family) {
+	frontend := b.frontend(vpc, v, port, proto, family)
 	if port.NodePort != 0 {
 		node := frontend
 		s.frontends = append(s.frontends, &node)
 		if vpc.EgressMasquerade && vpc.Name != b.in.DefaultVPC { // pods of the default VPC reach nodes anyhow
-			s.ports = append(s.ports, state.NodePort{VNI: vpc.VNI, Proto: proto, Port: port.NodePort, Is4: is4})
+			s.ports = append(s.ports, state.NodePort{VNI: vpc.VNI, Proto: proto, Port: port.NodePort, Family: family})
 		}
 	}
 	frontend.Port, frontend.Sources = port.Port, v.SourceRanges
 	for _, ip := range externalAddresses(b.tx, v) {
-		if ip.Is4() != is4 || b.isInside(ip) {
+		if !family.Has(ip) || b.isInside(ip) {
 			continue
 		}
 		external := frontend
@@ -149,7 +150,7 @@ func (b *frontendBuilder) healthCheck(v *services.Verdict) HealthCheck {
 		return HealthCheck{ServiceRef{v.Namespace, v.Service}, v.HealthCheckNodePort, 0}
 	}
 	for _, port := range v.Ports {
-		spread := v.Spread(b.tx, b.in.Node, port, v.ClusterIPs[0].Is4())
+		spread := v.Spread(b.tx, b.in.Node, port, ipfamily.Of(v.ClusterIPs[0]))
 		for _, backend := range spread.Here {
 			if spread.Ready {
 				ready[backend.Addr()] = true
@@ -159,28 +160,25 @@ func (b *frontendBuilder) healthCheck(v *services.Verdict) HealthCheck {
 	return HealthCheck{ServiceRef{v.Namespace, v.Service}, v.HealthCheckNodePort, len(ready)}
 }
 
-func (b *frontendBuilder) frontend(vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, is4 bool) ruleset.Frontend {
-	spread := v.Spread(b.tx, b.in.Node, port, is4)
+func (b *frontendBuilder) frontend(vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, family ipfamily.Family) ruleset.Frontend {
+	spread := v.Spread(b.tx, b.in.Node, port, family)
 	frontend := ruleset.Frontend{
-		Protocol: proto, IP: all6.Addr(), Port: port.NodePort, Affinity: v.Affinity, Local: v.ExternalNodeLocal,
+		Protocol: proto, IP: family.Unspecified(), Port: port.NodePort, Affinity: v.Affinity, Local: v.ExternalNodeLocal,
 		Here: atMost(b.reached(vpc.Name, proto, spread.Here)), All: b.reached(vpc.Name, proto, spread.Also),
-	}
-	if is4 {
-		frontend.IP = all4.Addr()
 	}
 	if v.Affinity > 0 {
 		frontend.VNI = vpc.VNI
 	}
 	if frontend.Local {
-		frontend.Hidden = b.hidden(vpc, is4)
+		frontend.Hidden = b.hidden(vpc, family)
 	}
 	if port.NodePort == 0 {
 		spread.Elsewhere = nil // other nodes take nothing for it
 	}
 	if frontend.Local && len(spread.Elsewhere) > 0 {
-		frontend.Own = atMost(b.elsewhere(frontend.All, spread, port.NodePort, func(node string) netip.Addr { return b.openly(node, is4) }))
+		frontend.Own = atMost(b.elsewhere(frontend.All, spread, port.NodePort, func(node string) netip.Addr { return b.openly(node, family) }))
 	}
-	frontend.All = atMost(b.elsewhere(frontend.All, spread, port.NodePort, func(node string) netip.Addr { return b.ofNode(node, is4) }))
+	frontend.All = atMost(b.elsewhere(frontend.All, spread, port.NodePort, func(node string) netip.Addr { return b.ofNode(node, family) }))
 	return frontend
 }
 
@@ -197,13 +195,13 @@ func (b *frontendBuilder) elsewhere(places []netip.AddrPort, spread services.Spr
 
 // hidden are the addresses of a family that pods of a VPC can't answer when they are
 // asked by one from outside: they lead somewhere else.
-func (b *frontendBuilder) hidden(vpc *store.VPC, is4 bool) []netip.Prefix {
+func (b *frontendBuilder) hidden(vpc *store.VPC, family ipfamily.Family) []netip.Prefix {
 	list := append(slices.Clone(vpc.Prefixes), linkLocal...)
 	if home := store.GetVPC(b.tx, b.in.DefaultVPC); home != nil {
 		list = append(list, home.Prefixes...)
 	}
 	list = append(append(list, b.in.Shadows...), b.in.ServiceRanges...)
-	list = slices.DeleteFunc(list, func(p netip.Prefix) bool { return p.Addr().Is4() != is4 })
+	list = slices.DeleteFunc(list, func(p netip.Prefix) bool { return !family.Has(p.Addr()) })
 	slices.SortFunc(list, netip.Prefix.Compare)
 	return slices.Compact(list)
 }
@@ -229,35 +227,28 @@ func (b *frontendBuilder) reached(vpc string, proto uint8, backends []netip.Addr
 
 // openly is the address of another node on the nodes' own network, at which it sees who
 // asks; where it has none of the family, the one in the default VPC.
-func (b *frontendBuilder) openly(name string, is4 bool) netip.Addr {
+func (b *frontendBuilder) openly(name string, family ipfamily.Family) netip.Addr {
 	if row := store.GetNode(b.tx, name); row != nil {
 		for _, ip := range row.Addresses {
-			if ip.Is4() == is4 {
+			if family.Has(ip) {
 				return ip
 			}
 		}
 	}
-	return b.ofNode(name, is4)
+	return b.ofNode(name, family)
 }
 
 // ofNode is the address of another node in the default VPC, or the zero value.
-func (b *frontendBuilder) ofNode(name string, is4 bool) netip.Addr {
+func (b *frontendBuilder) ofNode(name string, family ipfamily.Family) netip.Addr {
 	if !b.places.relays {
 		return netip.Addr{}
 	}
 	addrs, known := b.nodes[name]
 	if !known {
 		for _, own := range OwnAddresses(b.tx, name, b.in.DefaultVPC) {
-			addrs[familyIndex(own.IP.Is4())] = own.IP
+			addrs[ipfamily.Of(own.IP).Index()] = own.IP
 		}
 		b.nodes[name] = addrs
 	}
-	return addrs[familyIndex(is4)]
-}
-
-func familyIndex(is4 bool) int {
-	if is4 {
-		return 0
-	}
-	return 1
+	return addrs[family.Index()]
 }

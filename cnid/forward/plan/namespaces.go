@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
@@ -125,7 +126,7 @@ func domainsHere(tx store.ReadTx, in Input) domains {
 func identify(addrs []netip.Prefix) bool {
 	var have [2]bool
 	for _, prefix := range addrs {
-		family := familyIndex(prefix.Addr().Is4())
+		family := ipfamily.Of(prefix.Addr()).Index()
 		if have[family] || !sound.IsHost(prefix.Addr()) {
 			return false
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
@@ -127,7 +128,7 @@ func TestAVPCWithEgressHasTheNodePortsOfItsServices(t *testing.T) {
 		w.put(t, egress(open))
 		var want []state.NodePort
 		if open {
-			want = []state.NodePort{{VNI: 20, Proto: 6, Port: 30080, Is4: true}, {VNI: 20, Proto: 17, Port: 30053, Is4: true}}
+			want = []state.NodePort{{VNI: 20, Proto: 6, Port: 30080, Family: ipfamily.IPv4}, {VNI: 20, Proto: 17, Port: 30053, Family: ipfamily.IPv4}}
 		}
 		if diff := cmp.Diff(want, w.plan(&p, serveNodePorts).Datapath.State().NodePorts); diff != "" {
 			t.Errorf("with egress %v (-want +got):\n%s", open, diff)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/scaled"
@@ -123,9 +124,9 @@ func (b *serviceBuilder) endpoints(v *services.Verdict, vni uint32, vips []netip
 			}
 			service := state.Service{VNI: vni, VIP: vip, Port: port.Port, Proto: proto}
 			if vni == 0 {
-				service.Backends = everywhere(v, port, vip.Is4())
+				service.Backends = everywhere(v, port, ipfamily.Of(vip))
 			} else {
-				service.Affinity, service.Backends = v.Affinity, b.backends(v, port, vip.Is4())
+				service.Affinity, service.Backends = v.Affinity, b.backends(v, port, ipfamily.Of(vip))
 				service.LeftOut = v.LeftOut && len(service.Backends) == 0
 			}
 			list = append(list, service)
@@ -135,16 +136,16 @@ func (b *serviceBuilder) endpoints(v *services.Verdict, vni uint32, vips []netip
 }
 
 // backends are those of a Service in a VPC, or in the network of a domain.
-func (b *serviceBuilder) backends(v *services.Verdict, port store.ServicePort, is4 bool) (list []state.Backend) {
-	for _, backend := range v.Reached(b.tx, b.in.Node, port, is4) {
+func (b *serviceBuilder) backends(v *services.Verdict, port store.ServicePort, family ipfamily.Family) (list []state.Backend) {
+	for _, backend := range v.Reached(b.tx, b.in.Node, port, family) {
 		list = append(list, state.Backend{IP: backend.Addr(), Port: backend.Port(), Outside: backend.Outside})
 	}
 	return list
 }
 
 // everywhere are the backends of a shared Service, so that all nodes list them alike.
-func everywhere(v *services.Verdict, port store.ServicePort, is4 bool) (list []state.Backend) {
-	for _, backend := range v.Everywhere(port, is4) {
+func everywhere(v *services.Verdict, port store.ServicePort, family ipfamily.Family) (list []state.Backend) {
+	for _, backend := range v.Everywhere(port, family) {
 		list = append(list, state.Backend{IP: backend.Addr(), Port: backend.Port()})
 	}
 	return list[:min(len(list), state.MaxBackends)]

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -215,8 +216,8 @@ func OwnAddresses(tx store.ReadTx, node, defaultVPC string) []*store.Address {
 		return cmp.Or(a.Created.Compare(b.Created), a.IP.Compare(b.IP))
 	})
 	var list []*store.Address
-	for _, is4 := range []bool{true, false} {
-		at := slices.IndexFunc(own, func(row *store.Address) bool { return row.IP.Is4() == is4 })
+	for _, family := range ipfamily.Both {
+		at := slices.IndexFunc(own, func(row *store.Address) bool { return family.Has(row.IP) })
 		if at >= 0 {
 			list = append(list, own[at])
 		}
@@ -343,12 +344,11 @@ func TunnelAddress(self, peer *store.Node) (netip.Addr, bool) {
 	if peer == nil {
 		return netip.Addr{}, false
 	}
-	for _, is4 := range []bool{true, false} {
-		family := func(ip netip.Addr) bool { return ip.Is4() == is4 }
-		if self != nil && !slices.ContainsFunc(self.Addresses, family) {
+	for _, family := range ipfamily.Both {
+		if self != nil && !slices.ContainsFunc(self.Addresses, family.Has) {
 			continue
 		}
-		if at := slices.IndexFunc(peer.Addresses, family); at >= 0 {
+		if at := slices.IndexFunc(peer.Addresses, family.Has); at >= 0 {
 			return peer.Addresses[at], true
 		}
 	}

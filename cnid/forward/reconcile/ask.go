@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
@@ -95,13 +96,10 @@ func (k *Kernel) TellFlows(duration time.Duration) error {
 }
 
 // TunnelSource is the node's source address of tunnel packets.
-func (k *Kernel) TunnelSource(is4 bool) netip.Addr {
+func (k *Kernel) TunnelSource(family ipfamily.Family) netip.Addr {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if is4 {
-		return k.opened.TunnelSource4
-	}
-	return k.opened.TunnelSource6
+	return ipfamily.Pick(family, k.opened.TunnelSource4, k.opened.TunnelSource6)
 }
 
 // FlowShare is the limit of a pod's flows through the host.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/finding"
 	"github.com/alioth-net/alioth/cnid/forward/netdev"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
@@ -51,11 +52,8 @@ type KernelConfig struct {
 	Log     *slog.Logger
 }
 
-func (c KernelConfig) shadow(is4 bool) netip.Prefix {
-	if is4 {
-		return c.Shadow4
-	}
-	return c.Shadow6
+func (c KernelConfig) shadow(family ipfamily.Family) netip.Prefix {
+	return ipfamily.Pick(family, c.Shadow4, c.Shadow6)
 }
 
 // Reader reads from the open datapath.
@@ -211,7 +209,7 @@ func (k *Kernel) Traffic() foreign.Traffic {
 	}
 	// A family without an address of the node leaves it nowhere.
 	for _, source := range []netip.Addr{k.opened.TunnelSource4, k.opened.TunnelSource6} {
-		if shadow := k.cfg.shadow(source.Is4()); source.IsValid() && shadow.IsValid() {
+		if shadow := k.cfg.shadow(ipfamily.Of(source)); source.IsValid() && shadow.IsValid() {
 			t.Shadows = append(t.Shadows, shadow)
 		}
 	}

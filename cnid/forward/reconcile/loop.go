@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/forward/tablesync"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -46,22 +47,26 @@ type Config struct {
 	// the kernel, without a known change.
 	Every time.Duration
 
-	// Synced reports whether the objects of this node have been read from the API; the
-	// channel is closed when that may have changed.
-	Synced func() (bool, <-chan struct{})
+	// Synced reports whether the objects of this node have been read from the API.
+	Synced broadcast.Gate
 	// Adopt adds to the journal the attachments that exist on the node without a
 	// record, which the first pass would otherwise disconnect, and returns the number
 	// of pods for which that is not possible.
-	Adopt func(context.Context) (int, error)
-	// Records are those of the journal; Removed those of removed attachments that the
-	// kubelet may still probe.
-	Records, Removed func() []journal.Record
-	// Tables are what the store has completely, see follow.Sources.Tables.
-	Tables func() *tablesync.Tables
-	// VPCs are the names of the VPCs for which a pass may program something.
-	VPCs func() []string
+	Adopt   func(context.Context) (int, error)
+	Journal journal.Reader
+	// Removed has the records of removed attachments that the kubelet may still probe.
+	Removed func() []journal.Record
+	Sources Sources
 	// Reserved are addresses of API servers, in addition to those of Plan.
 	Reserved func() []netip.Addr
+}
+
+// Sources report what the store has of the API.
+type Sources interface {
+	// Tables are what the store has completely.
+	Tables() *tablesync.Tables
+	// VPCs are the names of the VPCs for which a pass may program something.
+	VPCs() []string
 }
 
 // Programmer is what a Loop programs. A Kernel is one. The scale lab (test/bench/scale)
@@ -122,7 +127,7 @@ func (l *Loop) Run(ctx context.Context) {
 	retry := firstRetry
 	var lastThorough time.Time
 	for ctx.Err() == nil {
-		if !l.awaitSync(ctx) {
+		if !l.cfg.Synced.Wait(ctx) { // with fewer objects, a pass would remove the work of an earlier process
 			return
 		}
 		look := l.scope(lastThorough)
@@ -150,22 +155,6 @@ func (l *Loop) Run(ctx context.Context) {
 			continue
 		}
 		l.idle(ctx, last, pause)
-	}
-}
-
-// awaitSync blocks until all objects of this node have been read. With fewer, a pass
-// would remove the work of an earlier process.
-func (l *Loop) awaitSync(ctx context.Context) bool {
-	for {
-		synced, changed := l.cfg.Synced()
-		if synced {
-			return true
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false
-		}
 	}
 }
 

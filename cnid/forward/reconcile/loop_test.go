@@ -16,13 +16,15 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/forward/netdev"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/forward/tablesync"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 )
 
 // newTestLoop has no Node row, so that its passes fail before they touch the
 // kernel.
-func newTestLoop(t *testing.T, synced func() (bool, <-chan struct{})) (*Loop, *Progress) {
+func newTestLoop(t *testing.T, synced broadcast.Gate) (*Loop, *Progress) {
 	t.Helper()
 	s, err := store.New()
 	if err != nil {
@@ -40,7 +42,7 @@ func newTestLoop(t *testing.T, synced func() (bool, <-chan struct{})) (*Loop, *P
 		Plan: plan.Config{Node: "node1"}, Store: s, Kernel: NewKernel(KernelConfig{Host: host, Metrics: metrics, Log: log}), Progress: progress,
 		Observer: &noting{}, Metrics: metrics, Log: log, Every: time.Minute, Synced: synced,
 		Adopt:   func(context.Context) (int, error) { return 0, nil },
-		Records: none, Removed: none, VPCs: func() []string { return nil }, Reserved: func() []netip.Addr { return nil },
+		Journal: &followed{}, Removed: none, Sources: &followed{}, Reserved: func() []netip.Addr { return nil },
 	}), progress
 }
 
@@ -60,7 +62,7 @@ func running(t *testing.T, l *Loop) {
 }
 
 func TestWhoWaitsForAPassIsToldWhyItFails(t *testing.T) {
-	l, p := newTestLoop(t, func() (bool, <-chan struct{}) { return true, nil })
+	l, p := newTestLoop(t, broadcast.Open)
 	_, passed := p.PodMTU()
 	running(t, l)
 	<-passed
@@ -97,3 +99,13 @@ func TestNothingIsProgrammedBeforeTheNodesPartOfTheAPIWasRead(t *testing.T) {
 		t.Errorf("a pass was made: MTU %d, problem %q", mtu, p.Problem())
 	}
 }
+
+// followed is what a node has: a journal of records, and sources of VPCs.
+type followed struct {
+	records []journal.Record
+	vpcs    []string
+}
+
+func (f *followed) Records() []journal.Record { return f.records }
+func (f *followed) VPCs() []string            { return f.vpcs }
+func (f *followed) Tables() *tablesync.Tables { return nil }

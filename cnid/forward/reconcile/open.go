@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netdev"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
@@ -29,7 +30,7 @@ func (k *Kernel) Prepare(self *store.Node, thorough bool) error {
 	}
 	k.pods.Store(self.Pods)
 	k.kubeletPort = self.KubeletPort
-	source4, source6 := firstOf(self.Addresses, true), firstOf(self.Addresses, false)
+	source4, source6 := firstOf(self.Addresses, ipfamily.IPv4), firstOf(self.Addresses, ipfamily.IPv6)
 	tunnel := source4
 	if !tunnel.IsValid() {
 		tunnel = source6
@@ -94,8 +95,8 @@ func (k *Kernel) pushOn() int {
 }
 
 // firstOf returns the first address of a family, or the zero value.
-func firstOf(addrs []netip.Addr, is4 bool) netip.Addr {
-	at := slices.IndexFunc(addrs, func(ip netip.Addr) bool { return ip.Is4() == is4 })
+func firstOf(addrs []netip.Addr, family ipfamily.Family) netip.Addr {
+	at := slices.IndexFunc(addrs, family.Has)
 	if at < 0 {
 		return netip.Addr{}
 	}

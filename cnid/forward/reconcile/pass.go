@@ -41,7 +41,7 @@ func (l *Loop) pass(look Scope) (o outcome) {
 	}
 	o.missing = missing(input.Records, input.Devices)
 	var want plan.Wanted
-	want, o.revision = l.planned.plan(l.cfg.Store, l.cfg.Tables, input)
+	want, o.revision = l.planned.plan(l.cfg.Store, l.cfg.Sources.Tables, input)
 	l.cfg.Metrics.since(stepPlan, began)
 	o.lost, o.closed = want.Lost, want.ClosedPorts
 	if o.failed, o.err = l.cfg.Kernel.Apply(want, look); o.err == nil {
@@ -58,7 +58,7 @@ func (l *Loop) pass(look Scope) (o outcome) {
 // is made before its record is complete, so the devices of all complete records are
 // among those read.
 func (l *Loop) input(look Scope) (plan.Input, error) {
-	input := plan.Input{Config: l.cfg.Plan, Records: l.cfg.Records(), NodePeer: l.cfg.Kernel.Made().NodePeer}
+	input := plan.Input{Config: l.cfg.Plan, Records: l.cfg.Journal.Records(), NodePeer: l.cfg.Kernel.Made().NodePeer}
 	input.Removed = l.cfg.Removed() // behind the records, out of which they come
 	input.Reserved = slices.Concat(l.cfg.Plan.Reserved, l.cfg.Reserved())
 	err := l.existing.look(l.cfg.Kernel, input.Records, look.thorough())
@@ -122,11 +122,11 @@ func (l *Loop) VNIs() []uint32 {
 	l.planned.mu.Lock()
 	defer l.planned.mu.Unlock()
 	all := maps.Clone(l.planned.vnis)
-	for _, rec := range l.cfg.Records() {
+	for _, rec := range l.cfg.Journal.Records() {
 		all[rec.VNI] = true
 	}
 	l.cfg.Store.View(func(tx store.ReadTx) {
-		for _, name := range l.cfg.VPCs() {
+		for _, name := range l.cfg.Sources.VPCs() {
 			if vpc := store.GetVPC(tx, name); vpc != nil {
 				all[vpc.VNI] = true
 			}

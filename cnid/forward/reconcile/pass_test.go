@@ -12,14 +12,14 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 )
 
 func TestANodeTellsOfEveryVNIThatItMayProgram(t *testing.T) {
-	l, _ := newTestLoop(t, func() (bool, <-chan struct{}) { return true, nil })
-	records := []journal.Record{{Binding: journal.Binding{VPC: "blue", VNI: 20}}}
-	l.cfg.Records = func() []journal.Record { return records }
-	l.cfg.VPCs = func() []string { return []string{"green", "pending", "not yet there"} }
+	l, _ := newTestLoop(t, broadcast.Open)
+	has := &followed{records: []journal.Record{{Binding: journal.Binding{VPC: "blue", VNI: 20}}}, vpcs: []string{"green", "pending", "not yet there"}}
+	l.cfg.Journal, l.cfg.Sources = has, has
 	err := l.cfg.Store.Update(func(tx store.Tx) error {
 		green, pending, elsewhere := testrows.VPC("green", 40, "10.40.0.0/16"), testrows.VPC("pending", 0, "10.50.0.0/16"), testrows.VPC("elsewhere", 60, "10.60.0.0/16")
 		return errors.Join(store.PutVPC(tx, &green), store.PutVPC(tx, &pending), store.PutVPC(tx, &elsewhere))
@@ -31,7 +31,7 @@ func TestANodeTellsOfEveryVNIThatItMayProgram(t *testing.T) {
 	if diff := cmp.Diff([]uint32{20, 30, 40}, l.VNIs()); diff != "" {
 		t.Errorf("VNIs (-want +got):\n%s", diff)
 	}
-	records = nil
+	has.records = nil
 	l.planned.programmed(plan.Wanted{}) // the pass after
 	if diff := cmp.Diff([]uint32{40}, l.VNIs()); diff != "" {
 		t.Errorf("VNIs after the pod has gone (-want +got):\n%s", diff)

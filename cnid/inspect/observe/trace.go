@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath"
@@ -26,7 +27,7 @@ type Datapath interface {
 	// Try runs the programs without side effects.
 	Try(ask func(*datapath.Datapath) (trial.Outcome, error)) (trial.Outcome, error)
 	// TunnelSource is the address under which this node sends tunnel packets.
-	TunnelSource(is4 bool) netip.Addr
+	TunnelSource(family ipfamily.Family) netip.Addr
 }
 
 // Tracer traces a packet on this node. The verdict always comes from the programs themselves
@@ -221,7 +222,7 @@ func (t Tracer) forwarded(step nodestatus.PacketTrace, a arrival, q nodestatus.Q
 // tunneled adds the next node of a packet.
 func (t Tracer) tunneled(step nodestatus.PacketTrace, a arrival, next netip.Addr, does string) nodestatus.PacketTrace {
 	step.Does, step.NextNode = does, t.words.node(next)
-	step.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{VNI: a.vni, From: t.path.TunnelSource(next.Is4()), Frame: a.outcome.Frame}}
+	step.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{VNI: a.vni, From: t.path.TunnelSource(ipfamily.Of(next)), Frame: a.outcome.Frame}}
 	return step
 }
 

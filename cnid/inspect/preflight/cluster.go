@@ -12,6 +12,7 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/helm"
 )
@@ -265,21 +266,20 @@ func (n ClusterNode) judgeKernel() []Finding {
 }
 
 // families returns the families of addresses, as "IPv4", "IPv6" or both.
-func families[T any](list []T, is4 func(T) bool) string {
+func families[T any](list []T, of func(T) ipfamily.Family) string {
 	var names []string
-	for name, want := range map[string]bool{"IPv4": true, "IPv6": false} {
-		if slices.ContainsFunc(list, func(one T) bool { return is4(one) == want }) {
-			names = append(names, name)
+	for _, family := range ipfamily.Both {
+		if slices.ContainsFunc(list, func(one T) bool { return of(one) == family }) {
+			names = append(names, family.String())
 		}
 	}
-	slices.Sort(names)
 	return strings.Join(names, " and ")
 }
 
 func (c Cluster) judgeFamilies(l *list, v Values) {
 	nodes := map[string][]string{}
 	for _, n := range c.selected(v) {
-		if of := families(n.Internal, netip.Addr.Is4); of != "" {
+		if of := families(n.Internal, ipfamily.Of); of != "" {
 			nodes[of] = append(nodes[of], n.Name)
 		}
 	}
@@ -291,8 +291,8 @@ func (c Cluster) judgeFamilies(l *list, v Values) {
 		})
 	}
 	if len(nodes["IPv4 and IPv6"]) == 0 && v.DefaultVPC.Enabled {
-		have := families(slices.Concat(c.internal(v)...), netip.Addr.Is4)
-		if want := families(v.DefaultVPC.CIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() }); have != "" && want != have {
+		have := families(slices.Concat(c.internal(v)...), ipfamily.Of)
+		if want := families(v.DefaultVPC.CIDRs, func(p netip.Prefix) ipfamily.Family { return ipfamily.Of(p.Addr()) }); have != "" && want != have {
 			l.add(Note, NodeAddresses, "", "the Nodes have addresses of %s, and the default VPC has ranges of %s: pods reach the outside by the family of the nodes alone", have, want)
 		}
 	}

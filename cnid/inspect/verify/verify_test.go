@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
@@ -287,7 +288,7 @@ func inKernel() []difference {
 			maps.Copy(w.dumps["node1"].Rows, stray.Rows())
 		}, []Kind{MapRowLeft}, "10.10.1.77 in VNI 20"},
 		{"a map has a stray node port", func(_ *testing.T, w *world) {
-			stray := state.State{NodePorts: []state.NodePort{{VNI: 20, Proto: state.ProtoTCP, Port: 30080, Is4: true}}}
+			stray := state.State{NodePorts: []state.NodePort{{VNI: 20, Proto: state.ProtoTCP, Port: 30080, Family: ipfamily.IPv4}}}
 			maps.Copy(w.dumps["node1"].Rows, stray.Rows())
 		}, []Kind{MapRowLeft}, "node port 30080 protocol 6 in VNI 20, IPv4 true"},
 		{"a network namespace is not known", func(_ *testing.T, w *world) { delete(w.dumps["node1"].Rows, "network namespace 4711") }, []Kind{MapRowMissing}, "network namespace 4711"},

@@ -252,6 +252,12 @@ func (j *Journal) OfPod(uid string) []Record {
 	return j.content.of(j.content.ofPod[uid])
 }
 
+// Reader has the records of a journal.
+type Reader interface {
+	// Records returns all records, the oldest first. Callers must not change the list.
+	Records() []Record
+}
+
 // Records returns all records, the oldest first. Callers share the list and must not
 // change it. Until the next change every call returns the same list.
 func (j *Journal) Records() []Record {

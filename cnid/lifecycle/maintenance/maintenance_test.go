@@ -36,10 +36,10 @@ func TestPeopleAreToldOnceOfAnInterfaceThatCantBeRestored(t *testing.T) {
 	var told []string
 	repairs := 0
 	r := NewRestorer(RestorerConfig{
-		Restore:  func(context.Context, journal.Key) (bool, error) { return next.deleted, next.err },
-		Notify:   func(pod journal.Pod, cause error) { told = append(told, fmt.Sprint(pod.Name, " ", cause)) },
-		Repaired: func(string) { repairs++ },
-		Log:      slog.New(slog.DiscardHandler),
+		Attachments: restores(func(journal.Key) (bool, error) { return next.deleted, next.err }),
+		Notify:      func(pod journal.Pod, cause error) { told = append(told, fmt.Sprint(pod.Name, " ", cause)) },
+		Repaired:    func(string) { repairs++ },
+		Log:         slog.New(slog.DiscardHandler),
 	})
 	for _, next = range []found{{}, {true, busy}, {true, busy}, {true, nil}, {true, busy}} {
 		r.restore(t.Context(), recordOf("p1", 1, 1400))
@@ -58,12 +58,12 @@ func TestInterfacesThatNoPassLooksForAreRestoredAtIntervalsAndOnRequest(t *testi
 		records[0].HostIfName, records[2].Phase = "alv0", journal.PhaseLeaving
 		var restored []string
 		r := NewRestorer(RestorerConfig{
-			Restore: func(_ context.Context, key journal.Key) (bool, error) {
+			Attachments: restores(func(key journal.Key) (bool, error) {
 				restored = append(restored, key.ContainerID)
 				return true, nil
-			},
+			}),
 			Notify: func(journal.Pod, error) {}, Repaired: func(string) {},
-			Records: func() []journal.Record { return records }, Every: time.Minute, Log: slog.New(slog.DiscardHandler),
+			Journal: list(records), Every: time.Minute, Log: slog.New(slog.DiscardHandler),
 		})
 		ended := make(chan struct{})
 		go func() { defer close(ended); r.Run(ctx) }()
@@ -96,14 +96,9 @@ func TestAttachmentsInVPCsFollowTheMTU(t *testing.T) {
 	leaving.Phase = journal.PhaseLeaving
 	resized := map[string]int{}
 	r := NewResizer(ResizerConfig{
-		Records: func() []journal.Record {
-			return []journal.Record{recordOf("larger", 1, 1400), recordOf("same", 2, 1300), outside, leaving}
-		},
-		Resize: func(_ context.Context, key journal.Key, mtu int) (bool, error) {
-			resized[key.ContainerID] = mtu
-			return true, nil
-		},
-		Log: slog.New(slog.DiscardHandler),
+		Journal:     list{recordOf("larger", 1, 1400), recordOf("same", 2, 1300), outside, leaving},
+		Attachments: resizes(resized),
+		Log:         slog.New(slog.DiscardHandler),
 	})
 	if !r.resize(t.Context(), 1300) {
 		t.Error("nothing was resized")
@@ -139,4 +134,22 @@ func TestTheStartWaitsForWhatIsLeftOverButNotForever(t *testing.T) {
 			}
 		})
 	}
+}
+
+// list is a journal with these records.
+type list []journal.Record
+
+func (l list) Records() []journal.Record { return l }
+
+// restores stands for the restoring of interfaces.
+type restores func(journal.Key) (bool, error)
+
+func (r restores) Restore(_ context.Context, key journal.Key) (bool, error) { return r(key) }
+
+// resizes notes the MTU that each sandbox was given.
+type resizes map[string]int
+
+func (r resizes) Resize(_ context.Context, key journal.Key, mtu int) (bool, error) {
+	r[key.ContainerID] = mtu
+	return true, nil
 }

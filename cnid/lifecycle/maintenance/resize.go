@@ -13,15 +13,22 @@ import (
 
 // ResizerConfig has the functions of a Resizer. All fields are required.
 type ResizerConfig struct {
-	// Resize has the meaning of attachment.Manager.Resize.
-	Resize  func(ctx context.Context, key journal.Key, mtu int) (bool, error)
-	Records func() []journal.Record
-	// MTU returns the network's MTU for pods in bytes, 0 while it is not known, and a
+	// Attachments changes the MTU of an interface, as attachment.Manager does.
+	Attachments interface {
+		Resize(ctx context.Context, key journal.Key, mtu int) (bool, error)
+	}
+	Journal  journal.Reader
+	Progress Progress
+	Log      *slog.Logger
+}
+
+// Progress has what the passes of the node have reached.
+type Progress interface {
+	// PodMTU returns the network's MTU for pods in bytes, 0 while it is not known, and a
 	// channel that is closed when it may have changed.
-	MTU func() (int, <-chan struct{})
+	PodMTU() (int, <-chan struct{})
 	// Recheck requests a thorough pass: problems may be over.
-	Recheck func()
-	Log     *slog.Logger
+	Recheck()
 }
 
 // Resizer changes the MTU of running pods with the MTU of the node's network.
@@ -39,9 +46,9 @@ func NewResizer(cfg ResizerConfig) *Resizer {
 // Run resizes until ctx ends. A failure is retried after the next pass.
 func (r *Resizer) Run(ctx context.Context) {
 	for {
-		mtu, changed := r.cfg.MTU()
+		mtu, changed := r.cfg.Progress.PodMTU()
 		if mtu != 0 && r.resize(ctx, mtu) {
-			r.cfg.Recheck()
+			r.cfg.Progress.Recheck()
 		}
 		select {
 		case <-ctx.Done():
@@ -54,12 +61,12 @@ func (r *Resizer) Run(ctx context.Context) {
 // resize reports whether it changed a pod's MTU.
 func (r *Resizer) resize(ctx context.Context, carried int) bool {
 	resized := false
-	for _, rec := range r.cfg.Records() {
+	for _, rec := range r.cfg.Journal.Records() {
 		mtu := attach.PodMTU(carried, rec.Addrs)
 		if rec.Phase != journal.PhaseDone || !rec.Carried() || rec.MTU == mtu {
 			continue // the node's network carries nothing of it
 		}
-		done, err := r.cfg.Resize(ctx, rec.Key, mtu)
+		done, err := r.cfg.Attachments.Resize(ctx, rec.Key, mtu)
 		if done {
 			resized = true
 			r.cfg.Log.Info("a pod follows the MTU of the node's network", "pod", rec.Pod.String(), "from", rec.MTU, "to", mtu)

@@ -15,17 +15,18 @@ import (
 
 // RestorerConfig has the functions of a Restorer. All fields are required.
 type RestorerConfig struct {
-	// Restore has the meaning of attachment.Manager.Restore.
-	Restore func(ctx context.Context, key journal.Key) (bool, error)
+	// Attachments restores an interface, as attachment.Manager does.
+	Attachments interface {
+		Restore(ctx context.Context, key journal.Key) (bool, error)
+	}
+	Journal journal.Reader
 	// Notify is called for a pod whose interface was restored or, with a cause, could
 	// not be.
 	Notify func(pod journal.Pod, cause error)
 	// Repaired counts a repair of a kind.
 	Repaired func(kind string)
-	// Records returns the records of the journal.
-	Records func() []journal.Record
-	// Every is the interval between looks for missing interfaces without an end on the node.
-	// Neither a pass nor a message of the kernel reports a missing one. Look shortens it.
+	// Every is the interval at which interfaces without an end on the node are looked for.
+	// Neither a pass nor a message of the kernel reports that one is missing. Look shortens it.
 	Every time.Duration
 	Log   *slog.Logger
 }
@@ -76,9 +77,9 @@ func (r *Restorer) Run(ctx context.Context) {
 			return
 		case list = <-r.todo:
 		case <-ticker.C:
-			list = hostless(r.cfg.Records())
+			list = hostless(r.cfg.Journal.Records())
 		case <-r.look:
-			list = hostless(r.cfg.Records())
+			list = hostless(r.cfg.Journal.Records())
 		}
 		for _, rec := range list {
 			r.restore(ctx, rec)
@@ -94,7 +95,7 @@ func hostless(records []journal.Record) []journal.Record {
 }
 
 func (r *Restorer) restore(ctx context.Context, rec journal.Record) {
-	deleted, err := r.cfg.Restore(ctx, rec.Key)
+	deleted, err := r.cfg.Attachments.Restore(ctx, rec.Key)
 	switch {
 	case ctx.Err() != nil || !deleted && err == nil:
 	case err == nil:

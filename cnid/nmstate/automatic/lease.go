@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel"
@@ -22,7 +23,7 @@ const DefaultMetric = 100
 // settings are the settings of the family, nil if it has no client.
 func Learned(held dhcp.Held, settings *document.IP, now time.Time) kernel.Learned {
 	learned := kernel.Learned{Index: uint32(held.Index), Family: unix.AF_INET}
-	if held.Family == dhcp.IPv6 {
+	if held.Family == ipfamily.IPv6 {
 		learned.Family = unix.AF_INET6
 	}
 	if settings == nil || !isTrue(settings.DHCP) || !held.Lease.HasAddress() || held.Lease.Expired(now) {
@@ -30,7 +31,7 @@ func Learned(held dhcp.Held, settings *document.IP, now time.Time) kernel.Learne
 	}
 	learned.Address = held.Lease.Address
 	learned.Valid, learned.Preferred = held.Lease.Lifetimes(now)
-	if held.Family == dhcp.IPv4 {
+	if held.Family == ipfamily.IPv4 {
 		learned.Routes = routesOf(held.Lease, settings)
 	}
 	return learned

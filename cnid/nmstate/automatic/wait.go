@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
@@ -66,10 +67,10 @@ func Lacking(want document.Interface, known Known) error {
 	}
 	var causes []string
 	for _, family := range []struct {
-		family dhcp.Family
+		family ipfamily.Family
 		ip     *document.IP
 		is     bool
-	}{{dhcp.IPv4, want.IPv4, want.WaitIP != document.WaitIPv6}, {dhcp.IPv6, want.IPv6, want.WaitIP != document.WaitIPv4}} {
+	}{{ipfamily.IPv4, want.IPv4, want.WaitIP != document.WaitIPv6}, {ipfamily.IPv6, want.IPv6, want.WaitIP != document.WaitIPv4}} {
 		if family.is && family.ip.IsAutomatic() {
 			causes = append(causes, cause(dhcp.Key{Interface: want.Name, Family: family.family}, family.ip, known))
 		}

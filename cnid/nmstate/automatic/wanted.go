@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
@@ -88,7 +89,7 @@ func (w *Wanted) Of(key dhcp.Key, index int) *document.IP {
 }
 
 func familyOf(key dhcp.Key) string {
-	if key.Family == dhcp.IPv6 {
+	if key.Family == ipfamily.IPv6 {
 		return document.FamilyIPv6
 	}
 	return document.FamilyIPv4

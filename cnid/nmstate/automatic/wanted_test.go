@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
@@ -45,17 +46,17 @@ func TestEachFamilyHasSettingsUntilTheyAreTurnedOff(t *testing.T) {
 	if diff := cmp.Diff(want, clients); diff != "" {
 		t.Errorf("clients (-want +got):\n%s", diff)
 	}
-	four := dhcp.Key{Interface: "eth1", Family: dhcp.IPv4}
+	four := dhcp.Key{Interface: "eth1", Family: ipfamily.IPv4}
 	if w.Of(four, 5) == nil || w.Of(four, 6) != nil {
 		t.Error("the settings are not those of the interface with the index")
 	}
 	w.Set(set("eth1", document.FamilyIPv4, off), 5)
-	if w.Of(four, 5) != nil || w.Of(dhcp.Key{Interface: "eth1", Family: dhcp.IPv6}, 5) == nil {
+	if w.Of(four, 5) != nil || w.Of(dhcp.Key{Interface: "eth1", Family: ipfamily.IPv6}, 5) == nil {
 		t.Errorf("after the end of one family: %+v", w.Interfaces)
 	}
 	// Another interface of the same name has nothing of the first one.
 	w.Set(set("eth1", document.FamilyIPv4, on(nil)), 7)
-	if w.Of(dhcp.Key{Interface: "eth1", Family: dhcp.IPv6}, 7) != nil {
+	if w.Of(dhcp.Key{Interface: "eth1", Family: ipfamily.IPv6}, 7) != nil {
 		t.Errorf("a new interface has the settings of another one: %+v", w.Interfaces)
 	}
 	w.Remove("eth1")
@@ -117,7 +118,7 @@ func lease(now time.Time) *dhcp.Lease {
 
 func TestSettingsChooseWhatOfALeaseIsUsed(t *testing.T) {
 	now := time.Now()
-	held := dhcp.Held{Key: dhcp.Key{Interface: "eth1", Family: dhcp.IPv4}, Index: 5, Lease: lease(now)}
+	held := dhcp.Held{Key: dhcp.Key{Interface: "eth1", Family: ipfamily.IPv4}, Index: 5, Lease: lease(now)}
 	network := "192.0.2.0/24 "
 	for name, c := range map[string]struct {
 		ip     *document.IP
@@ -157,7 +158,7 @@ func TestSettingsChooseWhatOfALeaseIsUsed(t *testing.T) {
 
 func TestTheResolverHasWhatIsStaticFirst(t *testing.T) {
 	now := time.Now()
-	held := dhcp.Held{Key: dhcp.Key{Interface: "eth1", Family: dhcp.IPv4}, Lease: lease(now)}
+	held := dhcp.Held{Key: dhcp.Key{Interface: "eth1", Family: ipfamily.IPv4}, Lease: lease(now)}
 	known := automatic.Known{Clients: []automatic.Client{automatic.KnownOf(held, new(on(nil)))}}
 	static := document.Resolver{Server: []string{"192.0.2.2", "192.0.2.53"}, Search: []string{"example.com"}, Options: []string{"rotate"}}
 	want := document.Resolver{Server: []string{"192.0.2.2", "192.0.2.53", "fe80::53%eth1"}, Search: []string{"example.com", "lease.example"}, Options: []string{"rotate"}}
@@ -229,7 +230,7 @@ func TestAChangeOfAnInterfaceWithPortsWaitsWithWaitIPAlone(t *testing.T) {
 func TestAnErrorSaysWhichServerDoesNotAnswer(t *testing.T) {
 	want := document.Interface{Name: "eth1", IPv4: new(on(nil)), IPv6: &document.IP{Autoconf: new(true)}}
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	known := automatic.Known{Clients: []automatic.Client{{Key: dhcp.Key{Interface: "eth1", Family: dhcp.IPv4}, Problem: "no answer of a DHCP server", Since: since}}}
+	known := automatic.Known{Clients: []automatic.Client{{Key: dhcp.Key{Interface: "eth1", Family: ipfamily.IPv4}, Problem: "no answer of a DHCP server", Since: since}}}
 	got := automatic.Lacking(want, known).Error()
 	for _, part := range []string{"eth1 has no address: DHCP for", "DHCP for IPv4 on eth1: no answer of a DHCP server, since 2026-01-02T03:04:05Z", "no router advertises a network"} {
 		if !strings.Contains(got, part) {

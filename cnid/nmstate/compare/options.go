@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/alioth-net/alioth/api/ipfamily"
 )
 
 // bondOption is what an option of the bonding driver takes. Sources:
@@ -45,7 +47,7 @@ func bondOptions() map[string]bondOption {
 		"all_slaves_active": {words: []string{"dropped", "delivered"}},
 
 		primary: {check: func(string) string { return "" }}, actorSystem: {check: macWanted},
-		"arp_ip_target": {check: targetsWanted(true)}, "ns_ip6_target": {check: targetsWanted(false)},
+		"arp_ip_target": {check: targetsWanted(ipfamily.IPv4)}, "ns_ip6_target": {check: targetsWanted(ipfamily.IPv6)},
 	}
 }
 
@@ -65,11 +67,11 @@ func macWanted(text string) string {
 }
 
 // targetsWanted is the check of a list of addresses of one family, which may be empty.
-func targetsWanted(four bool) func(string) string {
+func targetsWanted(family ipfamily.Family) func(string) string {
 	return func(text string) string {
 		for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' }) {
-			if ip, err := ParseAddress(word); err != nil || ip.Is4() != four {
-				return "addresses of " + FamilyName(four) + ", with commas between"
+			if ip, err := ParseAddress(word); err != nil || !family.Has(ip) {
+				return "addresses of " + family.String() + ", with commas between"
 			}
 		}
 		return ""

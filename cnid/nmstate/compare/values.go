@@ -41,11 +41,3 @@ func IsTrue(p *bool) bool { return p != nil && *p }
 
 // IsFalse reports whether a value is there and false.
 func IsFalse(p *bool) bool { return p != nil && !*p }
-
-// FamilyName returns the name of a family of addresses.
-func FamilyName(four bool) string {
-	if four {
-		return "IPv4"
-	}
-	return "IPv6"
-}

@@ -9,25 +9,16 @@
 // the interface, and removes them once there is none.
 package dhcp
 
-import "fmt"
+import (
+	"fmt"
 
-// Family is a version of IP.
-type Family uint8
-
-const (
-	// IPv4 stands for DHCP (RFC 2131).
-	IPv4 Family = 4
-	// IPv6 stands for DHCPv6 (RFC 8415).
-	IPv6 Family = 6
+	"github.com/alioth-net/alioth/api/ipfamily"
 )
-
-// String returns "IPv4" or "IPv6".
-func (f Family) String() string { return fmt.Sprintf("IPv%d", uint8(f)) }
 
 // Key names a client.
 type Key struct {
 	Interface string
-	Family    Family
+	Family    ipfamily.Family
 }
 
 // String returns, for example, "DHCP for IPv4 on eth1".

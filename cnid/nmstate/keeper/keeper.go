@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/handler"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
@@ -32,9 +33,8 @@ type Config struct {
 	API    handler.API
 	Store  *store.Store
 	Engine engine.Config
-	// Synced reports whether the object of the node was read; the channel is closed when
-	// that may have changed.
-	Synced func() (bool, <-chan struct{})
+	// Synced reports whether the object of the node was read.
+	Synced broadcast.Gate
 	// Warn tells people of a change that was undone without the whole state before.
 	Warn func(message string)
 	Log  *slog.Logger
@@ -46,7 +46,7 @@ type Keeper struct {
 	store   *store.Store
 	network *network
 	handler *handler.Handler
-	synced  func() (bool, <-chan struct{})
+	synced  broadcast.Gate
 	hints   chan struct{}
 	log     *slog.Logger
 }
@@ -71,12 +71,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	if _, err := k.network.engine(ctx); err != nil {
 		k.log.Warn("can't open the network of the node; trying again", "error", err)
 	}
-	for synced, changed := k.synced(); !synced; synced, changed = k.synced() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
+	if !k.synced.Wait(ctx) {
+		return
 	}
 	k.handler.Run(ctx)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel/convert"
@@ -311,7 +312,7 @@ type setting struct {
 
 func (k *Kernel) writeIPv6(device string, list []setting) error {
 	for _, s := range list {
-		path, err := hostdev.SettingPath(hostdev.IPv6, device, s.name)
+		path, err := hostdev.SettingPath(ipfamily.IPv6, device, s.name)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
@@ -273,9 +274,9 @@ func (k *Kernel) setForwarding(ctx context.Context, step plan.SetForwarding) err
 	if _, err := k.link(ctx, step.Name); err != nil {
 		return err
 	}
-	family := hostdev.IPv4
+	family := ipfamily.IPv4
 	if step.Family == document.FamilyIPv6 {
-		family = hostdev.IPv6
+		family = ipfamily.IPv6
 	}
 	path, err := hostdev.SettingPath(family, step.Name, hostdev.Forwarding)
 	if err != nil {
@@ -294,7 +295,7 @@ func (k *Kernel) setFamily(ctx context.Context, step plan.SetFamily) error {
 	if _, err := k.link(ctx, step.Name); err != nil {
 		return err
 	}
-	path, err := hostdev.SettingPath(hostdev.IPv6, step.Name, "disable_ipv6")
+	path, err := hostdev.SettingPath(ipfamily.IPv6, step.Name, "disable_ipv6")
 	if err != nil {
 		return err
 	}

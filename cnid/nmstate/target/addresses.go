@@ -4,6 +4,7 @@
 package target
 
 import (
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
@@ -11,7 +12,7 @@ import (
 // completed makes the merged settings of a family consistent: one that is disabled has no
 // addresses, and one that is given addresses, or asks for them, is enabled. The addresses are
 // the static ones.
-func completed(merged, want, have *document.IP, four bool) *document.IP {
+func completed(merged, want, have *document.IP, family ipfamily.Family) *document.IP {
 	if merged == nil {
 		return nil
 	}
@@ -28,7 +29,7 @@ func completed(merged, want, have *document.IP, four bool) *document.IP {
 		}
 		ip.Addresses = static
 	}
-	settled(&ip, want, have, four)
+	settled(&ip, want, have, family)
 	if compare.IsFalse(ip.Enabled) {
 		ip.Addresses = []document.Address{}
 	}

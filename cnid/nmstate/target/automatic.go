@@ -4,13 +4,14 @@
 package target
 
 import (
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
 // settled makes the settings consistent that say what comes automatically. want is what the
 // document has of the family, have what is.
-func settled(ip *document.IP, want, have *document.IP, four bool) {
+func settled(ip *document.IP, want, have *document.IP, family ipfamily.Family) {
 	if !speaksOfAutomatic(want) || want.Autoconf == nil && (have == nil || compare.IsFalse(have.Enabled)) {
 		// The kernel decides, and may do so anew when the family is enabled.
 		ip.Autoconf = nil
@@ -34,7 +35,7 @@ func settled(ip *document.IP, want, have *document.IP, four bool) {
 	if !compare.IsTrue(ip.DHCP) || compare.IsFalse(ip.SendHostname) {
 		ip.CustomHostname = ""
 	}
-	if !four && ip.Autoconf == nil {
+	if family == ipfamily.IPv6 && ip.Autoconf == nil {
 		ip.Autoconf = new(false)
 	}
 	ip.Token = settledToken(ip)

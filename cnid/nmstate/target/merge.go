@@ -12,6 +12,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
@@ -72,8 +73,8 @@ func normalized(want, have document.Interface) document.Interface {
 	merged := Merge(have, want)
 	merged.AltNames = document.MergeAltNames(have.AltNames, want.AltNames)
 	merged.MACAddress = compare.CanonicalMAC(merged.MACAddress)
-	merged.IPv4 = completed(merged.IPv4, want.IPv4, have.IPv4, true)
-	merged.IPv6 = completed(merged.IPv6, want.IPv6, have.IPv6, false)
+	merged.IPv4 = completed(merged.IPv4, want.IPv4, have.IPv4, ipfamily.IPv4)
+	merged.IPv6 = completed(merged.IPv6, want.IPv6, have.IPv6, ipfamily.IPv6)
 	normalizeTypes(&merged, want, have)
 	if merged.Type == document.Loopback {
 		keepOwnAddresses(&merged, have)

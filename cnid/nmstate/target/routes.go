@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
@@ -106,16 +107,16 @@ func (r *resolution) checkRoute(path string, route document.Route) bool {
 	if !ok {
 		return false
 	}
-	four := prefix.Addr().Is4()
-	r.sameFamily(path+".next-hop-address", route.Address, four)
-	r.sameFamily(path+".source", route.Source, four)
+	family := ipfamily.Of(prefix.Addr())
+	r.sameFamily(path+".next-hop-address", route.Address, family)
+	r.sameFamily(path+".source", route.Source, family)
 	switch {
 	case route.Type != "" && (route.Interface != "" && route.Interface != loopback || route.Address != ""):
 		r.Add(path+".route-type", "%s: such a route has no next hop: remove next-hop-interface and next-hop-address", route.Type)
 	case route.Type == "" && route.Interface == "":
 		r.Add(path+".next-hop-interface", "missing: a route needs it, but for one of route-type blackhole, unreachable or prohibit")
 	case route.Type == "":
-		r.checkNextHop(path+".next-hop-interface", route.Interface, four)
+		r.checkNextHop(path+".next-hop-interface", route.Interface, family)
 	}
 	return true
 }
@@ -123,13 +124,13 @@ func (r *resolution) checkRoute(path string, route document.Route) bool {
 // loopback is the interface that nmstate shows for routes without a next hop.
 const loopback = "lo"
 
-func (r *resolution) sameFamily(path, text string, four bool) {
-	if ip, err := compare.ParseAddress(text); text != "" && err == nil && ip.Is4() != four {
-		r.Add(path, "%s: want an address of %s, as the destination is", text, compare.FamilyName(four))
+func (r *resolution) sameFamily(path, text string, family ipfamily.Family) {
+	if ip, err := compare.ParseAddress(text); text != "" && err == nil && !family.Has(ip) {
+		r.Add(path, "%s: want an address of %s, as the destination is", text, family)
 	}
 }
 
-func (r *resolution) checkNextHop(path, name string, four bool) {
+func (r *resolution) checkNextHop(path, name string, family ipfamily.Family) {
 	i, ok := r.get(name)
 	switch {
 	case r.invalid[name]:
@@ -139,9 +140,9 @@ func (r *resolution) checkNextHop(path, name string, four bool) {
 		r.Add(path, "%s: it is %s", name, i.State)
 	case r.isPort(i):
 		r.Add(path, "%s: it is a port of %s: name that", name, controllerOf(i))
-	case !four && i.IPv6 != nil && compare.IsFalse(i.IPv6.Enabled):
+	case family == ipfamily.IPv6 && i.IPv6 != nil && compare.IsFalse(i.IPv6.Enabled):
 		r.Add(path, "%s: IPv6 is not enabled there", name)
-	case four && r.desired[name].IPv4 != nil && compare.IsFalse(r.desired[name].IPv4.Enabled):
+	case family == ipfamily.IPv4 && r.desired[name].IPv4 != nil && compare.IsFalse(r.desired[name].IPv4.Enabled):
 		r.Add(path, "%s: IPv4 is not enabled there", name)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
@@ -138,19 +139,16 @@ func check(one Interface) error {
 	if one.NIC == wire.FrontendNIC && one.MAC == "" {
 		return fmt.Errorf("the delegated device %s has no Ethernet address", one.Name)
 	}
-	var family [2]bool
+	var has [2]bool
 	for _, address := range one.Addresses {
 		if !address.Prefix.IsValid() {
 			return fmt.Errorf("interface %s has an empty address", one.Name)
 		}
-		is6 := 0
-		if address.Prefix.Addr().Is6() {
-			is6 = 1
-		}
-		if family[is6] {
+		family := ipfamily.Of(address.Prefix.Addr()).Index()
+		if has[family] {
 			return fmt.Errorf("interface %s has two addresses of the family of %s", one.Name, address.Prefix)
 		}
-		family[is6] = true
+		has[family] = true
 	}
 	return nil
 }
@@ -215,12 +213,12 @@ func subnetOf(prefix netip.Prefix) wire.IPSubnet {
 // deviceRoutes returns the routes of an address of a delegated device. Clients refuse one
 // without any.
 func deviceRoutes(address Address, leads bool) []wire.Route {
-	is6 := address.Prefix.Addr().Is6()
-	gateway := byFamily(is6, deviceGateway4, deviceGateway6)
+	family := ipfamily.Of(address.Prefix.Addr())
+	gateway := ipfamily.Pick(family, deviceGateway4, deviceGateway6)
 	list := []wire.Route{route(netip.PrefixFrom(gateway, gateway.BitLen()), netip.Addr{})}
 	target := address.Prefix.Masked()
 	if leads {
-		target = byFamily(is6, netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0))
+		target = family.All()
 	}
 	if !target.IsSingleIP() {
 		list = append(list, route(target, gateway))
@@ -230,21 +228,14 @@ func deviceRoutes(address Address, leads bool) []wire.Route {
 
 // infraRoutes returns the routes to the cluster, of the family of an address.
 func infraRoutes(address Address, infra []netip.Prefix) []wire.Route {
-	is6 := address.Prefix.Addr().Is6()
+	family := ipfamily.Of(address.Prefix.Addr())
 	list := []wire.Route{}
 	for _, prefix := range infra {
-		if prefix.Addr().Is6() == is6 {
-			list = append(list, route(prefix.Masked(), byFamily(is6, infraGateway4, infraGateway6)))
+		if family.Has(prefix.Addr()) {
+			list = append(list, route(prefix.Masked(), ipfamily.Pick(family, infraGateway4, infraGateway6)))
 		}
 	}
 	return list
-}
-
-func byFamily[T any](is6 bool, four, six T) T {
-	if is6 {
-		return six
-	}
-	return four
 }
 
 func route(target netip.Prefix, gateway netip.Addr) wire.Route {

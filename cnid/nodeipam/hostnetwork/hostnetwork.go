@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/nic"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
@@ -74,7 +75,7 @@ func describe(address netip.Addr, node nic.Node) wire.HostIPInfo {
 		}
 		length, _ := held.Mask.Size()
 		info.Subnet = netip.PrefixFrom(address, length).Masked().String()
-		if gateway := defaultGateway(node.Routes, held.LinkIndex, address.Is6()); gateway.IsValid() {
+		if gateway := defaultGateway(node.Routes, held.LinkIndex, ipfamily.Of(address)); gateway.IsValid() {
 			info.Gateway = gateway.String()
 		}
 		break
@@ -84,15 +85,11 @@ func describe(address netip.Addr, node nic.Node) wire.HostIPInfo {
 
 // defaultGateway returns the next hop of the default route of a device with the lowest metric in
 // the main table; not valid without one.
-func defaultGateway(routes []netlink.Route, ifindex int, is6 bool) (gateway netip.Addr) {
-	family := netlink.FAMILY_V4
-	if is6 {
-		family = netlink.FAMILY_V6
-	}
+func defaultGateway(routes []netlink.Route, ifindex int, family ipfamily.Family) (gateway netip.Addr) {
 	var best *netlink.Route
 	for i := range routes {
 		route := &routes[i]
-		if route.Family != family || route.LinkIndex != ifindex || route.Table != unix.RT_TABLE_MAIN || route.Gw == nil || !isDefault(route) {
+		if route.Family != int(family.Number()) || route.LinkIndex != ifindex || route.Table != unix.RT_TABLE_MAIN || route.Gw == nil || !isDefault(route) {
 			continue
 		}
 		if best == nil || route.Priority < best.Priority {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/ipfamily"
 )
 
 // ErrNotSupported reports that the kernel can't close UDP sockets.
@@ -54,7 +56,7 @@ func Destroy(s Socket) error {
 
 // requestOf returns struct inet_diag_req_v2 of linux/inet_diag.h.
 func requestOf(protocol byte, s Socket) []byte {
-	b := []byte{family(s.Local), protocol, 0, 0}
+	b := []byte{ipfamily.Of(s.Local.Addr()).Number(), protocol, 0, 0}
 	b = binary.NativeEndian.AppendUint32(b, 0xffffffff) // in any state
 	b = binary.BigEndian.AppendUint16(b, s.Local.Port())
 	b = binary.BigEndian.AppendUint16(b, s.Remote.Port())
@@ -65,14 +67,7 @@ func requestOf(protocol byte, s Socket) []byte {
 	return binary.NativeEndian.AppendUint32(b, uint32(s.Cookie>>32))
 }
 
-func family(end netip.AddrPort) byte {
-	if end.Addr().Is4() {
-		return unix.AF_INET
-	}
-	return unix.AF_INET6
-}
-
-// appendAddr appends the 16 bytes of an address. An IPv4 address uses the first 4.
+// appendAddr appends the 16 bytes of an address, of which IPv4 uses the first 4.
 func appendAddr(b []byte, ip netip.Addr) []byte {
 	var field [16]byte
 	copy(field[:], ip.AsSlice())

@@ -6,6 +6,8 @@ package state
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/alioth-net/alioth/api/ipfamily"
 )
 
 // NodePort is a port at which every node accepts packets for a service of a VPC.
@@ -15,23 +17,12 @@ type NodePort struct {
 	// Proto is IPPROTO_TCP (6) or IPPROTO_UDP (17), Port 1 to 65535.
 	Proto uint8
 	Port  uint16
-	// Is4 is the family of the node's address.
-	Is4 bool
+	// Family is the family of the node's address.
+	Family ipfamily.Family
 }
 
 func (p NodePort) compare(o NodePort) int {
-	return cmp.Or(cmp.Compare(p.VNI, o.VNI), cmp.Compare(p.Proto, o.Proto), cmp.Compare(p.Port, o.Port), compareFamilies(p.Is4, o.Is4))
-}
-
-// compareFamilies orders IPv4 first.
-func compareFamilies(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
+	return cmp.Or(cmp.Compare(p.VNI, o.VNI), cmp.Compare(p.Proto, o.Proto), cmp.Compare(p.Port, o.Port), cmp.Compare(p.Family, o.Family))
 }
 
 func (s *State) checkNodePorts(c *checker) error {
@@ -47,5 +38,5 @@ func (s *State) checkNodePorts(c *checker) error {
 }
 
 func (p NodePort) text() (key, content string) {
-	return fmt.Sprintf("node port %d protocol %d in VNI %d, IPv4 %t", p.Port, p.Proto, p.VNI, p.Is4), present
+	return fmt.Sprintf("node port %d protocol %d in VNI %d, IPv4 %t", p.Port, p.Proto, p.VNI, p.Family == ipfamily.IPv4), present
 }

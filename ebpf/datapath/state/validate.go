@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/alioth-net/alioth/api/ipfamily"
 )
 
 // ErrInvalid is wrapped by the error for a State that contradicts
@@ -26,15 +28,10 @@ const maxVNI = 1<<24 - 1
 var mappedRange = netip.MustParsePrefix("::ffff:0:0/96")
 
 // families is the number of address families.
-const families = 2
+const families = len(ipfamily.Both)
 
-// familyOf returns the index of an address's family.
-func familyOf(ip netip.Addr) int {
-	if ip.Unmap().Is4() {
-		return 0
-	}
-	return 1
-}
+// familyOf is the index of an address's family.
+func familyOf(ip netip.Addr) int { return ipfamily.Of(ip.Unmap()).Index() }
 
 // checker collects the facts on which rows have to agree.
 type checker struct {

@@ -4,6 +4,7 @@
 package tables
 
 import (
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
@@ -33,7 +34,7 @@ func encodeInterface(i state.Interface, served bool) bpf.AliothInterface {
 		row.Flags |= bpf.AliothInterfaceFlagINTERFACE_SERVICES
 	}
 	for _, ip := range i.Addrs {
-		row.Ip[bpf.FamilyIndex(ip.Unmap())] = bpf.EncodeAddr(ip)
+		row.Ip[bpf.FamilyOf(ipfamily.Of(ip.Unmap()))] = bpf.EncodeAddr(ip)
 	}
 	row.Shadow[bpf.AliothFamilyFAMILY_V4] = bpf.EncodeAddr(i.Shadow4)
 	row.Shadow[bpf.AliothFamilyFAMILY_V6] = bpf.EncodeAddr(i.Shadow6)

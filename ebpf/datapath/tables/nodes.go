@@ -6,6 +6,7 @@ package tables
 import (
 	"net/netip"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
@@ -51,16 +52,19 @@ var nodePortsTable = &descriptor{
 	decode: func(t *Rows, s *state.State) {
 		for key := range nodePortTable.of(t) {
 			s.NodePorts = append(s.NodePorts, state.NodePort{
-				VNI: key.Vni, Port: bpf.NetworkOrder(key.Port), Proto: key.Proto, Is4: key.Family == uint8(bpf.AliothFamilyFAMILY_V4),
+				VNI: key.Vni, Port: bpf.NetworkOrder(key.Port), Proto: key.Proto, Family: decodeFamily(key.Family),
 			})
 		}
 	},
 }
 
 func encodeNodePort(p state.NodePort) bpf.AliothNodePort {
-	family := bpf.AliothFamilyFAMILY_V6
-	if p.Is4 {
-		family = bpf.AliothFamilyFAMILY_V4
+	return bpf.AliothNodePort{Vni: p.VNI, Port: bpf.NetworkOrder(p.Port), Proto: p.Proto, Family: uint8(bpf.FamilyOf(p.Family))}
+}
+
+func decodeFamily(family uint8) ipfamily.Family {
+	if family == uint8(bpf.AliothFamilyFAMILY_V4) {
+		return ipfamily.IPv4
 	}
-	return bpf.AliothNodePort{Vni: p.VNI, Port: bpf.NetworkOrder(p.Port), Proto: p.Proto, Family: uint8(family)}
+	return ipfamily.IPv6
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
@@ -66,7 +67,7 @@ func gatewaysOf(s *state.State) map[state.RoleKey][bpf.AliothFamilyFAMILY_LEN]bp
 			if n.VNI == a.VNI && n.Role != 0 && n.Prefix.Contains(ip) {
 				key := state.RoleKey{VNI: n.VNI, ID: n.Role}
 				both := of[key]
-				both[bpf.FamilyIndex(ip)] = bpf.EncodeAddr(ip)
+				both[bpf.FamilyOf(ipfamily.Of(ip))] = bpf.EncodeAddr(ip)
 				of[key] = both
 			}
 		}

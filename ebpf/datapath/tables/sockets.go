@@ -4,6 +4,7 @@
 package tables
 
 import (
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
@@ -59,7 +60,7 @@ func encodeNamespace(n state.Namespace) bpf.AliothNetns {
 		vpc := &row.Vpc[i]
 		vpc.Vni, vpc.Ifindex = m.VNI, uint32(m.Ifindex)
 		for _, ip := range m.Addrs {
-			vpc.Ip[bpf.FamilyIndex(ip.Unmap())] = bpf.EncodeAddr(ip)
+			vpc.Ip[bpf.FamilyOf(ipfamily.Of(ip.Unmap()))] = bpf.EncodeAddr(ip)
 		}
 	}
 	return row

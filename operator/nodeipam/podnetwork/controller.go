@@ -14,7 +14,6 @@ import (
 
 	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
@@ -58,7 +57,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	before := object.DeepCopyObject().(client.Object)
 	to := statusOf(object)
 	to.Status, to.AddressPrefixes = d.state, d.prefixes
-	write.SetCondition(&to.Conditions, object.GetGeneration(), v1alpha1.ReadyCondition, d.ready(), d.reason, d.message)
+	write.SetReady(&to.Conditions, object.GetGeneration(), d.Verdict)
 	return ctrl.Result{}, write.Status(ctx, r.Client, before, object)
 }
 

@@ -11,65 +11,61 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	pods "github.com/alioth-net/alioth/operator/nodeipam"
+	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
 // decision is the status of one PodNetwork.
 type decision struct {
-	state           multitenancyv1alpha1.PodNetworkState
-	prefixes        []string
-	reason, message string
-}
-
-// ready reports whether pods can use the PodNetwork.
-func (d decision) ready() bool {
-	return d.state == multitenancyv1alpha1.PodNetworkReady || d.state == multitenancyv1alpha1.PodNetworkInUse
+	state    multitenancyv1alpha1.PodNetworkState
+	prefixes []string
+	verdict.Verdict
 }
 
 // decide plans for one PodNetwork.
 func decide(tx store.ReadTx, row *nodeipam.PodNetwork) decision {
-	for _, fails := range []func(store.ReadTx, *nodeipam.PodNetwork) (reason, message string){serves, canBeServed, hasVPC} {
-		if reason, message := fails(tx, row); reason != "" {
-			return decision{state: multitenancyv1alpha1.PodNetworkNotDelegated, reason: reason, message: message}
+	for _, check := range []func(store.ReadTx, *nodeipam.PodNetwork) verdict.Verdict{serves, canBeServed, hasVPC} {
+		if v := check(tx, row); !v.IsReady() {
+			return decision{state: multitenancyv1alpha1.PodNetworkNotDelegated, Verdict: v}
 		}
 	}
 	return ofSubnet(tx, row)
 }
 
 // serves finds the older PodNetwork of the same name in the other group.
-func serves(tx store.ReadTx, row *nodeipam.PodNetwork) (reason, message string) {
+func serves(tx store.ReadTx, row *nodeipam.PodNetwork) verdict.Verdict {
 	serving := nodeipam.ServingPodNetwork(tx, row.Name)
 	if serving == nil || serving.Ref == row.Ref {
-		return "", ""
+		return verdict.Passed
 	}
-	return v1alpha1.OlderServesReason, fmt.Sprintf(
-		"the PodNetwork of this name in group %s, which is older, serves: delete one of the two, or give this one another name", serving.Group)
+	return verdict.Refuse(v1alpha1.OlderServesReason, fmt.Sprintf(
+		"the PodNetwork of this name in group %s, which is older, serves: delete one of the two, or give this one another name", serving.Group))
 }
 
-func canBeServed(_ store.ReadTx, row *nodeipam.PodNetwork) (reason, message string) {
+func canBeServed(_ store.ReadTx, row *nodeipam.PodNetwork) verdict.Verdict {
 	switch {
 	case row.Deleting:
-		return v1alpha1.DeletingReason, "it is being deleted"
+		return verdict.Deleting("it is being deleted")
 	case row.Invalid != "":
-		return v1alpha1.InvalidReason, row.Invalid
+		return verdict.Refuse(v1alpha1.InvalidReason, row.Invalid)
 	case row.VPC == "":
-		return v1alpha1.InvalidReason, "spec.networkID is empty: set it to the name of a VPC"
+		return verdict.Refuse(v1alpha1.InvalidReason, "spec.networkID is empty: set it to the name of a VPC")
 	case row.Subnet == "":
-		return v1alpha1.InvalidReason, "spec.subnetResourceID is empty: set it to the name of a subnet of the VPC"
+		return verdict.Refuse(v1alpha1.InvalidReason, "spec.subnetResourceID is empty: set it to the name of a subnet of the VPC")
 	}
-	return "", ""
+	return verdict.Passed
 }
 
-func hasVPC(tx store.ReadTx, row *nodeipam.PodNetwork) (reason, message string) {
+func hasVPC(tx store.ReadTx, row *nodeipam.PodNetwork) verdict.Verdict {
 	vpc := store.GetVPC(tx, row.VPC)
 	switch {
 	case vpc == nil:
-		return v1alpha1.VPCNotFoundReason, fmt.Sprintf("VPC %q does not exist: create it, or make a PodNetwork with another spec.networkID", row.VPC)
+		return verdict.Refuse(v1alpha1.VPCNotFoundReason, fmt.Sprintf("VPC %q does not exist: create it, or make a PodNetwork with another spec.networkID", row.VPC))
 	case !vpc.Ready || vpc.Deleting:
-		return v1alpha1.VPCNotReadyReason, fmt.Sprintf("VPC %q is not Ready: see its Ready condition", row.VPC)
+		return verdict.Refuse(v1alpha1.VPCNotReadyReason, fmt.Sprintf("VPC %q is not Ready: see its Ready condition", row.VPC))
 	}
-	return "", ""
+	return verdict.Passed
 }
 
 // ofSubnet decides by the subnet.
@@ -77,8 +73,7 @@ func ofSubnet(tx store.ReadTx, row *nodeipam.PodNetwork) decision {
 	d := decision{state: multitenancyv1alpha1.PodNetworkNotDelegated}
 	subnet := ipam.SubnetNamed(tx, row.VPC, row.Subnet)
 	if subnet == nil {
-		d.reason = v1alpha1.SubnetNotFoundReason
-		d.message = fmt.Sprintf("VPC %q has no subnet %q: create it, or correct spec.subnetResourceID", row.VPC, row.Subnet)
+		d.Verdict = verdict.Refuse(v1alpha1.SubnetNotFoundReason, fmt.Sprintf("VPC %q has no subnet %q: create it, or correct spec.subnetResourceID", row.VPC, row.Subnet))
 		return d
 	}
 	for _, prefix := range subnet.Prefixes {
@@ -86,14 +81,14 @@ func ofSubnet(tx store.ReadTx, row *nodeipam.PodNetwork) decision {
 	}
 	switch {
 	case subnet.ForServices:
-		d.state, d.reason = multitenancyv1alpha1.PodNetworkOfOthers, v1alpha1.SubnetUseReason
-		d.message = fmt.Sprintf("subnet %q is for load balancers (spec.use Services): use another subnet", subnet.Name)
+		d.state = multitenancyv1alpha1.PodNetworkOfOthers
+		d.Verdict = verdict.Refuse(v1alpha1.SubnetUseReason, fmt.Sprintf("subnet %q is for load balancers (spec.use Services): use another subnet", subnet.Name))
 	case !subnet.Ready || subnet.Deleting:
-		d.reason, d.message = v1alpha1.SubnetNotReadyReason, fmt.Sprintf("subnet %q is not Ready: see its Ready condition", subnet.Name)
+		d.Verdict = verdict.Refuse(v1alpha1.SubnetNotReadyReason, fmt.Sprintf("subnet %q is not Ready: see its Ready condition", subnet.Name))
 	case inUse(tx, row, subnet):
-		d.state, d.reason, d.message = multitenancyv1alpha1.PodNetworkInUse, v1alpha1.ReadyReason, "pods can use it"
+		d.state, d.Verdict = multitenancyv1alpha1.PodNetworkInUse, verdict.Use("pods can use it")
 	default:
-		d.state, d.reason, d.message = multitenancyv1alpha1.PodNetworkReady, v1alpha1.ReadyReason, "pods can use it"
+		d.state, d.Verdict = multitenancyv1alpha1.PodNetworkReady, verdict.Use("pods can use it")
 	}
 	return d
 }

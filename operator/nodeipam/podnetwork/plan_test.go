@@ -75,10 +75,10 @@ func TestWhatAPodNetworkCanBeUsedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			operatortest.New(t, append([]any{c.row}, c.rows...)...).View(func(tx store.ReadTx) {
 				d := decide(tx, c.row)
-				if d.state != c.state || d.reason != c.reason || !strings.Contains(d.message, c.message) || d.ready() != (c.reason == v1alpha1.ReadyReason) {
+				if d.state != c.state || d.Reason != c.reason || !strings.Contains(d.Message, c.message) || d.IsReady() != (c.reason == v1alpha1.ReadyReason) {
 					t.Errorf("got %+v, want %s, %s: %s", d, c.state, c.reason, c.message)
 				}
-				if prefixes := strings.Join(d.prefixes, " "); d.ready() && prefixes != "10.0.1.0/24" {
+				if prefixes := strings.Join(d.prefixes, " "); d.IsReady() && prefixes != "10.0.1.0/24" {
 					t.Errorf("the prefixes are %s", prefixes)
 				}
 			})

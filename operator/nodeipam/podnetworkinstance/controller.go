@@ -19,6 +19,7 @@ import (
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/announce"
+	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
@@ -32,8 +33,7 @@ type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
 	Store  *store.Store
-	// Settled reports whether addresses may be chosen (package rollcall).
-	Settled func() bool
+	Term   claim.Term
 	// Events has the conditions that the API does not keep (foreign.go).
 	Events events.EventRecorder
 
@@ -103,7 +103,7 @@ func (r *Reconciler) plan(ctx context.Context, object client.Object) (d decision
 			return d, false, err
 		}
 	}
-	now := facts{written: written.Reserved, settled: r.Settled(), keeps: r.keeps}
+	now := facts{written: written.Reserved, settled: r.Term.Settled(), keeps: r.keeps}
 	err = r.Store.Update(func(tx store.Tx) error {
 		row := nodeipam.GetInstance(tx, written.Ref)
 		if known = row != nil && row.UID == written.UID && row.ResourceVersion == written.ResourceVersion; !known {

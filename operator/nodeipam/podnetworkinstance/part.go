@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
@@ -194,7 +195,7 @@ func (p *part) choose(tx store.ReadTx, row *nodeipam.Instance, taken map[place]b
 		p.take(ip, taken)
 	}
 	missing := p.lacks() - len(p.fresh)
-	found := ipam.Reserve(tx, p.subnet, hasV4(p.subnet), missing+len(taken))
+	found := ipam.Reserve(tx, p.subnet, reservedFamily(p.subnet), missing+len(taken))
 	found = slices.DeleteFunc(found, func(ip netip.Addr) bool { return taken[place{p.subnet.VPC, ip}] })
 	if len(found) < missing {
 		return &refusal{multitenancyv1alpha1.InstanceNoAddresses, v1alpha1.SubnetExhaustedReason, fmt.Sprintf(
@@ -219,8 +220,11 @@ func unreservable(network string, err error) *refusal {
 	return no
 }
 
-// hasV4 reports whether a subnet has IPv4 addresses. Of a subnet with both families, IPv4 addresses
-// are reserved.
-func hasV4(subnet *store.Subnet) bool {
-	return slices.ContainsFunc(subnet.Prefixes, func(prefix netip.Prefix) bool { return prefix.Addr().Is4() })
+// reservedFamily returns the family of the addresses that an instance reserves: IPv4 where the
+// subnet has it.
+func reservedFamily(subnet *store.Subnet) ipfamily.Family {
+	if slices.ContainsFunc(subnet.Prefixes, func(prefix netip.Prefix) bool { return prefix.Addr().Is4() }) {
+		return ipfamily.IPv4
+	}
+	return ipfamily.IPv6
 }

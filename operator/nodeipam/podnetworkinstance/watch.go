@@ -29,7 +29,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 			name := feed.Either(old, now).Name
 			return those(tx, 0, func(row *nodeipam.Instance) bool { return row.Namespace == name })
 		}),
-		rollcall.OnSettled(r.Settled, func(tx store.ReadTx) []feed.Request { return those(tx, 0, waits) }),
+		rollcall.OnSettled(r.Term.Settled, func(tx store.ReadTx) []feed.Request { return those(tx, 0, waits) }),
 	).ByTurns()
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
@@ -185,7 +186,7 @@ func TestTheCursorOfANetworkGoesWithIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.View(func(tx store.ReadTx) {
-			if left := store.NetworkCursor(tx, gone.domain, true); left.IsValid() {
+			if left := store.NetworkCursor(tx, gone.domain, ipfamily.IPv4); left.IsValid() {
 				t.Errorf("%s has the cursor %s", gone.domain, left)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rules/services"
@@ -64,9 +65,9 @@ func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
 func wantLed(t *testing.T, tx store.ReadTx, web *store.Service, name string, want bool) {
 	t.Helper()
 	port := http80
-	spread := verdict(tx, blueSite, web, port).Spread(tx, "node-1", port, true)
+	spread := verdict(tx, blueSite, web, port).Spread(tx, "node-1", port, ipfamily.IPv4)
 	for what, got := range map[string]bool{
-		"inside":   len(verdict(tx, site, web, port).Reached(tx, "node-1", port, true)) == 1,
+		"inside":   len(verdict(tx, site, web, port).Reached(tx, "node-1", port, ipfamily.IPv4)) == 1,
 		"outside":  len(spread.Here) == 1,
 		"ready":    services.ReadyOn(tx, blueSite, web)["node-1"],
 		"not left": len(services.LeftOut(tx, site, web)) == 0,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/scaled"
@@ -46,7 +47,7 @@ func TestWhereAddressesAreMissingASliceSelectsAnotherNode(t *testing.T) {
 		operatortest.New(t, operatortest.VPC("blue-vpc", 2, []string{"blue"}, "10.0.0.0/16"), web, namespace("blue-a", "blue"),
 			slice("a", store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}, e)).View(func(tx store.ReadTx) {
 			v := services.JudgeIn(tx, services.Rules{DefaultVPC: "default", Shared: nobody, Partial: c.partial, Node: "node-1"}, "blue-vpc", web)
-			spread := v.Spread(tx, "node-1", http80, true)
+			spread := v.Spread(tx, "node-1", http80, ipfamily.IPv4)
 			if len(spread.Elsewhere) != c.want || len(spread.Here) != 0 {
 				t.Errorf("%s: %+v, want %d other nodes", name, spread, c.want)
 			}
@@ -78,10 +79,10 @@ func TestASharedServiceListsAllItsEndpoints(t *testing.T) {
 			if want := []string{"10.0.0.1", "10.0.0.7", "10.0.0.8", "10.0.0.9", "172.16.0.1"}; !slices.Equal(all, want) || !v.Exposed || v.Shared != (what == "shared") {
 				t.Errorf("%s: addresses %v, exposed %v, shared %v; want %v on every node", what, all, v.Exposed, v.Shared, want)
 			}
-			if got := fmt.Sprint(v.Everywhere(http80, true)); got != "[10.0.0.1:8080 10.0.0.9:8080 172.16.0.1:8080]" {
+			if got := fmt.Sprint(v.Everywhere(http80, ipfamily.IPv4)); got != "[10.0.0.1:8080 10.0.0.9:8080 172.16.0.1:8080]" {
 				t.Errorf("%s: every VPC reaches %s", what, got)
 			}
-			if got := v.Reached(tx, "node-1", http80, true); len(got) != 1 || got[0].String() != "10.0.0.1:8080" {
+			if got := v.Reached(tx, "node-1", http80, ipfamily.IPv4); len(got) != 1 || got[0].String() != "10.0.0.1:8080" {
 				t.Errorf("%s: the VPC alone reaches %v", what, got)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
@@ -32,11 +33,11 @@ func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
 		vpc    string // another one than blue-vpc
 		change func(*store.VPC, *store.Service)
 		named  []string
-		is6    bool
+		family ipfamily.Family
 		want   []string
 	}{
 		"egress leads there":      {change: masquerade, named: named, want: []string{inside, beyond}},
-		"over IPv6":               {change: masquerade, named: []string{"2001:db8::7"}, is6: true, want: []string{beyond6}},
+		"over IPv6":               {change: masquerade, named: []string{"2001:db8::7"}, family: ipfamily.IPv6, want: []string{beyond6}},
 		"there is no egress":      {change: func(_ *store.VPC, s *store.Service) { s.Selectorless = true }, named: named, want: []string{inside}},
 		"a selector has found it": {change: func(v *store.VPC, _ *store.Service) { v.EgressMasquerade = true }, named: named, want: []string{inside}},
 		"it is listed": {
@@ -81,7 +82,7 @@ func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
 				&external.Address{Meta: operatortest.Meta("uid-e", 0), IP: netip.MustParseAddr("203.0.113.100")})
 			s.View(func(tx store.ReadTx) {
 				var got []string
-				for _, b := range verdict(tx, at, web, http80).Reached(tx, "node-1", http80, !c.is6) {
+				for _, b := range verdict(tx, at, web, http80).Reached(tx, "node-1", http80, max(c.family, ipfamily.IPv4)) {
 					got = append(got, b.String())
 					if b.Outside != (b.String() != inside) {
 						t.Errorf("%s is outside: %v", b, b.Outside)
@@ -112,7 +113,7 @@ func TestANodeHidesNoPodsOnTheNetworkOfAnother(t *testing.T) {
 	at := site
 	at.VPC = "default"
 	s.View(func(tx store.ReadTx) {
-		if got := verdict(tx, at, web, http80).Reached(tx, "node-1", http80, true); len(got) != 1 || got[0].String() != "192.0.2.1:8080" {
+		if got := verdict(tx, at, web, http80).Reached(tx, "node-1", http80, ipfamily.IPv4); len(got) != 1 || got[0].String() != "192.0.2.1:8080" {
 			t.Errorf("the Service leads to %v", got)
 		}
 	})
@@ -131,7 +132,7 @@ func TestNodePortsLeadToNobodyOutside(t *testing.T) {
 	s := operatortest.New(t, vpc, web, namespace("blue-a", "blue"), held("10.0.0.1", "node-1"), held("10.0.0.2", "node-2"), slice("a", http,
 		on("node-1", "10.0.0.1"), on("node-2", "10.0.0.2"), on("node-1", "203.0.113.7"), on("node-2", "203.0.113.8"), on("node-3", "203.0.113.9")))
 	s.View(func(tx store.ReadTx) {
-		spread := verdict(tx, services.Site{VPC: "blue-vpc", DefaultVPC: "default"}, web, http80).Spread(tx, "node-1", http80, true)
+		spread := verdict(tx, services.Site{VPC: "blue-vpc", DefaultVPC: "default"}, web, http80).Spread(tx, "node-1", http80, ipfamily.IPv4)
 		if len(spread.Here) != 1 || spread.Here[0].String() != "10.0.0.1:8080" || len(spread.Elsewhere) != 1 || spread.Elsewhere["node-2"] != 1 {
 			t.Errorf("here %v, elsewhere %v", spread.Here, spread.Elsewhere)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -182,7 +183,7 @@ func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {
 				held("10.0.0.1", "node-1"), held("10.0.0.2", "node-1"), held("10.0.0.3", "node-2"))
 			s.View(func(tx store.ReadTx) {
 				var got []string
-				for _, backend := range verdict(tx, site, web, http80).Reached(tx, "node-1", http80, true) {
+				for _, backend := range verdict(tx, site, web, http80).Reached(tx, "node-1", http80, ipfamily.IPv4) {
 					got = append(got, backend.String())
 				}
 				if !slices.Equal(got, c.want) {
@@ -197,7 +198,7 @@ func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	cases := map[string]struct {
 		change func(*store.Service)
-		is6    bool
+		family ipfamily.Family
 		slices []any
 		want   []string
 		out    []string
@@ -234,7 +235,7 @@ func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 			},
 		},
 		"one family": {
-			is6:    true,
+			family: ipfamily.IPv6,
 			slices: []any{slice("a", http, endpoint(true, false, "10.0.0.1", "fd10::1"))},
 			want:   []string{"[fd10::1]:8080"},
 		},
@@ -264,7 +265,7 @@ func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 			}, c.slices...)
 			operatortest.New(t, rows...).View(func(tx store.ReadTx) {
 				var got []string
-				for _, backend := range verdict(tx, site, web, http80).Reached(tx, "node-1", http80, !c.is6) {
+				for _, backend := range verdict(tx, site, web, http80).Reached(tx, "node-1", http80, max(c.family, ipfamily.IPv4)) {
 					got = append(got, backend.String())
 				}
 				if !slices.Equal(got, c.want) {
@@ -355,7 +356,7 @@ func TestASliceOfADomainCountsInItsVPCForItsPodsAlone(t *testing.T) {
 			list.Domain = c.domain
 			operatortest.New(t, append(rows, list)...).View(func(tx store.ReadTx) {
 				port := http80
-				if got := verdict(tx, blueSite, web, port).Reached(tx, "node-1", port, true); len(got) != c.want {
+				if got := verdict(tx, blueSite, web, port).Reached(tx, "node-1", port, ipfamily.IPv4); len(got) != c.want {
 					t.Errorf("backends %v, want %d", got, c.want)
 				}
 				if usage := services.UsageOf(tx, "blue-vpc", web); c.domain != "" && c.domain != "blue-vpc" && usage.Backends != 0 {
@@ -412,7 +413,7 @@ func TestAServiceIsInTheNetworksThatItsSlicesName(t *testing.T) {
 					t.Errorf("networks (-want +got):\n%s", diff)
 				}
 				at := services.Site{VPC: "lan.net", DefaultVPC: "default"}
-				got := verdict(tx, at, web, http80).Reached(tx, "node-1", http80, true)
+				got := verdict(tx, at, web, http80).Reached(tx, "node-1", http80, ipfamily.IPv4)
 				if len(got) != c.backends || len(got) > 0 && (got[0].Outside || got[0].String() != "10.0.0.1:8080") {
 					t.Errorf("backends %v, want %d", got, c.backends)
 				}

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -43,21 +44,21 @@ func UsageOf(tx store.ReadTx, vpc string, service *store.Service) Usage {
 	for _, vip := range VIPs(tx, vpc, service) {
 		u.Rows += 1 + len(service.Ports)
 		for _, port := range service.Ports {
-			u.Backends += min(endpoints(list, port, vip.Is4()), MaxBackends)
+			u.Backends += min(endpoints(list, port, ipfamily.Of(vip)), MaxBackends)
 		}
 	}
 	return u
 }
 
-// endpoints counts the endpoints that slices name for a port, of one family.
-func endpoints(list []*store.EndpointSlice, port store.ServicePort, is4 bool) (count int) {
+// endpoints counts those that slices name for a port, of one family.
+func endpoints(list []*store.EndpointSlice, port store.ServicePort, family ipfamily.Family) (count int) {
 	for _, slice := range list {
 		if portOf(slice, port) == 0 {
 			continue
 		}
 		for _, endpoint := range slice.Endpoints {
 			for _, ip := range endpoint.Addresses {
-				if ip.Is4() == is4 && (endpoint.Ready || endpoint.Terminating) {
+				if family.Has(ip) && (endpoint.Ready || endpoint.Terminating) {
 					count++
 				}
 			}

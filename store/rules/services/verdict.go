@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/scaled"
 )
@@ -104,12 +105,12 @@ func (v *Verdict) VIPs() []netip.Addr { return slices.Concat(v.ClusterIPs, v.Loa
 func (v *Verdict) Usage() Usage { return Usage{Rows: v.UsedRows, Backends: v.UsedBackends} }
 
 // at yields the backends of a family that serve a port, and where.
-func (v *Verdict) at(port store.ServicePort, is4 bool) func(yield func(netip.AddrPort, *scaled.Backend) bool) {
+func (v *Verdict) at(port store.ServicePort, family ipfamily.Family) func(yield func(netip.AddrPort, *scaled.Backend) bool) {
 	return func(yield func(netip.AddrPort, *scaled.Backend) bool) {
 		for i := range v.Backends {
 			backend := &v.Backends[i]
 			target := targetOf(backend, port)
-			if target != 0 && backend.IP.Is4() == is4 && !yield(netip.AddrPortFrom(backend.IP, target), backend) {
+			if target != 0 && family.Has(backend.IP) && !yield(netip.AddrPortFrom(backend.IP, target), backend) {
 				return
 			}
 		}
@@ -128,14 +129,14 @@ func targetOf(backend *scaled.Backend, port store.ServicePort) uint16 {
 // isHeld reports whether a pod of the VPC or network holds the address of a backend.
 func isHeld(b *scaled.Backend) bool { return !b.Outside && !b.OnHost && !b.Listed }
 
-// Reached returns the targets of connections from a node to one port of the Service: addresses of
-// one family, ascending, each once, MaxBackends at most. It returns the ready backends. Without
-// ready backends it returns the ones that shut down but serve still. Of a
-// NodeLocal Service, only the node's own backends count. Of other Services, the ready backends are
-// limited to the ones meant for the node.
-func (v *Verdict) Reached(tx store.ReadTx, node string, port store.ServicePort, is4 bool) []Backend {
+// Reached returns where connections to one port of the Service go from a node, addresses of
+// one family, ascending, each once and MaxBackends at most: the ready backends; where there
+// are none, those that are shutting down but serve still. The node limits a Service that is
+// NodeLocal to its own backends, and otherwise those that are ready to the ones meant for
+// it.
+func (v *Verdict) Reached(tx store.ReadTx, node string, port store.ServicePort, family ipfamily.Family) []Backend {
 	var ready, terminating []candidate
-	for addr, backend := range v.at(port, is4) {
+	for addr, backend := range v.at(port, family) {
 		one := candidate{Backend{addr, backend.Outside}, backend}
 		switch {
 		case !isHeld(backend) && !backend.Outside, v.NodeLocal && backend.Node != node:
@@ -156,8 +157,8 @@ func (v *Verdict) Reached(tx store.ReadTx, node string, port store.ServicePort, 
 
 // Everywhere returns where connections to one port of a Service go that every VPC reaches:
 // to all ready endpoints, ascending and each once, of any holder.
-func (v *Verdict) Everywhere(port store.ServicePort, is4 bool) (list []netip.AddrPort) {
-	for addr, backend := range v.at(port, is4) {
+func (v *Verdict) Everywhere(port store.ServicePort, family ipfamily.Family) (list []netip.AddrPort) {
+	for addr, backend := range v.at(port, family) {
 		if !backend.Terminating {
 			list = append(list, addr)
 		}
@@ -183,10 +184,10 @@ type Spread struct {
 // Spread returns the backends for connections to a port of the Service from a node, for
 // addresses of one family. Of a pod on the network of a node only that node itself knows
 // whether it is there.
-func (v *Verdict) Spread(tx store.ReadTx, node string, port store.ServicePort, is4 bool) Spread {
+func (v *Verdict) Spread(tx store.ReadTx, node string, port store.ServicePort, family ipfamily.Family) Spread {
 	var ready, leavingHere []netip.AddrPort
 	elsewhere, leaving := map[netip.AddrPort]string{}, map[netip.AddrPort]string{}
-	for addr, b := range v.at(port, is4) {
+	for addr, b := range v.at(port, family) {
 		local, other := v.whose(tx, node, b)
 		switch {
 		case local && !b.Terminating:

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/test/bench/figures"
 )
@@ -94,8 +96,8 @@ func claimInNetwork(ctx context.Context, writer client.Client, n *ipam.NetworkRa
 		return 0, err
 	}
 	claimer := &claim.Claimer{
-		Client: writer, Live: writer, Store: rows, Resting: &ipam.Resting{}, Settled: func() bool { return true },
-		Publish: func(feed.Change) {}, Now: time.Now,
+		Client: writer, Live: writer, Store: rows, Resting: &ipam.Resting{}, Term: operatortest.Term(true),
+		Feed: feed.New(nil, logr.Discard()), Now: time.Now,
 	}
 	return eachOf(ctx, networkAddresses, func(ctx context.Context, i int) error {
 		pod := podOf(i)

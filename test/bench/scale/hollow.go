@@ -88,9 +88,9 @@ func (h *hollow) assemble() {
 	held := release.NewHeld(h.journal)
 	none := func() []netip.Addr { return nil }
 	decisions := decision.New(decision.Config{
-		Plan: cfg, Reserved: none, Store: h.store, Pair: drivers.DefaultPair, Probed: held.Probed, DomainSynced: h.sources.DomainSynced,
-		Attached: h.journal.Records, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
-		MTU: progress.PodMTU, Problem: progress.Problem, Warn: func(journal.Pod, string, string) {}, Log: h.log,
+		Plan: cfg, Reserved: none, Store: h.store, Pair: drivers.DefaultPair, Held: held, Sources: h.sources,
+		Journal: h.journal, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
+		Progress: progress, Warn: func(journal.Pod, string, string) {}, Log: h.log,
 	})
 	h.attachments = attachment.New(attachment.Config{
 		Journal: h.journal, Drivers: attach.Drivers{drivers.DefaultPair: driver{}}, Decisions: decisions,
@@ -100,7 +100,7 @@ func (h *hollow) assemble() {
 	h.loop = reconcile.New(reconcile.Config{
 		Plan: cfg, Store: h.store, Kernel: h.programmer, Progress: progress, Observer: ignored{}, Metrics: reconcile.NewMetrics(registry), Log: h.log,
 		Every: h.cfg.RecheckEvery, Synced: h.sources.Synced, Adopt: func(context.Context) (int, error) { return 0, nil },
-		Records: h.journal.Records, Removed: held.Removed, VPCs: h.sources.VPCs, Tables: h.sources.Tables, Reserved: none,
+		Journal: h.journal, Removed: held.Removed, Sources: h.sources, Reserved: none,
 	})
 	passes := struct {
 		*reconcile.Progress

@@ -68,7 +68,7 @@ func TestAPodGetsItsInterfaceAndTheNodeNone(t *testing.T) {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
 	for _, want := range hostdev.PodSettings {
-		if got := pod.Setting(t, want.Family, "eth0", want.Name); got != strconv.Itoa(want.Value) {
+		if got := pod.Setting(t, hostdev.FamilyFolder(want.Family), "eth0", want.Name); got != strconv.Itoa(want.Value) {
 			t.Errorf("setting %s of %s is %s, want %d", want.Name, want.Family, got, want.Value)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns"
@@ -125,16 +126,16 @@ func (d *Driver) leaveOut(one *attach.Made, routes []attach.Route) error {
 // It also returns the default routes of interfaces that may have none.
 func surplusRoutes(list []*attach.Made) map[int][]attach.Route {
 	surplus := map[int][]attach.Route{}
-	for _, is4 := range []bool{true, false} {
+	for _, family := range ipfamily.Both {
 		taken := false
 		for i, one := range list {
 			if taken || mayHaveNone(one) {
-				if routes := defaultsOf(one.Link.Result, is4); len(routes) > 0 {
+				if routes := defaultsOf(one.Link.Result, family); len(routes) > 0 {
 					surplus[i] = append(surplus[i], routes...)
 				}
 				continue
 			}
-			taken = hasDefault(one, is4)
+			taken = hasDefault(one, family)
 		}
 	}
 	return surplus
@@ -145,22 +146,22 @@ func mayHaveNone(one *attach.Made) bool {
 }
 
 // hasDefault reports whether an interface has a default route of a family, or is to have one.
-func hasDefault(one *attach.Made, is4 bool) bool {
+func hasDefault(one *attach.Made, family ipfamily.Family) bool {
 	result := one.Link.Result
-	return slices.ContainsFunc(one.Gateways, func(gateway netip.Addr) bool { return gateway.Is4() == is4 }) ||
+	return slices.ContainsFunc(one.Gateways, func(gateway netip.Addr) bool { return family.Has(gateway) }) ||
 		slices.ContainsFunc(one.Routes, func(r attach.Route) bool {
-			return r.Table == 0 && r.Dst.Bits() == 0 && r.Dst.Addr().Is4() == is4 && (result == nil || result.Lacks(r, one.IfName))
+			return r.Table == 0 && r.Dst.Bits() == 0 && family.Has(r.Dst.Addr()) && (result == nil || result.Lacks(r, one.IfName))
 		}) ||
-		len(defaultsOf(result, is4)) > 0
+		len(defaultsOf(result, family)) > 0
 }
 
 // defaultsOf returns the default routes of a family in a result.
-func defaultsOf(result *attach.Result, is4 bool) (routes []attach.Route) {
+func defaultsOf(result *attach.Result, family ipfamily.Family) (routes []attach.Route) {
 	if result == nil {
 		return nil
 	}
 	for _, r := range result.Routes {
-		if isDefault(r, is4) {
+		if isDefault(r, family) {
 			routes = append(routes, attach.Route{Dst: r.Dst, Gateway: result.GatewayOf(r)})
 		}
 	}
@@ -168,8 +169,8 @@ func defaultsOf(result *attach.Result, is4 bool) (routes []attach.Route) {
 }
 
 // isDefault reports whether a route is a default route of a family in the main table.
-func isDefault(r attach.ResultRoute, is4 bool) bool {
-	return r.Dst.Bits() == 0 && r.Dst.Addr().Is4() == is4 && (r.Table == 0 || r.Table == unix.RT_TABLE_MAIN)
+func isDefault(r attach.ResultRoute, family ipfamily.Family) bool {
+	return r.Dst.Bits() == 0 && family.Has(r.Dst.Addr()) && (r.Table == 0 || r.Table == unix.RT_TABLE_MAIN)
 }
 
 // finish adds the routing of an interface that the plugins have made. For a static type of DANM

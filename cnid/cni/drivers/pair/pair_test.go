@@ -21,6 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/pair"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
@@ -167,9 +168,9 @@ func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Devices) {
 		t.Errorf("default routes (-want +got):\n%s", diff)
 	}
 	wanted := append(slices.Clone(hostdev.PodSettings),
-		hostdev.Setting{Family: hostdev.IPv6, Name: "addr_gen_mode", Value: 1}, hostdev.Setting{Family: hostdev.IPv6, Name: "disable_ipv6"})
+		hostdev.Setting{Family: ipfamily.IPv6, Name: "addr_gen_mode", Value: 1}, hostdev.Setting{Family: ipfamily.IPv6, Name: "disable_ipv6"})
 	for _, want := range wanted {
-		if got := pod.Setting(t, want.Family, "eth0", want.Name); got != strconv.Itoa(want.Value) {
+		if got := pod.Setting(t, hostdev.FamilyFolder(want.Family), "eth0", want.Name); got != strconv.Itoa(want.Value) {
 			t.Errorf("setting %s of %s is %s, want %d", want.Name, want.Family, got, want.Value)
 		}
 	}

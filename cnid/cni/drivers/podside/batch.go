@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
@@ -25,7 +26,7 @@ import (
 // node does.
 func Settle(b *rtnl.Batch, ifindex int, device string) error {
 	for _, s := range hostdev.Settings {
-		if s.Family != hostdev.IPv6 || s.Name == hostdev.Forwarding {
+		if s.Family != ipfamily.IPv6 || s.Name == hostdev.Forwarding {
 			continue
 		}
 		err := setIPv6(device, s.Name, strconv.Itoa(s.Value))
@@ -41,7 +42,7 @@ func Settle(b *rtnl.Batch, ifindex int, device string) error {
 func ofIPv4(settings []hostdev.Setting) *nl.RtAttr {
 	conf := nl.NewRtAttr(inetConf, nil)
 	for _, s := range settings {
-		if s.Family == hostdev.IPv4 && s.Name != hostdev.Forwarding {
+		if s.Family == ipfamily.IPv4 && s.Name != hostdev.Forwarding {
 			conf.AddRtAttr(int(s.ID), nl.Uint32Attr(uint32(s.Value)))
 		}
 	}
@@ -62,7 +63,7 @@ func addName(b *rtnl.Batch, ifindex int, name string) {
 
 // addAddress adds an address that is never tentative: a tentative address can't be used.
 func addAddress(b *rtnl.Batch, ifindex int, address netip.Prefix) {
-	msg := nl.NewIfAddrmsg(familyOf(address.Addr()))
+	msg := nl.NewIfAddrmsg(int(ipfamily.Of(address.Addr()).Number()))
 	msg.Index, msg.Prefixlen = uint32(ifindex), uint8(address.Bits())
 	data := []nl.NetlinkRequestData{
 		msg, nl.NewRtAttr(unix.IFA_LOCAL, address.Addr().AsSlice()), nl.NewRtAttr(unix.IFA_ADDRESS, address.Addr().AsSlice()),
@@ -105,7 +106,7 @@ func removeRoute(b *rtnl.Batch, ifindex int, route attach.Route) {
 
 // describe completes the message about a route, and adds its attributes.
 func describe(msg *nl.RtMsg, ifindex int, route attach.Route) []nl.NetlinkRequestData {
-	msg.Family, msg.Dst_len = uint8(familyOf(route.Dst.Addr())), uint8(route.Dst.Bits())
+	msg.Family, msg.Dst_len = ipfamily.Of(route.Dst.Addr()).Number(), uint8(route.Dst.Bits())
 	data := []nl.NetlinkRequestData{msg, nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(ifindex)))}
 	if route.Dst.Bits() > 0 {
 		data = append(data, nl.NewRtAttr(unix.RTA_DST, route.Dst.Addr().AsSlice()))
@@ -144,7 +145,7 @@ func setRule(b *rtnl.Batch, doing string, kind int, rule attach.Rule, accepted e
 	}
 	// The message has the format of a route; its Type is the action (linux/fib_rules.h).
 	msg := &nl.RtMsg{RtMsg: unix.RtMsg{
-		Family: uint8(familyOf(rule.From.Addr())), Src_len: uint8(rule.From.Bits()), Table: unix.RT_TABLE_UNSPEC, Type: nl.FR_ACT_TO_TBL,
+		Family: ipfamily.Of(rule.From.Addr()).Number(), Src_len: uint8(rule.From.Bits()), Table: unix.RT_TABLE_UNSPEC, Type: nl.FR_ACT_TO_TBL,
 	}}
 	b.AddAccepting(accepted, fmt.Sprintf("%s rule from %s to table %d", doing, rule.From, rule.Table), kind, flags, msg,
 		nl.NewRtAttr(nl.FRA_SRC, rule.From.Addr().AsSlice()), nl.NewRtAttr(nl.FRA_TABLE, nl.Uint32Attr(uint32(rule.Table))))
@@ -155,13 +156,6 @@ func addRule(b *rtnl.Batch, rule attach.Rule) { setRule(b, "add", unix.RTM_NEWRU
 // RemoveRule removes a routing rule. A missing rule is not an error.
 func RemoveRule(b *rtnl.Batch, rule attach.Rule) {
 	setRule(b, "remove", unix.RTM_DELRULE, rule, unix.ENOENT)
-}
-
-func familyOf(ip netip.Addr) int {
-	if ip.Is4() {
-		return unix.AF_INET
-	}
-	return unix.AF_INET6
 }
 
 func ipNet(p netip.Prefix) *net.IPNet {

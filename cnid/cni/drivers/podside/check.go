@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
@@ -94,7 +95,7 @@ func checkRoutes(h *netlink.Handle, link netlink.Link, want []attach.Route) erro
 // destination.
 func sameDst(r netlink.Route, dst netip.Prefix) bool {
 	if dst.Bits() == 0 {
-		return isDefault(r.Dst) && r.Family == familyOf(dst.Addr())
+		return isDefault(r.Dst) && r.Family == int(ipfamily.Of(dst.Addr()).Number())
 	}
 	return prefixOf(r.Dst) == dst
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
@@ -156,7 +157,7 @@ func configureIPv6(b *rtnl.Batch, ifindex int, now string, spec attach.Spec) err
 func settingsOf(spec attach.Spec) [][2]string {
 	var settings [][2]string
 	for _, s := range hostdev.PodSettings {
-		if s.Family == hostdev.IPv6 {
+		if s.Family == ipfamily.IPv6 {
 			settings = append(settings, [2]string{s.Name, strconv.Itoa(s.Value)})
 		}
 	}
@@ -181,7 +182,7 @@ func needsIPv6(spec attach.Spec) bool {
 
 // ofIPv6 returns the path of a setting in the calling thread's network namespace.
 func ofIPv6(device, name string) (string, error) {
-	path, err := hostdev.SettingPath(hostdev.IPv6, device, name)
+	path, err := hostdev.SettingPath(ipfamily.IPv6, device, name)
 	return filepath.Join(hostdev.SettingsRoot, path), err
 }
 
@@ -214,7 +215,7 @@ func set(path, value string) error {
 
 // KernelHasIPv6 reports whether the kernel has IPv6, which it may be built or booted without.
 func KernelHasIPv6() bool {
-	_, err := os.Stat(filepath.Join(hostdev.SettingsRoot, hostdev.IPv6))
+	_, err := os.Stat(filepath.Join(hostdev.SettingsRoot, hostdev.FamilyFolder(ipfamily.IPv6)))
 	return err == nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -210,7 +211,7 @@ func (p *Plan) connect(link *Link, parent Device, s State) *multinet.LinkFailure
 	}
 	link.Local = own[0]
 	link.MTU -= overhead(link.Local)
-	link.Peers = s.known(link.Device, link.Local.Is4())
+	link.Peers = s.known(link.Device, ipfamily.Of(link.Local))
 	if !known && !slices.ContainsFunc(p.Addresses, func(at multinet.DeviceAddrs) bool { return at.Device == link.Device }) {
 		p.Addresses = append(p.Addresses, multinet.DeviceAddrs{Device: link.Device, Addrs: own})
 	}
@@ -239,8 +240,8 @@ func ofDevice(parent Device) []netip.Addr {
 // byFamily returns the first fitting address of each family, IPv4 before IPv6.
 func byFamily(ips []netip.Addr, fits func(netip.Addr) bool) []netip.Addr {
 	var all []netip.Addr
-	for _, is4 := range []bool{true, false} {
-		if at := slices.IndexFunc(ips, func(ip netip.Addr) bool { return ip.Is4() == is4 && fits(ip) }); at >= 0 {
+	for _, family := range ipfamily.Both {
+		if at := slices.IndexFunc(ips, func(ip netip.Addr) bool { return family.Has(ip) && fits(ip) }); at >= 0 {
 			all = append(all, ips[at])
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -93,7 +94,7 @@ func (s State) senders() []netip.Addr {
 // known returns the addresses at which the other nodes have the VXLANs of a device, in the
 // family of the local address and in order: those that a node reports for the device, else
 // those of its Node object.
-func (s State) known(device string, is4 bool) []netip.Addr {
+func (s State) known(device string, family ipfamily.Family) []netip.Addr {
 	var all []netip.Addr
 	for _, peer := range s.Peers {
 		addrs := peer.Addrs
@@ -102,7 +103,7 @@ func (s State) known(device string, is4 bool) []netip.Addr {
 		}
 		all = append(all, addrs...)
 	}
-	return inOrder(slices.DeleteFunc(all, func(ip netip.Addr) bool { return ip.Is4() != is4 }))
+	return inOrder(slices.DeleteFunc(all, func(ip netip.Addr) bool { return !family.Has(ip) }))
 }
 
 func inOrder(ips []netip.Addr) []netip.Addr {

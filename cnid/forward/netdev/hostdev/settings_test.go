@@ -23,14 +23,14 @@ func TestTheDocumentHasTheTableOfSettings(t *testing.T) {
 	}
 	var own, uplinks, pods strings.Builder
 	for _, s := range hostdev.Settings {
-		fmt.Fprintf(&own, "| %s | %s | %d | %s |\n", s.Family, s.Name, s.Value, s.Reason)
+		fmt.Fprintf(&own, "| %s | %s | %d | %s |\n", hostdev.FamilyFolder(s.Family), s.Name, s.Value, s.Reason)
 	}
 	for _, s := range hostdev.UplinkSettings {
 		on := map[bool]string{true: "on", false: "off"}[s.On]
-		fmt.Fprintf(&uplinks, "| %s | %s | %s | %s |\n", s.Family, s.Name, on, s.Reason)
+		fmt.Fprintf(&uplinks, "| %s | %s | %s | %s |\n", hostdev.FamilyFolder(s.Family), s.Name, on, s.Reason)
 	}
 	for _, s := range hostdev.PodSettings {
-		fmt.Fprintf(&pods, "| %s | %s | %d | %s |\n", s.Family, s.Name, s.Value, s.Reason)
+		fmt.Fprintf(&pods, "| %s | %s | %d | %s |\n", hostdev.FamilyFolder(s.Family), s.Name, s.Value, s.Reason)
 	}
 	for _, rows := range []string{own.String(), uplinks.String(), pods.String()} {
 		if !strings.Contains(string(text), "| --- | --- | --- | --- |\n"+rows+"\n") {

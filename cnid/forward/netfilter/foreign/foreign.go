@@ -14,7 +14,8 @@ import (
 	"strings"
 
 	"github.com/google/nftables"
-	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/ipfamily"
 )
 
 // Traffic is what every packet filter of the host has to accept.
@@ -95,13 +96,13 @@ func (t Traffic) crossings() (list []crossing) {
 		forward.packets |= toPods
 	}
 	for _, shadow := range t.Shadows {
-		forward.families = append(forward.families, familyOf(shadow.Addr()))
+		forward.families = append(forward.families, ipfamily.Of(shadow.Addr()).Number())
 	}
 	list = append(list, forward)
 	if t.Tunnel.IsValid() {
 		list = append(list, crossing{
 			hook: nftables.ChainHookInput, what: "VXLAN packets from other nodes' pods",
-			families: []byte{familyOf(t.Tunnel)}, packets: tunnel,
+			families: []byte{ipfamily.Of(t.Tunnel).Number()}, packets: tunnel,
 			nft:         []string{fmt.Sprintf("udp dport %d", t.TunnelPort)},
 			legacy:      []string{fmt.Sprintf("-p udp --dport %d", t.TunnelPort)},
 			legacyChain: "INPUT",
@@ -120,11 +121,4 @@ func (c crossing) block(chain, insert string, conditions []string) Block {
 		b.Rules = append(b.Rules, fmt.Sprintf(insert, condition))
 	}
 	return b
-}
-
-func familyOf(a netip.Addr) byte {
-	if a.Is4() {
-		return unix.NFPROTO_IPV4
-	}
-	return unix.NFPROTO_IPV6
 }

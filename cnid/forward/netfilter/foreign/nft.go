@@ -13,6 +13,7 @@ import (
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 )
 
@@ -199,7 +200,7 @@ func (t Traffic) payload(e *expr.Payload) (list []known) {
 	}
 	for _, shadow := range t.Shadows {
 		address, source, destination := shadow.Addr().Next().AsSlice(), uint32(12), uint32(16)
-		if familyOf(shadow.Addr()) == unix.NFPROTO_IPV6 {
+		if ipfamily.Of(shadow.Addr()) == ipfamily.IPv6 {
 			source, destination = 8, 24
 		}
 		if int(e.Len) > len(address) {

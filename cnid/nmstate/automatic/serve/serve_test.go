@@ -17,6 +17,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic/serve"
@@ -99,7 +100,7 @@ func (n *node) turn(t *testing.T, on bool) {
 // lease gives the client a lease with an address, or with "" none.
 func (n *node) lease(t *testing.T, address string) {
 	t.Helper()
-	h := dhcp.Held{Key: dhcp.Key{Interface: "eth1", Family: dhcp.IPv4}, Index: n.host.Index(t.Context(), "eth1")}
+	h := dhcp.Held{Key: dhcp.Key{Interface: "eth1", Family: ipfamily.IPv4}, Index: n.host.Index(t.Context(), "eth1")}
 	if address != "" {
 		now := time.Now()
 		h.Lease = &dhcp.Lease{

@@ -21,6 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/dhcptest"
@@ -119,11 +120,11 @@ func TestALeaseOfDnsmasqHasAllItsOptions(t *testing.T) {
 		"--dhcp-option=option:classless-static-route,198.51.100.0/24,192.0.2.9,0.0.0.0/0,192.0.2.1",
 		"--dhcp-option=option6:dns-server,[2001:db8::53]", "--dhcp-option=option6:domain-search,six.example")
 	r := s.run(dhcp.Config{Interface: "eth1", V4: four.V4, V6: six.V6})
-	got := r.waitFor("a lease of IPv4", dhcp.IPv4, hasAddress)
+	got := r.waitFor("a lease of IPv4", ipfamily.IPv4, hasAddress)
 	if got.Address.Bits() != 24 || got.MTU != 1400 || len(got.DNS) != 1 || len(got.Routes) != 2 || !slices.Equal(got.Search, []string{"example.com", "corp.example"}) {
 		t.Errorf("the lease is %+v", got)
 	}
-	got = r.waitFor("a lease of IPv6", dhcp.IPv6, hasAddress)
+	got = r.waitFor("a lease of IPv6", ipfamily.IPv6, hasAddress)
 	if !netip.MustParsePrefix("2001:db8::1000/116").Contains(got.Address.Addr()) || len(got.DNS) != 1 || !slices.Equal(got.Search, []string{"six.example"}) {
 		t.Errorf("the lease is %+v", got)
 	}
@@ -142,11 +143,11 @@ func TestRoutersTellWhetherToAsk(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			r := s.run(dhcp.Config{Interface: "eth1", V6: &dhcp.V6{Mode: dhcp.ByRouter}})
-			if h := r.held(dhcp.IPv6); h.Lease != nil || h.Phase != "no advertisement" {
+			if h := r.held(ipfamily.IPv6); h.Lease != nil || h.Phase != "no advertisement" {
 				t.Errorf("without a router the client is %s with %+v", h.Phase, h.Lease)
 			}
 			s.dnsmasq("--enable-ra", "--dhcp-range="+c.ranges, "--dhcp-option=option6:dns-server,[2001:db8::53]")
-			lease := r.waitFor("what a router advertises", dhcp.IPv6, func(l *dhcp.Lease) bool { return l != nil })
+			lease := r.waitFor("what a router advertises", ipfamily.IPv6, func(l *dhcp.Lease) bool { return l != nil })
 			if lease.HasAddress() != c.address || len(lease.DNS) != 1 {
 				t.Errorf("the lease is %+v", lease)
 			}
@@ -189,11 +190,11 @@ func TestAKilledClientGoesOnWithItsLease(t *testing.T) {
 	// Nobody answers: the lease is there all the same, before anything was sent.
 	server.SetAway(true)
 	r := s.run(four)
-	if h := r.held(dhcp.IPv4); !is("192.0.2.10/24")(h.Lease) {
+	if h := r.held(ipfamily.IPv4); !is("192.0.2.10/24")(h.Lease) {
 		t.Fatalf("the client begins %s with %+v", h.Phase, h.Lease)
 	}
 	server.SetAway(false)
-	r.waitFor("an acknowledgement", dhcp.IPv4, func(*dhcp.Lease) bool { return r.held(dhcp.IPv4).Phase == "bound" })
+	r.waitFor("an acknowledgement", ipfamily.IPv4, func(*dhcp.Lease) bool { return r.held(ipfamily.IPv4).Phase == "bound" })
 	for _, a := range server.Asked()[before:] {
 		if a.Kind != dhcpv4.MessageTypeRequest || a.Requested != netip.MustParseAddr("192.0.2.10") || a.Server.IsValid() {
 			t.Errorf("the client asked by %+v", a)
@@ -206,11 +207,11 @@ func TestALeaseIsProlongedUntilTheServerIsAwayForLong(t *testing.T) {
 	s := newSite(t)
 	server := s.four(10*time.Second, 2*time.Second, 5*time.Second)
 	r := s.run(four)
-	first := r.waitFor("a lease", dhcp.IPv4, is("192.0.2.10/24"))
-	second := r.waitFor("a longer lease", dhcp.IPv4, func(l *dhcp.Lease) bool { return l != nil && l.Expires.After(first.Expires) })
+	first := r.waitFor("a lease", ipfamily.IPv4, is("192.0.2.10/24"))
+	second := r.waitFor("a longer lease", ipfamily.IPv4, func(l *dhcp.Lease) bool { return l != nil && l.Expires.After(first.Expires) })
 	server.SetAway(true)
 	waits.Until(t, limit, "the end of the lease", func() error {
-		lease := r.held(dhcp.IPv4).Lease
+		lease := r.held(ipfamily.IPv4).Lease
 		if lease == nil {
 			return nil
 		}
@@ -229,7 +230,7 @@ func TestALeaseIsProlongedUntilTheServerIsAwayForLong(t *testing.T) {
 		t.Errorf("the file of the lease: %v", err)
 	}
 	server.SetAway(false)
-	r.waitFor("the lease again", dhcp.IPv4, is("192.0.2.10/24"))
+	r.waitFor("the lease again", ipfamily.IPv4, is("192.0.2.10/24"))
 }
 
 func TestAnAddressThatAnotherHostHasIsDeclined(t *testing.T) {
@@ -244,7 +245,7 @@ func TestAnAddressThatAnotherHostHasIsDeclined(t *testing.T) {
 		return netlink.AddrAdd(l, &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(192, 0, 2, 10), Mask: net.CIDRMask(24, 32)}})
 	})
 	r := s.run(four)
-	r.waitFor("another address", dhcp.IPv4, is("192.0.2.11/24"))
+	r.waitFor("another address", ipfamily.IPv4, is("192.0.2.11/24"))
 	declined := slices.ContainsFunc(server.Asked(), func(a dhcptest.Asked) bool {
 		return a.Kind == dhcpv4.MessageTypeDecline && a.Requested == netip.MustParseAddr("192.0.2.10")
 	})
@@ -272,7 +273,7 @@ func TestAnAddressOfIPv6ThatAnotherHostHasIsDeclined(t *testing.T) {
 	})
 	r := s.run(six)
 	waits.Until(t, limit, "a conflict", func() error {
-		if h := r.held(dhcp.IPv6); !strings.Contains(h.Problem.Text, "in use by another host") || h.Lease != nil {
+		if h := r.held(ipfamily.IPv6); !strings.Contains(h.Problem.Text, "in use by another host") || h.Lease != nil {
 			return fmt.Errorf("the client is %s with %+v (problem: %s)", h.Phase, h.Lease, h.Problem.Text)
 		}
 		return nil
@@ -284,7 +285,7 @@ func TestAClientThatIsTurnedOffGivesItsAddressBack(t *testing.T) {
 	s := newSite(t)
 	server := s.four(time.Hour, 0, 0)
 	r := s.run(four)
-	r.waitFor("a lease", dhcp.IPv4, hasAddress)
+	r.waitFor("a lease", ipfamily.IPv4, hasAddress)
 	waits.Until(t, limit, "the address", func() error {
 		if !s.has(netip.MustParseAddr("192.0.2.10")) {
 			return fmt.Errorf("the host does not have it")
@@ -315,15 +316,15 @@ func TestAnotherHardwareAddressIsAnotherClient(t *testing.T) {
 			server := s.four(time.Hour, 0, 0)
 			server.ByID = true
 			r := s.run(dhcp.Config{Interface: "eth1", V4: &dhcp.V4{ClientID: c.id}})
-			r.waitFor("a lease", dhcp.IPv4, is("192.0.2.10/24"))
+			r.waitFor("a lease", ipfamily.IPv4, is("192.0.2.10/24"))
 			s.setLink(netlink.LinkSetDown)
-			r.waitFor("the carrier to go", dhcp.IPv4, func(l *dhcp.Lease) bool { return l != nil && r.held(dhcp.IPv4).Phase == "no carrier" })
+			r.waitFor("the carrier to go", ipfamily.IPv4, func(l *dhcp.Lease) bool { return l != nil && r.held(ipfamily.IPv4).Phase == "no carrier" })
 			s.setLink(func(l netlink.Link) error {
 				return errors.Join(netlink.LinkSetHardwareAddr(l, net.HardwareAddr{2, 0, 0, 0, 0, 0x77}), netlink.LinkSetUp(l))
 			})
-			r.waitFor("a lease for the address", dhcp.IPv4, func(l *dhcp.Lease) bool {
+			r.waitFor("a lease for the address", ipfamily.IPv4, func(l *dhcp.Lease) bool {
 				asked := server.Asked()
-				return asked[len(asked)-1].Hardware == "02:00:00:00:00:77" && is(c.want)(l) && r.held(dhcp.IPv4).Phase == "bound"
+				return asked[len(asked)-1].Hardware == "02:00:00:00:00:77" && is(c.want)(l) && r.held(ipfamily.IPv4).Phase == "bound"
 			})
 		})
 	}
@@ -348,18 +349,18 @@ func TestAnInterfaceThatIsMadeAgainKeepsItsLease(t *testing.T) {
 	s := bridged(t)
 	server := s.four(time.Hour, 0, 0)
 	r := s.run(four)
-	if h := r.held(dhcp.IPv4); h.Index != 0 || h.Phase != "no interface" {
+	if h := r.held(ipfamily.IPv4); h.Index != 0 || h.Phase != "no interface" {
 		t.Errorf("without an interface the client is %s on %d", h.Phase, h.Index)
 	}
 	s.plug()
-	r.waitFor("a lease", dhcp.IPv4, is("192.0.2.10/24"))
-	before := r.held(dhcp.IPv4).Index
+	r.waitFor("a lease", ipfamily.IPv4, is("192.0.2.10/24"))
+	before := r.held(ipfamily.IPv4).Index
 	s.setLink(netlink.LinkDel)
-	r.waitFor("the interface to go", dhcp.IPv4, func(l *dhcp.Lease) bool { return l != nil && r.held(dhcp.IPv4).Index == 0 })
+	r.waitFor("the interface to go", ipfamily.IPv4, func(l *dhcp.Lease) bool { return l != nil && r.held(ipfamily.IPv4).Index == 0 })
 	asked := len(server.Asked())
 	s.plug()
-	r.waitFor("the interface with its lease", dhcp.IPv4, func(l *dhcp.Lease) bool {
-		h := r.held(dhcp.IPv4)
+	r.waitFor("the interface with its lease", ipfamily.IPv4, func(l *dhcp.Lease) bool {
+		h := r.held(ipfamily.IPv4)
 		return l != nil && h.Index != 0 && h.Index != before && h.Phase == "bound"
 	})
 	for _, a := range server.Asked()[asked:] {
@@ -374,9 +375,9 @@ func TestAClientWithAnotherNameKeepsItsLease(t *testing.T) {
 	s := newSite(t)
 	server := s.four(time.Hour, 0, 0)
 	r := s.run(four)
-	lease := r.waitFor("a lease", dhcp.IPv4, hasAddress)
+	lease := r.waitFor("a lease", ipfamily.IPv4, hasAddress)
 	r.set(dhcp.Config{Interface: "eth1", V4: &dhcp.V4{Hostname: "node-2"}})
-	if h := r.held(dhcp.IPv4); !h.Lease.Same(lease) {
+	if h := r.held(ipfamily.IPv4); !h.Lease.Same(lease) {
 		t.Errorf("the client has %+v", h.Lease)
 	}
 	waits.Until(t, limit, "the other name at the server", func() error {

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	"github.com/alioth-net/alioth/cnid/system/durable"
 )
@@ -25,8 +26,8 @@ type folder string
 
 // saved is the file of a lease.
 type saved struct {
-	Interface string      `json:"interface"`
-	Family    dhcp.Family `json:"family"`
+	Interface string          `json:"interface"`
+	Family    ipfamily.Family `json:"family"`
 	// Identity is the identity of the client that got the lease; mostly it contains
 	// the hardware address. A lease of another client is worth nothing.
 	Identity string     `json:"identity"`
@@ -77,7 +78,7 @@ func (f folder) load(key dhcp.Key, identity []byte, now time.Time) (*dhcp.Lease,
 	}
 	lease := &s.Lease
 	rewind(lease, now)
-	if lease.Expired(now) || lease.HasAddress() && lease.Address.Addr().Is4() != (key.Family == dhcp.IPv4) {
+	if lease.Expired(now) || lease.HasAddress() && lease.Address.Addr().Is4() != (key.Family == ipfamily.IPv4) {
 		return nil, nil
 	}
 	return lease, nil

@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
 var (
-	key      = dhcp.Key{Interface: "eth1", Family: dhcp.IPv4}
+	key      = dhcp.Key{Interface: "eth1", Family: ipfamily.IPv4}
 	identity = []byte{1, 2, 0, 0, 0, 0, 1}
 	now      = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 )
@@ -44,8 +45,8 @@ func TestALeaseIsReadAgainByTheClientThatGotIt(t *testing.T) {
 		"the same":         {key, identity, now.Add(59 * time.Minute), true},
 		"later":            {key, identity, now.Add(time.Hour), false},
 		"other identity":   {key, other, now, false},
-		"other interface":  {dhcp.Key{Interface: "eth2", Family: dhcp.IPv4}, identity, now, false},
-		"other family":     {dhcp.Key{Interface: "eth1", Family: dhcp.IPv6}, identity, now, false},
+		"other interface":  {dhcp.Key{Interface: "eth2", Family: ipfamily.IPv4}, identity, now, false},
+		"other family":     {dhcp.Key{Interface: "eth1", Family: ipfamily.IPv6}, identity, now, false},
 		"a clock set back": {key, identity, now.Add(-48 * time.Hour), true},
 	} {
 		lease, err := f.load(c.key, c.identity, c.now)
@@ -78,7 +79,7 @@ func TestLeasesOfOthersAreRemoved(t *testing.T) {
 	if _, err := f.machine(now); err != nil {
 		t.Fatal(err)
 	}
-	gone := dhcp.Key{Interface: "eth2", Family: dhcp.IPv6}
+	gone := dhcp.Key{Interface: "eth2", Family: ipfamily.IPv6}
 	for _, k := range []dhcp.Key{key, gone} {
 		if err := f.save(k, identity, leaseOf("192.0.2.10/24")); err != nil {
 			t.Fatal(err)

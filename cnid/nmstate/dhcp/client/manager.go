@@ -23,6 +23,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
@@ -137,11 +138,11 @@ func byKey(configs []dhcp.Config) (map[dhcp.Key]dhcp.Config, error) {
 			continue
 		}
 		if c.V4 != nil {
-			wanted[dhcp.Key{Interface: c.Interface, Family: dhcp.IPv4}] = dhcp.Config{Interface: c.Interface, V4: c.V4}
+			wanted[dhcp.Key{Interface: c.Interface, Family: ipfamily.IPv4}] = dhcp.Config{Interface: c.Interface, V4: c.V4}
 			errs = append(errs, c.V4.Check(c.Interface))
 		}
 		if c.V6 != nil {
-			wanted[dhcp.Key{Interface: c.Interface, Family: dhcp.IPv6}] = dhcp.Config{Interface: c.Interface, V6: c.V6}
+			wanted[dhcp.Key{Interface: c.Interface, Family: ipfamily.IPv6}] = dhcp.Config{Interface: c.Interface, V6: c.V6}
 			errs = append(errs, c.V6.Check(c.Interface))
 		}
 	}
@@ -320,12 +321,12 @@ func (m *Manager) handle(n notice) {
 		m.advices[n.advised] = n.advice
 		name := m.links[n.advised].name
 		m.mu.Unlock()
-		m.deliver(name, dhcp.IPv6, func(r *runner) { r.onAdvice(n.advice) })
+		m.deliver(name, ipfamily.IPv6, func(r *runner) { r.onAdvice(n.advice) })
 	case n.duplicate.IsValid():
 		m.mu.Lock()
 		name := m.links[n.index].name
 		m.mu.Unlock()
-		m.deliver(name, dhcp.IPv6, func(r *runner) { r.onDuplicate(n.duplicate) })
+		m.deliver(name, ipfamily.IPv6, func(r *runner) { r.onDuplicate(n.duplicate) })
 	case len(n.options) > 0:
 		m.onOptions(n.index, n.options, time.Now())
 	}
@@ -358,13 +359,13 @@ func (m *Manager) onGone(index int) {
 }
 
 func (m *Manager) toBoth(name string, l link) {
-	for _, family := range []dhcp.Family{dhcp.IPv4, dhcp.IPv6} {
+	for _, family := range ipfamily.Both {
 		m.deliver(name, family, func(r *runner) { r.onLink(l) })
 	}
 }
 
 // deliver hands an event to a client, if there is one.
-func (m *Manager) deliver(name string, family dhcp.Family, event func(*runner)) {
+func (m *Manager) deliver(name string, family ipfamily.Family, event func(*runner)) {
 	m.mu.Lock()
 	r := m.runners[dhcp.Key{Interface: name, Family: family}]
 	m.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	"github.com/alioth-net/alioth/test/soak"
@@ -125,7 +126,7 @@ func TestLostAndDoubledPacketsAreSentAndReadAgain(t *testing.T) {
 		return 3
 	})
 	s.dnsmasq("--dhcp-range=192.0.2.50,192.0.2.60,255.255.255.0,1h")
-	s.run(four).waitFor("a lease", dhcp.IPv4, hasAddress)
+	s.run(four).waitFor("a lease", ipfamily.IPv4, hasAddress)
 	if n := messages.Load(); n < 8 {
 		t.Errorf("%d messages; a second question with three copies, and its answers, are more", n)
 	}
@@ -141,7 +142,7 @@ func TestClientsGetLeasesOnACableThatLosesAThird(t *testing.T) {
 			s := badSite(t, func([]byte) int { return rand.IntN(3) }) // a third does not arrive, a third does twice
 			s.dnsmasq("--dhcp-range=192.0.2.50,192.0.2.60,255.255.255.0,2m", "--dhcp-range=2001:db8::1000,2001:db8::1fff,64,2m")
 			r := s.run(dhcp.Config{Interface: "eth1", V4: four.V4, V6: six.V6})
-			for _, family := range []dhcp.Family{dhcp.IPv4, dhcp.IPv6} {
+			for _, family := range ipfamily.Both {
 				t.Run(family.String(), func(t *testing.T) {
 					t.Parallel()
 					isRenewed(t, r, family)
@@ -152,7 +153,7 @@ func TestClientsGetLeasesOnACableThatLosesAThird(t *testing.T) {
 }
 
 // isRenewed waits until a client has got a lease, and then a longer one.
-func isRenewed(t *testing.T, r *running, family dhcp.Family) {
+func isRenewed(t *testing.T, r *running, family ipfamily.Family) {
 	t.Helper()
 	const long = 15 * time.Minute
 	var first *dhcp.Lease

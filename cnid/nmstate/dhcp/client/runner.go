@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
@@ -189,7 +190,7 @@ func (r *runner) load(p protocol) *dhcp.Lease {
 // newProtocol returns the client for a link; nil if routers have not told yet what to ask for.
 func (r *runner) newProtocol(l link) (protocol, error) {
 	e := env{inbox: r.inbox, in: r.in, hold: r.hold, failed: r.failed}
-	if r.key.Family == dhcp.IPv4 {
+	if r.key.Family == ipfamily.IPv4 {
 		return newFour(r.config.V4, l, r.machine, e)
 	}
 	config := *r.config.V6
@@ -214,7 +215,7 @@ func (r *runner) onAdvice(a advice) {
 		return
 	}
 	r.advice = a
-	if r.key.Family == dhcp.IPv6 && r.config.V6.Mode == dhcp.ByRouter {
+	if r.key.Family == ipfamily.IPv6 && r.config.V6.Mode == dhcp.ByRouter {
 		r.become(r.link)
 		if r.protocol != nil && r.link.ready {
 			r.open()

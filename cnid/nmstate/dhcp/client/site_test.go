@@ -19,6 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/client"
@@ -157,7 +158,7 @@ func applyOne(h dhcp.Held) error {
 		return err
 	}
 	family := unix.AF_INET
-	if h.Family == dhcp.IPv6 {
+	if h.Family == ipfamily.IPv6 {
 		family = unix.AF_INET6
 	}
 	if h.Lease.HasAddress() {
@@ -176,7 +177,7 @@ func applyOne(h dhcp.Held) error {
 }
 
 // held returns what a client of eth1 holds.
-func (r *running) held(family dhcp.Family) dhcp.Held {
+func (r *running) held(family ipfamily.Family) dhcp.Held {
 	for _, h := range r.Leases() {
 		if h.Interface == "eth1" && h.Family == family {
 			return h
@@ -186,7 +187,7 @@ func (r *running) held(family dhcp.Family) dhcp.Held {
 }
 
 // waitFor waits until the client of eth1 holds a lease that fits, and returns it.
-func (r *running) waitFor(what string, family dhcp.Family, fits func(*dhcp.Lease) bool) *dhcp.Lease {
+func (r *running) waitFor(what string, family ipfamily.Family, fits func(*dhcp.Lease) bool) *dhcp.Lease {
 	r.site.t.Helper()
 	var lease *dhcp.Lease
 	waits.Until(r.site.t, limit, what, func() error {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -19,9 +20,8 @@ const (
 // Run makes passes for a node until ctx ends: whenever the node's rows change, when time
 // changes the result, and after a failure again, with pauses that grow from a second to a
 // minute. It makes none while the store is not synced: synced reports whether it has all
-// policies, and the node's own enactments and state, and returns a channel that is closed
-// when that may have changed.
-func (h *Handler) Run(ctx context.Context, node string, synced func() (bool, <-chan struct{})) {
+// policies, and the node's own enactments and state.
+func (h *Handler) Run(ctx context.Context, node string, synced broadcast.Gate) {
 	var last rows
 	var pause, wait time.Duration
 	due := true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
@@ -19,18 +20,18 @@ func (p *Problems) Address(path, text string) {
 }
 
 // checkIP checks the section of one family.
-func (p *Problems) checkIP(path string, ip *document.IP, four bool) {
+func (p *Problems) checkIP(path string, ip *document.IP, family ipfamily.Family) {
 	if ip == nil {
 		return
 	}
 	if compare.IsFalse(ip.Enabled) && len(ip.Addresses) > 0 {
 		p.Add(path+".address", "the family is not enabled: remove the addresses, or set enabled to true")
 	}
-	p.checkAutomatic(path, ip, four)
+	p.checkAutomatic(path, ip, family)
 	seen := map[string]bool{}
 	for n, a := range ip.Addresses {
 		at := fmt.Sprintf("%s.address[%d]", path, n)
-		p.checkAddress(at, a, four)
+		p.checkAddress(at, a, family)
 		if seen[compare.CanonicalAddress(a.IP)] {
 			p.Add(at+".ip", "%s: it is there twice", a.IP)
 		}
@@ -38,14 +39,14 @@ func (p *Problems) checkIP(path string, ip *document.IP, four bool) {
 	}
 }
 
-func (p *Problems) checkAddress(path string, a document.Address, four bool) {
+func (p *Problems) checkAddress(path string, a document.Address, family ipfamily.Family) {
 	ip, err := compare.ParseAddress(a.IP)
 	if err != nil {
 		p.Add(path+".ip", "%q: want an IP address", a.IP)
 		return
 	}
-	if ip.Is4() != four {
-		p.Add(path+".ip", "%s: want an address of %s", a.IP, compare.FamilyName(four))
+	if !family.Has(ip) {
+		p.Add(path+".ip", "%s: want an address of %s", a.IP, family)
 		return
 	}
 	if a.PrefixLength < 0 || a.PrefixLength > ip.BitLen() {

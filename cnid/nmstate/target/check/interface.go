@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
@@ -46,8 +47,8 @@ func (p *Problems) Values(path string, i document.Interface) {
 	if i.Controller != nil && *i.Controller != "" {
 		p.Name(path+".controller", *i.Controller)
 	}
-	p.checkIP(path+".ipv4", i.IPv4, true)
-	p.checkIP(path+".ipv6", i.IPv6, false)
+	p.checkIP(path+".ipv4", i.IPv4, ipfamily.IPv4)
+	p.checkIP(path+".ipv6", i.IPv6, ipfamily.IPv6)
 	p.checkWait(path+".wait-ip", i)
 	p.checkTypes(path, i)
 }

@@ -77,7 +77,7 @@ func (r *Rules) outside(from state.Interface, out seen, mark uint32) error {
 		return fmt.Errorf("this VPC has no such egress")
 	}
 	nodes := vpc.Default || slices.ContainsFunc(r.state.NodePorts, func(p state.NodePort) bool {
-		return p.VNI == from.VNI && p.Is4 == out.dst.Is4() && (!out.ports || p.Proto == out.proto && p.Port == out.dport)
+		return p.VNI == from.VNI && p.Family.Has(out.dst) && (!out.ports || p.Proto == out.proto && p.Port == out.dport)
 	})
 	for _, c := range r.state.Closed {
 		ofNode := c.Class == state.ClosedNode && nodes || c.Class == state.ClosedBalancer && vpc.Default

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vishvananda/netns"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wire"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
@@ -137,10 +138,10 @@ func (w *World) State() state.State {
 		},
 		Nodes: []netip.Addr{wire.IP("192.0.2.1"), wire.IP("192.0.2.2"), wire.IP("2001:db8::2")},
 		NodePorts: []state.NodePort{
-			{VNI: VNIOpen, Proto: state.ProtoTCP, Port: 30080, Is4: true},
-			{VNI: VNIOpen, Proto: state.ProtoUDP, Port: 30053, Is4: true},
+			{VNI: VNIOpen, Proto: state.ProtoTCP, Port: 30080, Family: ipfamily.IPv4},
+			{VNI: VNIOpen, Proto: state.ProtoUDP, Port: 30053, Family: ipfamily.IPv4},
 			{VNI: VNIOpen, Proto: state.ProtoTCP, Port: 30080},
-			{VNI: VNIRed, Proto: state.ProtoTCP, Port: 30081, Is4: true},
+			{VNI: VNIRed, Proto: state.ProtoTCP, Port: 30081, Family: ipfamily.IPv4},
 			{VNI: VNIRed, Proto: state.ProtoTCP, Port: 30081},
 		},
 		Closed: []state.ClosedPrefix{
