@@ -136,8 +136,8 @@ func TestProblems_OfAPage_AreFound(t *testing.T) {
 	const page = heading + `
 **A new wheel.** The example is ` + "`Spare`, `SPARE`" + `. Files to touch:
 1. ` + "`cnid/<area>/wheel.go`" + `: the wheel
-2. ` + "`docs/reference/wheels.md`" + `: its row
-3. If it turns: ` + "`cnid/turn.go`" + `
+2. ` + "`docs/reference/reasons.md`" + `: its row
+3. If it turns: ` + "`cnid/run.go`" + `
 
 ## Invariants
 1. ` + "`ebpf/other.h`" + `: no step
@@ -146,7 +146,7 @@ func TestProblems_OfAPage_AreFound(t *testing.T) {
 	if len(all) != 1 || all[0].Title != "A new wheel." || len(all[0].Steps) != 3 {
 		t.Fatalf("read %+v", all)
 	}
-	good := map[string]string{"cnid/car/wheel.go": "a Spare", "docs/reference/wheels.md": "Spare", "docs/tenants/x.md": "SPARE", "cnid/car/x_test.go": "Spare"}
+	good := map[string]string{"cnid/car/wheel.go": "a Spare", "docs/reference/reasons.md": "Spare", "docs/tenants/pods.md": "SPARE", "cnid/car/x_test.go": "Spare"}
 	for name, c := range map[string]struct {
 		file, text, want string
 	}{
@@ -154,8 +154,8 @@ func TestProblems_OfAPage_AreFound(t *testing.T) {
 		"a place in C":              {"ebpf/src/axle.h", "SPARE,", "ebpf/src/axle.h has the example SPARE"},
 		"a longer word":             {"cnid/axle.go", "Spares SPARE_TYRE", ""},
 		"a folder of the same name": {"cnid/a/b/wheel.go", "Spare", "cnid/a/b/wheel.go has the example"},
-		"a step without its place":  {"docs/reference/wheels.md", "", "the recipe names docs/reference/wheels.md"},
-		"an optional step":          {"cnid/turn.go", "Spare", ""},
+		"a step without its place":  {"docs/reference/reasons.md", "", "the recipe names docs/reference/reasons.md"},
+		"an optional step":          {"cnid/run.go", "Spare", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := maps.Clone(good)
