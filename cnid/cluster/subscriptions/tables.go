@@ -18,7 +18,7 @@ import (
 const tablesAtMost = 64
 
 // tables finds how much of the Subnets and Addresses of one VPC a node follows: all of it,
-// unless others have it for the node as bouncers and dividers (docs/design/146). What has
+// unless others have it for the node as bouncers and dividers (docs/design/140). What has
 // been read decides what to follow next: the VPC, its role members, its Subnets.
 type tables struct {
 	tx        store.ReadTx

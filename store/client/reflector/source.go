@@ -186,7 +186,7 @@ func (src *Source) open(ctx context.Context) (*eventReader, error) {
 
 // mayList reports whether the source begins with a plain list, from the API server's cache. It is
 // at least as new as what the node has of the kind. For a streaming list the API server copies all
-// objects of the kind before it selects some, which takes half as long again (docs/design/065).
+// objects of the kind before it selects some, which takes half as long again (docs/design/140).
 func (src *Source) mayList() bool {
 	narrow := src.scope.Fields != nil || src.scope.Labels != nil
 	return narrow && src.version == "" && src.set.newest(src.scope.Kind.Name) != ""

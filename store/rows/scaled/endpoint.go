@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package scaled has the rows of ScaledEndpoints: what the operator has judged of Services
-// (docs/design/147).
+// (docs/design/140).
 package scaled
 
 import (

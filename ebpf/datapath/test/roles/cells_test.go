@@ -129,7 +129,7 @@ func arrivals() []arrival {
 }
 
 // TestEveryTableAndClass runs the programs with every combination of tables, right or
-// wrong, and every class from every node: what a node does is what docs/design/141 says.
+// wrong, and every class from every node: what a node does is what docs/design/140 says.
 // As each packet that is sent on has a higher class than it came with, no combination of
 // nodes sends one more than five times.
 func TestEveryTableAndClass(t *testing.T) {
