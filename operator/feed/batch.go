@@ -13,7 +13,7 @@ import (
 )
 
 // batchSize is how many objects of a first list share a transaction. One transaction each
-// takes three times as long, and larger ones save little (docs/design/065).
+// takes three times as long, and larger ones save little (docs/design/140).
 const batchSize = 256
 
 // batch collects the objects of a kind that existed when its informer was started.
@@ -37,7 +37,7 @@ func (b *batch) add(object *kept) {
 }
 
 // flush writes all that wait, by name: neighbours share most of the store's indexes, and an
-// informer lists objects at random. That halves the time (docs/design/065).
+// informer lists objects at random. That halves the time (docs/design/140).
 func (b *batch) flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

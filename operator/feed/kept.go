@@ -17,7 +17,7 @@ import (
 )
 
 // kept is what the store takes of an object. Of the kinds in keptAsRows the informers keep it
-// in the place of the object, which would be in memory a second time (docs/design/065). A
+// in the place of the object, which would be in memory a second time (docs/design/140). A
 // read of such an object from the informers is an error.
 type kept struct {
 	id      descriptor.ID

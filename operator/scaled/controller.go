@@ -4,7 +4,7 @@
 // Package scaled writes ScaledEndpoints: who the backends of each Service are, as judged by
 // package services. Nodes follow these instead of Services, EndpointSlices and Networks, so
 // a node needs neither all Services of the cluster nor all Addresses of a VPC
-// (docs/design/147).
+// (docs/design/140).
 package scaled
 
 import (

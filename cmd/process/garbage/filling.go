@@ -13,7 +13,7 @@ import (
 
 // While the store is filled, the process has little in use and makes much garbage, of which
 // each collection needs as much processor time as what is in use. So there is more garbage
-// than later, up to a limit of the whole memory (docs/design/065).
+// than later, up to a limit of the whole memory (docs/design/140).
 const (
 	fillingPercent = 200
 	filledPercent  = 60
