@@ -269,11 +269,9 @@ func (c Config) vpcTypes() []string {
 
 // kinds returns the types of networks outside of every VPC that nodes have drivers for.
 func (c Config) kinds() []string {
-	list := []string{multinet.TypeIPVLAN, multinet.TypeMACVLAN}
-	if c.SRIOV {
-		list = append(list, multinet.TypeSRIOV)
-	}
-	return list
+	return slices.DeleteFunc(multinet.DynamicTypes(), func(networkType string) bool {
+		return networkType == multinet.TypeSRIOV && !c.SRIOV
+	})
 }
 
 // serving returns the kinds of networks outside of every VPC that the nodes serve.

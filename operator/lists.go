@@ -16,7 +16,7 @@ import (
 
 // listPlainly has the informers of this process begin with lists instead of streams of
 // objects. The API server encodes each object of a stream apart: at 100,000 Addresses it needs
-// twice the processor time, and the operator a third more until it is ready (docs/design/140).
+// twice the processor time, and the operator a third more until it is ready (docs/design/065).
 func listPlainly() error {
 	gates, ok := clientfeatures.FeatureGates().(interface {
 		Set(feature clientfeatures.Feature, enabled bool) error

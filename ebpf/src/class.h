@@ -2,7 +2,7 @@
 /* Copyright The Alioth Authors. */
 
 /* The class of a tunnelled packet, in the last byte of its inner Ethernet source
- * (docs/design/140). No interface has such an address, and receivers overwrite it.
+ * (docs/design/141). No interface has such an address, and receivers overwrite it.
  * Senders write it always, so that no pod's address decides.
  */
 #ifndef ALIOTH_CLASS_H

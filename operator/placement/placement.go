@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package placement chooses the nodes that play a role, by rendezvous hashing with a
-// spread over zones (docs/design/140). It is pure.
+// spread over zones (docs/design/145). It is pure.
 package placement
 
 import (

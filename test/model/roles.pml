@@ -1,5 +1,5 @@
 /* How a packet finds its destination where bouncers and dividers have the tables, for
- * `spin`. 140-bouncers-and-dividers.md says what this checks and how to run it.
+ * `spin`. 149-a-model-of-roles.md says what this checks and how to run it.
  *
  * A pod on node 1 sends to one address. It is attached on node 2 or 3 (with -DHOME also on
  * node 1), moves between them, and is absent in between. Two nodes are candidates for

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package lookup asks the API server for single Addresses that packets of this node need,
-// and keeps the rows of the answers in the datapath (docs/design/140). Package cache
+// and keeps the rows of the answers in the datapath (docs/design/143). Package cache
 // decides, this one reads, asks and writes.
 package lookup
 

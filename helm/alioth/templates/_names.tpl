@@ -32,6 +32,11 @@ policies, rights and tools refer to them, as do the labels above.
 {{- end -}}
 {{- end -}}
 
+{{/* Types of networks that are made from a device of the node, as a list of CEL. */}}
+{{- define "alioth.dynamicTypes" -}}
+['ipvlan', 'macvlan', 'sriov']
+{{- end -}}
+
 {{/* User names of the two programs, as admission policies see them. */}}
 {{- define "alioth.operatorUser" -}}
 system:serviceaccount:{{ .Release.Namespace }}:alioth-operator

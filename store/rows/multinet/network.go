@@ -35,14 +35,13 @@ const (
 	VXLAN = "vxlan"
 )
 
+var dynamic = []string{TypeIPVLAN, TypeMACVLAN, TypeSRIOV}
+
+// DynamicTypes lists the types that are dynamic.
+func DynamicTypes() []string { return slices.Clone(dynamic) }
+
 // Dynamic reports whether a type, in lower case, is dynamic.
-func Dynamic(networkType string) bool {
-	switch networkType {
-	case TypeIPVLAN, TypeMACVLAN, TypeSRIOV:
-		return true
-	}
-	return false
-}
+func Dynamic(networkType string) bool { return slices.Contains(dynamic, networkType) }
 
 // Ref names a network. Namespace is "" for a ClusterNetwork.
 type Ref struct{ Group, Kind, Namespace, Name string }

@@ -3,7 +3,7 @@
 
 // Package scale measures how the control plane grows with the nodes: the lab's API server
 // and etcd, the operator as a process, and the control halves of the nodes' daemons in this
-// process, without kernels (docs/design/140).
+// process, without kernels (docs/design/064).
 //
 // Some nodes are hollow: they run the daemon's sources, store, decisions, journal, planner,
 // passes and roll call. The others hold the daemon's watches, decode what comes, count it

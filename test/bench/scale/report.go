@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/test/bench/figures"
 )
 
-// Bars, see docs/design/140.
+// Bars, see docs/design/064.
 const (
 	memoryBar     = 1.5 * 1024 // MiB
 	readyBar      = 30         // s

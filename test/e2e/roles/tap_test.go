@@ -37,7 +37,7 @@ const (
 	innerHeaders = 64
 )
 
-// Classes of packets are the last byte of the inner source (design record 140).
+// Classes of packets are the last byte of the inner source (design record 141).
 const (
 	direct = iota
 	returned

@@ -42,7 +42,7 @@ func TestTheDocumentHasTheTableOfSettings(t *testing.T) {
 // TestSettingsHaveOneHome: a second place that makes paths of settings would have to refuse
 // the same names of devices.
 func TestSettingsHaveOneHome(t *testing.T) {
-	homes := []string{"cnid/forward/netdev/hostdev/settings.go", "cnid/forward/netfilter/limits.go", "cnid/system/netns/netnstest/settings.go"}
+	homes := []string{"cnid/forward/netdev/hostdev/settings.go", "cnid/system/conntrack/limit.go", "cnid/system/netns/netnstest/settings.go"}
 	const root = "../../../.."
 	for _, dir := range []string{"cnid", "cmd", "ebpf", "operator", "store"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {

@@ -41,7 +41,7 @@ func sends(class trial.Hop, nodes ...netip.Addr) outcome {
 	return outcome{reason, class, nodes}
 }
 
-// decides applies the table of docs/design/140-bouncers-and-dividers.md#classes.
+// decides applies the table of docs/design/141-classes-of-packets.md.
 func (c tables) decides(a arrival) outcome {
 	switch {
 	case a.fromPod:

@@ -27,7 +27,7 @@ type situation struct {
 
 const otherVNI = 999
 
-// The table of docs/design/140, for a node that plays no role.
+// The table of docs/design/141, for a node that plays no role.
 var situations = []situation{
 	{"to a pod of this node", world.VNIRed, "20", "10", "forwarded_local", "returned_foreign", "forwarded_local", "forwarded_local", "forwarded_local"},
 	{"from a pod of this node to another", world.VNIRed, "11", "10", "spoofed_local", "returned_home", "spoofed_local", "spoofed_local", "spoofed_local"},
