@@ -61,8 +61,11 @@ type Guard interface {
 
 // serveMetrics serves metrics with TLS to clients that the API server authorizes, until ctx ends.
 func (d *daemon) serveMetrics(ctx context.Context, addr string) error {
-	if d.api == nil || d.cfg.Guard == nil {
+	switch {
+	case d.api == nil:
 		return fmt.Errorf("serve metrics on %s: there is no API server to ask who may read them", addr)
+	case d.cfg.Guard == nil:
+		return fmt.Errorf("serve metrics on %s: there is no guard", addr)
 	}
 	guarded, certificate, err := d.cfg.Guard.Protect(d.api, report.Component, d.metrics(), d.log)
 	if err != nil {

@@ -79,7 +79,7 @@ type Delegate struct {
 	Conf json.RawMessage `json:"conf,omitempty"`
 	// File is a configuration on the nodes' disks.
 	File *DelegateFile `json:"file,omitempty"`
-	// IP and MAC for the plugins in CNI_ARGS (delegation.Plain), "" for nothing.
+	// IP and MAC for the plugins in CNI_ARGS (pluginconf.Plain), "" for nothing.
 	IP  string `json:"ip,omitempty"`
 	MAC string `json:"mac,omitempty"`
 }
@@ -105,11 +105,11 @@ type DelegateFile struct {
 	// file's IPAM. An attachment without addresses has no IPAM then.
 	Inject bool `json:"inject,omitempty"`
 	// Args and Runtime are the pod's requests: the fields Args and Runtime of
-	// delegation.Request in JSON, nil without any.
+	// pluginconf.Request in JSON, nil without any.
 	Args    json.RawMessage `json:"args,omitempty"`
 	Runtime json.RawMessage `json:"runtime,omitempty"`
 	// PlainIPs and PlainMAC: the addresses and the MAC of Runtime may reach plugins without
-	// the capability, in CNI_ARGS (delegation.Request.Plain).
+	// the capability, in CNI_ARGS (pluginconf.Request.Plain).
 	PlainIPs bool `json:"plainIPs,omitempty"`
 	PlainMAC bool `json:"plainMAC,omitempty"`
 }

@@ -152,15 +152,22 @@ func (t Table) above(layer, other Layer) bool {
 }
 
 func (t Table) allowsModule(layer Layer, imported string) bool {
-	if slices.Contains(layer.Modules, everything) {
-		return true
+	return slices.Contains(layer.Modules, everything) || t.permission(layer, imported) != ""
+}
+
+// permission returns the word of a layer's line that permits an import: the name of another layer,
+// or the group of a module. It returns "" for an import that needs none, or has none.
+func (t Table) permission(layer Layer, imported string) string {
+	if own, ok := strings.CutPrefix(imported, Module+"/"); ok {
+		other, _ := t.LayerOf(own)
+		return other.Name
 	}
 	for _, group := range layer.Modules {
 		for _, prefix := range append([]string{group}, t.Groups[group]...) {
 			if imported == prefix || strings.HasPrefix(imported, prefix+"/") {
-				return true
+				return group
 			}
 		}
 	}
-	return false
+	return ""
 }

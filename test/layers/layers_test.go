@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -43,6 +44,30 @@ func TestImports_FollowTheTable(t *testing.T) {
 		for _, imported := range p.Imports {
 			if problem := table.Refuse(p.Folder, imported); problem != "" {
 				t.Error(strings.ReplaceAll(problem, Module+"/", ""))
+			}
+		}
+	}
+}
+
+// TestTable_HasNoUnusedPermission: a permission that no package uses lets the next import in without
+// a decision.
+func TestTable_HasNoUnusedPermission(t *testing.T) {
+	table := read(t)
+	list, err := Packages(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, p := range list {
+		layer, _ := table.LayerOf(p.Folder)
+		for _, imported := range p.Imports {
+			used[layer.Name+" "+table.permission(layer, imported)] = true
+		}
+	}
+	for _, layer := range table.Layers {
+		for _, word := range append(slices.Clone(layer.Uses), layer.Modules...) {
+			if word != everything && !used[layer.Name+" "+word] {
+				t.Errorf("no package of the layer %s uses %s: remove it", layer.Name, word)
 			}
 		}
 	}

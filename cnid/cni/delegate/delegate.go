@@ -89,7 +89,7 @@ type Attachment struct {
 	Description string `json:"description"`
 	// NetnsPath is a file that refers to the pod's network namespace.
 	NetnsPath string `json:"netnsPath"`
-	// Conf is a list of configurations, complete (delegation.Build).
+	// Conf is a list of configurations, complete (pluginconf.Build).
 	Conf []byte `json:"conf"`
 	// Args are the keys and values of CNI_ARGS.
 	Args [][2]string `json:"args,omitempty"`

@@ -168,7 +168,7 @@ func (s Spec) IPs() []netip.Addr {
 
 // Delegate is the input of another CNI plugin.
 type Delegate struct {
-	// Conf is a list of configurations in JSON, complete (delegation.Build).
+	// Conf is a list of configurations in JSON, complete (pluginconf.Build).
 	Conf []byte
 	// File is a configuration on the node's disk, the source of Conf; nil if Conf is given.
 	File *DelegateFile
