@@ -35,11 +35,11 @@ const (
 type Stage string
 
 const (
-	// StageJoining: the member fills its table.
+	// StageJoining means that the member fills its table.
 	StageJoining Stage = "Joining"
-	// StageServing: senders list the member.
+	// StageServing means that senders list the member.
 	StageServing Stage = "Serving"
-	// StageLeaving: the member answers until no sender lists it.
+	// StageLeaving means that the member answers until no sender lists it.
 	StageLeaving Stage = "Leaving"
 )
 

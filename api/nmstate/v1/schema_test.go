@@ -206,7 +206,7 @@ func TestAnEnactmentHasASlotThatExpires(t *testing.T) {
 // write any.
 func TestWhatANodeSaysIsBounded(t *testing.T) {
 	for _, name := range []string{"nodenetworkstates", "nodenetworkconfigurationenactments"} {
-		data, err := os.ReadFile("../../crds/nmstate.io_" + name + ".yaml")
+		data, err := os.ReadFile("../../../helm/alioth/files/crds/nmstate.io_" + name + ".yaml")
 		if err != nil {
 			t.Fatal(err)
 		}
