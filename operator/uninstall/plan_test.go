@@ -4,6 +4,8 @@
 package uninstall
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -209,5 +211,21 @@ func TestOutcomeTellsWaitingFromFailed(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"node c: maps are busy", "node d: failed without a message"}, failures); diff != "" {
 		t.Errorf("failures (-want +got):\n%s", diff)
+	}
+}
+
+// TestUntil_InterruptedCheck_NamesWhatIsLeft has the deadline in the middle of a check.
+func TestUntil_InterruptedCheck_NamesWhatIsLeft(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	checks := 0
+	err := until(ctx, func(ctx context.Context) ([]string, error) {
+		if checks++; checks == 1 {
+			return []string{"node a"}, nil
+		}
+		cancel()
+		return nil, ctx.Err()
+	})
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "node a") {
+		t.Errorf("got %v, want the node that is left", err)
 	}
 }

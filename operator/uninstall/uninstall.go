@@ -143,8 +143,10 @@ func (u *uninstaller) refuseInUse(ctx context.Context) error {
 func until(ctx context.Context, check func(context.Context) (waitingFor []string, err error)) error {
 	var left []string
 	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
-		var err error
-		left, err = check(ctx)
+		now, err := check(ctx)
+		if err == nil || ctx.Err() == nil {
+			left = now // a check that the end of ctx interrupts knows nothing new
+		}
 		return err == nil && len(left) == 0, err
 	})
 	if err != nil && len(left) > 0 {
