@@ -24,7 +24,7 @@ var plain = map[string]string{
 	"cnid/forward/hostlink/links/names.go": "a hash",
 	"cnid/forward/netfilter/apply.go":      "a hash",
 	"cnid/forward/netfilter/frontends.go":  "a hash",
-	"cnid/nmstate/kernel/kind.go":          "random letters",
+	"cnid/nmstate/kernel/lacks.go":         "random letters",
 	"cnid/cluster/report/events.go":        "names of objects",
 }
 
