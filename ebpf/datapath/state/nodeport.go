@@ -30,6 +30,9 @@ func (s *State) checkNodePorts(c *checker) error {
 		if p.Port == 0 || p.Proto != ProtoTCP && p.Proto != ProtoUDP {
 			return fmt.Errorf("node port %d of protocol %d is none of TCP or UDP", p.Port, p.Proto)
 		}
+		if p.Family != ipfamily.IPv4 && p.Family != ipfamily.IPv6 {
+			return fmt.Errorf("node port %d is of no family, want IPv4 or IPv6", p.Port)
+		}
 		if err := c.present(fmt.Sprintf("node port %d", p.Port), p.VNI); err != nil {
 			return err
 		}

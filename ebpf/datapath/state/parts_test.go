@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/state/statetest"
 )
@@ -322,8 +323,11 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		}, "no VPC of this state"},
 		{"an address of a network outside", func(s *state.State) { s.Addresses[0].VNI = lan }, "no VPC of this state"},
 		{"a node port of a network outside", func(s *state.State) {
-			s.NodePorts = append(s.NodePorts, state.NodePort{VNI: lan, Port: 30080, Proto: state.ProtoTCP})
+			s.NodePorts = append(s.NodePorts, state.NodePort{VNI: lan, Port: 30080, Proto: state.ProtoTCP, Family: ipfamily.IPv4})
 		}, "no VPC of this state"},
+		{"a node port without a family", func(s *state.State) {
+			s.NodePorts = append(s.NodePorts, state.NodePort{VNI: s.VPCs[0].VNI, Port: 30080, Proto: state.ProtoTCP})
+		}, "is of no family"},
 		{"a network outside with a host end", func(s *state.State) { s.Namespaces[0].Memberships[0].VNI = lan }, "such an interface has none"},
 		{"a namespace without a cookie", func(s *state.State) { s.Namespaces[0].Cookie = 0 }, "no cookie"},
 		{"a namespace twice", func(s *state.State) { s.Namespaces = append(s.Namespaces, s.Namespaces[0]) }, "given twice"},

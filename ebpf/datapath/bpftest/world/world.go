@@ -140,9 +140,9 @@ func (w *World) State() state.State {
 		NodePorts: []state.NodePort{
 			{VNI: VNIOpen, Proto: state.ProtoTCP, Port: 30080, Family: ipfamily.IPv4},
 			{VNI: VNIOpen, Proto: state.ProtoUDP, Port: 30053, Family: ipfamily.IPv4},
-			{VNI: VNIOpen, Proto: state.ProtoTCP, Port: 30080},
+			{VNI: VNIOpen, Proto: state.ProtoTCP, Port: 30080, Family: ipfamily.IPv6},
 			{VNI: VNIRed, Proto: state.ProtoTCP, Port: 30081, Family: ipfamily.IPv4},
-			{VNI: VNIRed, Proto: state.ProtoTCP, Port: 30081},
+			{VNI: VNIRed, Proto: state.ProtoTCP, Port: 30081, Family: ipfamily.IPv6},
 		},
 		Closed: []state.ClosedPrefix{
 			{VNI: 0, Prefix: wire.Prefix("169.254.64.0/18"), Class: state.ClosedShadow},
