@@ -4,6 +4,7 @@
 package foreign
 
 import (
+	"net/netip"
 	"os/exec"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 )
 
 func TestOnlyCertainRulesOfAnInputLetTheTunnelThrough(t *testing.T) {
-	for rules, accepts := range map[string]bool{
+	readsInput(t, testTraffic(), map[string]bool{
 		"tcp dport { 22, 443 } accept":                            false,
 		"tcp dport 4789 accept":                                   false,
 		"tcp dport != 22 accept":                                  false,
@@ -75,16 +76,45 @@ func TestOnlyCertainRulesOfAnInputLetTheTunnelThrough(t *testing.T) {
 		"jump tunnels":                                            true,
 		"meta l4proto udp jump tunnels":                           true,
 		"meta l4proto udp meta mark 0x1 jump accepts":             false,
-	} {
+	})
+}
+
+func TestOnlyCertainRulesOfAnInputLetTheTunnelOverIPv6Through(t *testing.T) {
+	traffic := testTraffic()
+	traffic.Tunnel = netip.MustParseAddr("2001:db8::1")
+	readsInput(t, traffic, map[string]bool{
+		"ip6 nexthdr tcp accept":                        false,
+		"ip6 daddr 2001:db8::2 accept":                  false,
+		"ip6 daddr != 2001:db8::1 accept":               false,
+		"ip6 saddr 2001:db8::/64 accept":                false,
+		"meta nfproto ipv4 accept":                      false,
+		"meta nfproto ipv4 udp dport 4789 accept":       false,
+		"ip saddr 192.0.2.0/24 udp dport 4789 accept":   false,
+		"ip daddr 192.0.2.1 accept":                     false,
+		"tcp dport 4789 accept":                         false,
+		"ip6 nexthdr udp accept":                        true,
+		"ip6 daddr 2001:db8::1 accept":                  true,
+		"ip6 daddr { 2001:db8::1, 2001:db8::7 } accept": true,
+		"ip6 daddr { 2001:db8::/64, fc00::/7 } accept":  true,
+		"ip6 daddr 2001:db8::/60 accept":                true,
+		"ip6 saddr 2001:db8::/64 udp dport 4789 accept": true,
+		"meta nfproto ipv6 accept":                      true,
+		"udp dport 4789 accept":                         true,
+	})
+}
+
+// readsInput expects that rules of an input chain with the policy drop let the tunnel through, or
+// that they do not.
+func readsInput(t *testing.T, traffic Traffic, accepting map[string]bool) {
+	const others = "chain drops { drop; accept; }\nchain returns { return; accept; }\nchain accepts { accept; }\n" +
+		"chain below { tcp dport 22 accept; drop; }\nchain tunnels { udp dport 4789 accept; drop; }\n"
+	for rules, accepts := range accepting {
 		t.Run(rules, func(t *testing.T) {
 			testnet.In(t, testnet.New(t), func() error {
-				err := testnet.NFT("table inet fw {\nchain drops { drop; accept; }\nchain returns { return; accept; }\nchain accepts { accept; }\n" +
-					"chain below { tcp dport 22 accept; drop; }\nchain tunnels { udp dport 4789 accept; drop; }\n" +
-					"chain entry { " + inputDrop + rules + "\n}\n}")
-				if err != nil {
+				if err := testnet.NFT("table inet fw {\n" + others + "chain entry { " + inputDrop + rules + "\n}\n}"); err != nil {
 					return err
 				}
-				found, err := Blocks(t.Context(), testTraffic())
+				found, err := Blocks(t.Context(), traffic)
 				if err != nil || (len(found) == 0) != accepts {
 					t.Errorf("blocks: %v, %v", found, err)
 				}
