@@ -6,13 +6,10 @@ package foreign
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/google/nftables"
-	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
-	"github.com/google/nftables/xt"
 
 	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 )
@@ -231,55 +228,4 @@ func masked(loaded field, e *expr.Bitwise) (list field) {
 		list = append(list, k)
 	}
 	return list
-}
-
-// match reads a condition of iptables-nft.
-func (r *reader) match(e *expr.Match) {
-	switch info := e.Info.(type) {
-	case *xt.ConntrackMtinfo3:
-		if info.MatchFlags&^uint16(xt.ConntrackStateAlias) == uint16(xt.ConntrackState) {
-			r.add(states(), func(value []byte) bool {
-				return inStates(value, stateMask(info)) == (info.InvertFlags&uint16(xt.ConntrackState) == 0)
-			})
-			return
-		}
-	case *xt.Udp:
-		r.add(r.port(), func(value []byte) bool {
-			port := binaryutil.BigEndian.Uint16(value)
-			return (port >= info.DstPorts[0] && port <= info.DstPorts[1]) == (info.InvFlags&xt.UdpInvDestPorts == 0)
-		})
-		r.unread = r.unread || info.SrcPorts != [2]uint16{0, math.MaxUint16}
-		return
-	case *xt.Unknown:
-		if e.Name == "devgroup" && len(*info) >= 20 {
-			r.devgroup(*info)
-			return
-		}
-	}
-	r.unread = true
-}
-
-// stateMask returns states as nf_tables numbers them. The number of UNTRACKED is larger in
-// linux/netfilter/xt_conntrack.h, where its place has SNAT.
-func stateMask(info *xt.ConntrackMtinfo3) uint32 {
-	const xtUntracked = 1 << 8
-	mask := uint32(info.StateMask) &^ untracked
-	if info.StateMask&xtUntracked != 0 {
-		mask |= untracked
-	}
-	return mask
-}
-
-// devgroup reads struct xt_devgroup_info of linux/netfilter/xt_devgroup.h: flags, then group and
-// mask of the source and of the destination.
-func (r *reader) devgroup(info []byte) {
-	word := func(i int) uint32 { return binaryutil.NativeEndian.Uint32(info[4*i:]) }
-	for i, key := range []expr.MetaKey{expr.MetaKeyIIFGROUP, expr.MetaKeyOIFGROUP} {
-		matches, inverts := word(0)>>(2*i)&1 != 0, word(0)>>(2*i+1)&1 != 0
-		if matches || inverts {
-			r.add(r.meta(key), func(value []byte) bool {
-				return inGroup(value, word(1+2*i), word(2+2*i)) != inverts
-			})
-		}
-	}
 }
