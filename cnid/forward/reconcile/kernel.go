@@ -202,6 +202,7 @@ func (k *Kernel) TakeRepairs() []finding.Repair {
 func (k *Kernel) Traffic() foreign.Traffic {
 	t := foreign.Traffic{
 		PodGroup: hostdev.PodGroup, PodDevices: hostdev.PodPrefix, NodeDevice: hostdev.Node, TunnelPort: k.cfg.TunnelPort,
+		Underlay: k.underlay.Device, UnderlayIndex: uint32(k.underlay.Ifindex), UnderlayGroup: k.underlay.Group,
 		HostPorts: len(k.filter.HostPorts) > 0,
 	}
 	if k.pushOn() == 0 {

@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netdev"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter"
+	"github.com/alioth-net/alioth/cnid/forward/netfilter/foreign"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 	"github.com/alioth-net/alioth/cnid/forward/nodeservices"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
@@ -203,4 +204,20 @@ func TestAPlanThatContradictsItselfIsProgrammedWithoutTheContradictions(t *testi
 		apply(want, 0)
 		return nil
 	})
+}
+
+func TestATrustedUplinkLetsTheTunnelThrough(t *testing.T) {
+	k := &Kernel{tunnel: netip.MustParseAddr("2001:db8::1"), underlay: netdev.Underlay{Device: "eth0", Ifindex: 77, Group: 3}}
+	for _, rule := range []string{`iifname "eth0" accept`, "meta iif 77 accept", "iifgroup 3 accept", "ip6 daddr 2001:db8::1 accept", ""} {
+		testnet.In(t, testnet.New(t), func() error {
+			if err := testnet.NFT("table ip6 fw { chain entry { type filter hook input priority 0; policy drop;\n" + rule + "\n}\n}"); err != nil {
+				return err
+			}
+			found, err := foreign.Blocks(t.Context(), k.Traffic())
+			if err != nil || (len(found) == 0) != (rule != "") {
+				t.Errorf("%q: blocks: %v, %v", rule, found, err)
+			}
+			return nil
+		})
+	}
 }

@@ -23,14 +23,61 @@ const (
 
 // rule is what the package understands of a rule of another program.
 type rule struct {
-	// always tells that the rule has no condition. means has the packets that fit the conditions
-	// which the package understands, or none without such a condition.
+	conditions
+	// always tells that the rule has no condition.
 	always bool
-	means  ours
 	// verdict is drop for a rejection, too, and continue for a rule without a verdict. target is
 	// the chain of a jump or goto.
 	verdict expr.VerdictKind
 	target  string
+}
+
+// conditions are those of a rule, together with those of the jumps that lead to its chain.
+type conditions struct {
+	// fits has the packets that no condition excludes.
+	fits ours
+	// named has the packets that a condition is made for. wide has those that it lets through
+	// with others.
+	named, wide ours
+	// unread tells that some conditions are not understood, or can exclude the tunnel.
+	unread bool
+}
+
+// add notes a condition about a field.
+func (c *conditions) add(f field, holds func(value []byte) bool) {
+	var fits ours
+	for _, k := range f {
+		switch {
+		case k.value == nil:
+			fits |= k.of
+			c.unread = c.unread || k.of&tunnel != 0
+		case holds(k.value):
+			fits |= k.of
+			if k.wide {
+				c.wide |= k.of
+			} else {
+				c.named |= k.of
+			}
+		}
+	}
+	if len(f) == 0 {
+		fits, c.unread = all, true
+	}
+	c.fits &= fits
+}
+
+// and returns the conditions of both.
+func (c conditions) and(d conditions) conditions {
+	return conditions{c.fits & d.fits, c.named | d.named, c.wide | d.wide, c.unread || d.unread}
+}
+
+// means returns the packets that a rule with these conditions is made for. A condition that lets
+// others through, too, counts if no other condition may exclude Alioth's packets.
+func (c conditions) means() ours {
+	if c.unread {
+		return c.fits & c.named
+	}
+	return c.fits & (c.named | c.wide)
 }
 
 // chain is a chain of another program.
@@ -55,7 +102,7 @@ func (t table) drops(base string, packets ours) bool {
 	if end != expr.VerdictDrop && (end != expr.VerdictContinue || !t[base].drops) {
 		return false
 	}
-	return packets&^t.accepts(base, map[string]bool{}) != 0
+	return packets&^t.accepts(base, conditions{fits: all}, map[visit]bool{}) != 0
 }
 
 // end returns accept or drop if the rules without conditions decide about all packets of a chain,
@@ -82,20 +129,30 @@ func (t table) end(name string, depth int) expr.VerdictKind {
 	return expr.VerdictContinue
 }
 
-// accepts returns the packets that rules with conditions accept, in a chain or below it. A jump to another chain counts: a program has such a chain to look at these packets.
-func (t table) accepts(name string, seen map[string]bool) (accepted ours) {
-	if seen[name] {
+// visit is a chain, and the conditions under which packets get there.
+type visit struct {
+	chain string
+	conditions
+}
+
+// accepts returns the packets that rules made for them accept, in a chain or below it. The
+// conditions of jumps count with those of the rules below.
+func (t table) accepts(name string, under conditions, seen map[visit]bool) (accepted ours) {
+	at := visit{name, under}
+	if seen[at] {
 		return 0
 	}
-	seen[name] = true
+	seen[at] = true
 	for _, r := range t[name].rules {
+		both := under.and(r.conditions)
 		switch r.verdict {
 		case expr.VerdictAccept:
-			accepted |= r.means
+			accepted |= both.means()
 		case expr.VerdictJump, expr.VerdictGoto:
-			if _, ok := t[r.target]; ok {
-				accepted |= r.means | t.accepts(r.target, seen)
-			}
+			accepted |= t.accepts(r.target, both, seen)
+		}
+		if r.always && r.verdict != expr.VerdictContinue && r.verdict != expr.VerdictJump {
+			break // no packet gets to the rules below
 		}
 	}
 	return accepted

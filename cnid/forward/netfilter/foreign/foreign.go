@@ -29,9 +29,12 @@ type Traffic struct {
 	PodDevices string
 	NodeDevice string
 	TunnelPort uint16
-	// Tunnel is the node's address in the underlay, or the zero value if the host's stack does
-	// not see the tunnel.
-	Tunnel netip.Addr
+	// Underlay is the name of the device of the node's network, UnderlayIndex its index,
+	// UnderlayGroup its group. Tunnel is the node's address there, or the zero value if the
+	// host's stack does not see the tunnel.
+	Underlay                     string
+	UnderlayIndex, UnderlayGroup uint32
+	Tunnel                       netip.Addr
 	// HostPorts reports whether ports of the node lead to pods.
 	HostPorts bool
 }

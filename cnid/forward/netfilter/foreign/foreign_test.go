@@ -22,7 +22,7 @@ func testTraffic() Traffic {
 	return Traffic{
 		Shadows:  []netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd41:6c69:6f74:6801::/64")},
 		PodGroup: hostdev.PodGroup, PodDevices: "alv", NodeDevice: "alioth_node", TunnelPort: 4789,
-		Tunnel: netip.MustParseAddr("192.0.2.1"),
+		Underlay: "eth0", UnderlayIndex: 77, UnderlayGroup: 3, Tunnel: netip.MustParseAddr("192.0.2.1"),
 	}
 }
 
@@ -300,6 +300,18 @@ COMMIT
 	traffic := testTraffic()
 	if forward := traffic.crossings()[0]; traffic.readLegacy(rules).drops("FORWARD", forward.packets) {
 		t.Errorf("%s drops: %s", rules, forward.what)
+	}
+}
+
+func TestAQuotedTextOfLegacyIptablesIsNoCondition(t *testing.T) {
+	const rules = `:FORWARD DROP [0:0]
+-A FORWARD -i alv+ -j ACCEPT
+-A FORWARD -m string --string "to \" -o alv+ " --algo bm -j ACCEPT
+COMMIT
+`
+	traffic := testTraffic()
+	if forward := traffic.crossings()[0]; !traffic.readLegacy(rules).drops("FORWARD", forward.packets) {
+		t.Errorf("%s does not drop: %s", rules, forward.what)
 	}
 }
 

@@ -4,16 +4,22 @@
 package foreign
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/ipfamily"
 )
 
 // legacyFamily is one family of legacy iptables.
@@ -106,7 +112,7 @@ func (t Traffic) readLegacy(text string) table {
 	}
 	for _, match := range legacyRule.FindAllStringSubmatch(text, -1) {
 		conditions := legacyComment.ReplaceAllString(match[2], "")
-		r := rule{always: conditions == "", means: t.legacyMeaning(conditions), verdict: expr.VerdictJump, target: match[4]}
+		r := rule{always: conditions == "", conditions: t.legacyConditions(conditions), verdict: expr.VerdictJump, target: match[4]}
 		if match[3] == "g" {
 			r.verdict = expr.VerdictGoto
 		}
@@ -120,26 +126,87 @@ func (t Traffic) readLegacy(text string) table {
 	return read
 }
 
-// legacyMeaning returns the packets that the conditions of a rule mean. Rules by the names of
-// pods' devices are of earlier releases, or of the administrator.
-func (t Traffic) legacyMeaning(conditions string) ours {
-	texts := map[string]ours{
-		fmt.Sprintf("-i %s+ ", t.PodDevices): fromPods, fmt.Sprintf("-o %s+ ", t.PodDevices): toPods | replies,
-		fmt.Sprintf("-o %s ", t.NodeDevice): fromPods, fmt.Sprintf("-i %s ", t.NodeDevice): toPods | replies,
-		fmt.Sprintf("--src-group %#x ", t.PodGroup): fromPods, fmt.Sprintf("--dst-group %#x ", t.PodGroup): toPods | replies,
-		"--ctstate ": replies, "--state ": replies, fmt.Sprintf("--dport %d ", t.TunnelPort): tunnel,
-	}
-	for _, shadow := range t.Shadows {
-		texts[fmt.Sprintf("-s %s ", shadow)], texts[fmt.Sprintf("-d %s ", shadow)] = fromPods, toPods|replies
-	}
-	means, understood := all, false
-	for text, of := range texts {
-		if strings.Contains(conditions, text) {
-			means, understood = means&of, true
+// legacyOption matches an option with its values, as iptables-save(8) prints them.
+var (
+	legacyOption = regexp.MustCompile(`(! )?(-\S+)((?: (?:"(?:\\.|[^"\\])*"|[^-!" ]\S*))*)`)
+	legacyStates = map[string]uint32{"ESTABLISHED": established, "NEW": begins, "UNTRACKED": untracked}
+)
+
+// legacyConditions reads the conditions of a rule. Rules by the names of pods' devices are of
+// earlier releases, or of the administrator.
+func (t Traffic) legacyConditions(text string) conditions {
+	c := conditions{fits: all}
+	for _, match := range legacyOption.FindAllStringSubmatch(text, -1) {
+		inverted, option, value := match[1] != "", match[2], strings.TrimSpace(match[3])
+		if option == "-m" {
+			continue
 		}
+		f, holds := t.legacyOption(option, value)
+		c.add(f, func(value []byte) bool { return holds(value) != inverted })
 	}
-	if !understood {
-		return 0
+	return c
+}
+
+// legacyOption returns the field of an option, and whether the option without "!" holds for a value.
+func (t Traffic) legacyOption(option, text string) (f field, holds func(value []byte) bool) {
+	switch option {
+	case "-i":
+		return t.meta(expr.MetaKeyIIFNAME), func(value []byte) bool { return legacyDevice(value, text) }
+	case "-o":
+		return t.meta(expr.MetaKeyOIFNAME), func(value []byte) bool { return legacyDevice(value, text) }
+	case "--src-group":
+		return t.meta(expr.MetaKeyIIFGROUP), func(value []byte) bool { return legacyGroup(value, text) }
+	case "--dst-group":
+		return t.meta(expr.MetaKeyOIFGROUP), func(value []byte) bool { return legacyGroup(value, text) }
+	case "-p":
+		return protocol(), func([]byte) bool { return text == "udp" }
+	case "--dport", "--dports":
+		return t.port(), func(value []byte) bool { return legacyPort(binaryutil.BigEndian.Uint16(value), text) }
+	case "--ctstate", "--state":
+		var mask uint32
+		for _, state := range strings.Split(text, ",") {
+			mask |= legacyStates[state]
+		}
+		return states(), func(value []byte) bool { return inStates(value, mask) }
+	case "-s", "-d":
+		in, _ := netip.ParsePrefix(text)
+		addresses := t.sources
+		if option == "-d" {
+			addresses = t.destinations
+		}
+		return addresses(ipfamily.Of(in.Addr())), func(value []byte) bool { return within(value, in) }
 	}
-	return means
+	return nil, nil
+}
+
+// legacyDevice reports whether a device has a name, or a name that begins so before "+".
+func legacyDevice(value []byte, name string) bool {
+	if prefix, wild := strings.CutSuffix(name, "+"); wild {
+		return bytes.HasPrefix(value, []byte(prefix))
+	}
+	return bytes.Equal(value, padded(name))
+}
+
+// legacyGroup reports whether a group is one of a text, which may have a mask behind "/".
+func legacyGroup(value []byte, text string) bool {
+	group, mask, masked := strings.Cut(text, "/")
+	if !masked {
+		mask = "0xffffffff"
+	}
+	number, err := strconv.ParseUint(group, 0, 32)
+	bits, err2 := strconv.ParseUint(mask, 0, 32)
+	return err == nil && err2 == nil && inGroup(value, uint32(number), uint32(bits))
+}
+
+// legacyPort reports whether a list of ports and ranges has a port.
+func legacyPort(port uint16, list string) bool {
+	return slices.ContainsFunc(strings.Split(list, ","), func(one string) bool {
+		from, to, isRange := strings.Cut(one, ":")
+		if !isRange {
+			to = from
+		}
+		first, err := strconv.ParseUint(from, 10, 16)
+		last, err2 := strconv.ParseUint(to, 10, 16)
+		return err == nil && err2 == nil && uint64(port) >= first && uint64(port) <= last
+	})
 }

@@ -6,14 +6,11 @@ package foreign
 import (
 	"bytes"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/google/nftables"
-	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
-	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 )
 
@@ -50,7 +47,14 @@ func nftBlocks(conn *nftables.Conn, t Traffic) ([]Block, error) {
 
 // readTable reads the chains of a table. It omits chains that are deleted meanwhile.
 func (t Traffic) readTable(conn *nftables.Conn, from *nftables.Table, chains []*nftables.Chain) table {
-	read := table{}
+	read, sets := table{}, map[string][]nftables.SetElement{}
+	elements := func(set string) []nftables.SetElement {
+		if _, ok := sets[set]; !ok {
+			// A set that is deleted meanwhile has no elements.
+			sets[set], _ = conn.GetSetElements(&nftables.Set{Table: from, Name: set})
+		}
+		return sets[set]
+	}
 	for _, c := range chains {
 		if c.Table.Name != from.Name || c.Table.Family != from.Family {
 			continue
@@ -64,41 +68,42 @@ func (t Traffic) readTable(conn *nftables.Conn, from *nftables.Table, chains []*
 			one.hook = c.Hooknum
 		}
 		for _, r := range rules {
-			one.rules = append(one.rules, t.rule(r.Exprs))
+			one.rules = append(one.rules, t.rule(r.Exprs, elements))
 		}
 		read[c.Name] = one
 	}
 	return read
 }
 
-// known is a value that a field of some of Alioth's packets has.
-type known struct {
-	of    ours
-	value []byte
-}
-
-// rule reads the expressions of a rule.
-func (t Traffic) rule(expressions []expr.Any) rule {
-	r := reader{Traffic: t, rule: rule{always: true, means: all, verdict: expr.VerdictContinue}}
+// rule reads the expressions of a rule. elements returns the elements of a set.
+func (t Traffic) rule(expressions []expr.Any, elements func(set string) []nftables.SetElement) rule {
+	r := reader{Traffic: t, elements: elements}
+	r.rule = rule{always: true, conditions: conditions{fits: all}, verdict: expr.VerdictContinue}
+	if !slices.ContainsFunc(expressions, leads) {
+		r.elements = func(string) []nftables.SetElement { return nil } // the conditions do not count
+	}
 	for _, e := range expressions {
 		if !r.load(e) && !r.decide(e) {
+			r.always = false
 			r.condition(e)
 		}
 	}
-	if !r.understood {
-		r.means = 0
-	}
 	return r.rule
+}
+
+// leads reports whether an expression accepts packets or leads them to another chain.
+func leads(e expr.Any) bool {
+	v, ok := e.(*expr.Verdict)
+	return ok && slices.Contains([]expr.VerdictKind{expr.VerdictAccept, expr.VerdictJump, expr.VerdictGoto}, v.Kind)
 }
 
 // reader reads one rule.
 type reader struct {
 	Traffic
 	rule
-	// loaded has the values of the field that was loaded last.
-	loaded []known
-	// understood tells that a condition is one that the package understands.
-	understood bool
+	elements func(set string) []nftables.SetElement
+	// loaded is the field that was loaded last.
+	loaded field
 }
 
 // load reports whether an expression loads a field.
@@ -109,7 +114,10 @@ func (r *reader) load(e expr.Any) bool {
 	case *expr.Payload:
 		r.loaded = r.payload(e)
 	case *expr.Ct:
-		r.loaded = state(e.Key)
+		r.loaded = nil
+		if e.Key == expr.CtKeySTATE {
+			r.loaded = states()
+		}
 	case *expr.Bitwise:
 		r.loaded = masked(r.loaded, e)
 	default:
@@ -139,111 +147,85 @@ func (r *reader) decide(e expr.Any) bool {
 }
 
 func (r *reader) condition(e expr.Any) {
-	r.always = false
 	switch e := e.(type) {
 	case *expr.Cmp:
-		if len(r.loaded) > 0 {
-			r.fits(compared(r.loaded, e))
-		}
-	case *expr.Lookup: // in a set that is not read
-		if len(r.loaded) > 0 {
-			r.fits(r.loaded[0].of)
-		}
-	case *expr.Match: // of iptables-nft, whose contents are not read
-		if of, ok := matches[e.Name]; ok {
-			r.fits(of)
-		}
+		r.add(r.loaded, func(value []byte) bool { return compared(value, e) })
+	case *expr.Range:
+		r.add(r.loaded, func(value []byte) bool {
+			return between(value, e.FromData, e.ToData) == (e.Op == expr.CmpOpEq)
+		})
+	case *expr.Lookup:
+		r.add(r.loaded, func(value []byte) bool {
+			return contains(r.elements(e.SetName), value) != e.Invert
+		})
+	case *expr.Match:
+		r.match(e)
+	default:
+		r.unread = true
 	}
 }
 
-// fits notes the packets that fit a condition.
-func (r *reader) fits(of ours) { r.means, r.understood = r.means&of, true }
-
-// matches has the conditions of iptables that may mean Alioth's packets.
-var matches = map[string]ours{"devgroup": all, "conntrack": replies, "state": replies}
-
-// meta returns the values of a key. The first one belongs to pods.
-func (t Traffic) meta(key expr.MetaKey) []known {
-	pod, node, group := padded(t.podDevice()), padded(t.NodeDevice), binaryutil.NativeEndian.PutUint32(t.PodGroup)
-	switch key {
-	case expr.MetaKeyIIFNAME:
-		return []known{{fromPods, pod}, {toPods | replies, node}}
-	case expr.MetaKeyOIFNAME:
-		return []known{{toPods | replies, pod}, {fromPods, node}}
-	case expr.MetaKeyIIFGROUP:
-		return []known{{fromPods, group}}
-	case expr.MetaKeyOIFGROUP:
-		return []known{{toPods | replies, group}}
+// compared reports whether a comparison holds for a value.
+func compared(value []byte, e *expr.Cmp) bool {
+	if len(value) < len(e.Data) {
+		return false
 	}
-	return nil
+	order := bytes.Compare(value[:len(e.Data)], e.Data)
+	switch e.Op {
+	case expr.CmpOpEq:
+		return order == 0
+	case expr.CmpOpNeq:
+		return order != 0
+	case expr.CmpOpLt:
+		return order < 0
+	case expr.CmpOpLte:
+		return order <= 0
+	case expr.CmpOpGt:
+		return order > 0
+	case expr.CmpOpGte:
+		return order >= 0
+	}
+	return false
 }
 
-// state returns the states of connection tracking, from linux/netfilter/nf_conntrack_common.h. The
-// state of replies is the first one, because a rule with a set of states rarely begins flows.
-func state(key expr.CtKey) []known {
-	if key != expr.CtKeySTATE {
-		return nil
-	}
-	const established, begins, untracked = 1 << 1, 1 << 3, 1 << 6
-	number := binaryutil.NativeEndian.PutUint32
-	return []known{{replies, number(established)}, {fromPods | toPods, number(begins)}, {tunnel, number(untracked)}}
+// between reports whether a value is in a range.
+func between(value, first, last []byte) bool {
+	return bytes.Compare(value, first) >= 0 && bytes.Compare(value, last) <= 0
 }
 
-// payload returns the values of an address or of the destination port: RFC 791 section 3.1, RFC
-// 8200 section 3, RFC 768.
-func (t Traffic) payload(e *expr.Payload) (list []known) {
-	if e.Base == expr.PayloadBaseTransportHeader && e.Offset == 2 {
-		return []known{{tunnel, binaryutil.BigEndian.PutUint16(t.TunnelPort)}}
-	}
-	if e.Base != expr.PayloadBaseNetworkHeader {
-		return nil
-	}
-	for _, shadow := range t.Shadows {
-		address, source, destination := shadow.Addr().Next().AsSlice(), uint32(12), uint32(16)
-		if ipfamily.Of(shadow.Addr()) == ipfamily.IPv6 {
-			source, destination = 8, 24
+// contains reports whether a set has a value. A set of ranges has two elements for each one: its
+// first value, and the first value behind it as an end.
+func contains(elements []nftables.SetElement, value []byte) (has bool) {
+	ranges := slices.ContainsFunc(elements, func(e nftables.SetElement) bool { return e.IntervalEnd })
+	var nearest []byte
+	for _, e := range elements {
+		if len(e.Key) != len(value) || e.KeyEnd != nil {
+			continue // a set of several fields
 		}
-		if int(e.Len) > len(address) {
+		order := bytes.Compare(e.Key, value)
+		switch {
+		case order == 0 && !e.IntervalEnd:
+			return true
+		case order > 0 || !ranges:
+		case bytes.Compare(e.Key, nearest) > 0:
+			nearest, has = e.Key, !e.IntervalEnd
+		case bytes.Equal(e.Key, nearest):
+			has = has || !e.IntervalEnd
+		}
+	}
+	return has
+}
+
+func masked(loaded field, e *expr.Bitwise) (list field) {
+	for _, k := range loaded {
+		if k.value != nil && (len(k.value) != len(e.Mask) || len(k.value) != len(e.Xor)) {
 			continue
 		}
-		switch e.Offset {
-		case source:
-			list = append(list, known{fromPods, address[:e.Len]})
-		case destination:
-			list = append(list, known{toPods | replies, address[:e.Len]})
+		k.value = bytes.Clone(k.value)
+		for i := range k.value {
+			k.value[i] = k.value[i]&e.Mask[i] ^ e.Xor[i]
 		}
+		list = append(list, k)
 	}
 	return list
-}
-
-// compared returns the packets for which a comparison holds.
-func compared(loaded []known, e *expr.Cmp) (means ours) {
-	for _, k := range loaded {
-		if e.Op == expr.CmpOpEq && bytes.HasPrefix(k.value, e.Data) || e.Op == expr.CmpOpNeq && !bytes.HasPrefix(k.value, e.Data) {
-			means |= k.of
-		}
-	}
-	return means
-}
-
-func masked(loaded []known, e *expr.Bitwise) (list []known) {
-	for _, k := range loaded {
-		if len(k.value) != len(e.Mask) || len(k.value) != len(e.Xor) {
-			continue
-		}
-		value := make([]byte, len(k.value))
-		for i := range value {
-			value[i] = k.value[i]&e.Mask[i] ^ e.Xor[i]
-		}
-		list = append(list, known{k.of, value})
-	}
-	return list
-}
-
-// podDevice is the longest name of a pod's device.
-func (t Traffic) podDevice() string { return t.PodDevices + strings.Repeat("0", 12) }
-
-// padded returns a device's name as the kernel compares it.
-func padded(name string) []byte {
-	return append([]byte(name), make([]byte, unix.IFNAMSIZ-len(name))...)
 }
