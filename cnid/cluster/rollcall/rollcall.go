@@ -26,7 +26,8 @@ import (
 )
 
 const (
-	// reviewVNIs is the shortest interval between a node's reports of VNIs without a call.
+	// reviewVNIs is the shortest interval between a node's reports of VNIs without a call. A
+	// review also writes a reply again that somebody has deleted or changed.
 	reviewVNIs = 10 * time.Second
 	// firstAnswer and lastAnswer limit the wait between attempts, behindAnswer the wait
 	// for the store to receive the API server's state.
@@ -181,7 +182,8 @@ func (r *RollCall) look(tx store.ReadTx) task {
 	return now
 }
 
-// answer writes the node's reply if it differs from the last one, and returns it.
+// answer writes the node's reply if it differs from the last one, or if the API does not have the
+// last one any more, and returns it.
 func (r *RollCall) answer(ctx context.Context, now task, last reply) (reply, error) {
 	if now.nodeUID == "" {
 		return last, nil
@@ -190,15 +192,34 @@ func (r *RollCall) answer(ctx context.Context, now task, last reply) (reply, err
 	for _, vni := range r.passes.VNIs() {
 		say.vnis = append(say.vnis, int32(vni))
 	}
-	if say.equal(last) {
-		return last, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
+	if say.equal(last) {
+		if kept, err := r.kept(ctx); err != nil || kept {
+			return last, err
+		}
+		r.log.Warn("another program deleted or changed the node's answer to the operator's roll call; writing it again")
+	}
 	if err := r.write(ctx, say); err != nil {
 		return last, fmt.Errorf("write the node's answer: %w", err)
 	}
 	return say, nil
+}
+
+// kept reports whether the API has the reply as this daemon wrote it. Without a reply, the operator
+// would release addresses as on a node without a daemon (docs/design/010).
+func (r *RollCall) kept(ctx context.Context) (bool, error) {
+	object := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(r.node)}}
+	switch err := r.api.Get(ctx, object); {
+	case apierrors.IsNotFound(err):
+		r.written = nil
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read the node's answer: %w", err)
+	}
+	kept := r.written != nil && r.written.ResourceVersion == object.ResourceVersion
+	r.written = object
+	return kept, nil
 }
 
 func (r *RollCall) write(ctx context.Context, say reply) error {

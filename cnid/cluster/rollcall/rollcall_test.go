@@ -140,6 +140,34 @@ func TestAReplyIsWrittenWithoutReadingUntilAWriteFails(t *testing.T) {
 	}
 }
 
+// TestAReplyThatSomebodyDeletesOrChangesIsWrittenAgain without a new call: the operator reads a
+// missing reply as a node without a daemon.
+func TestAReplyThatSomebodyDeletesOrChangesIsWrittenAgain(t *testing.T) {
+	written := &replies{}
+	r := New("node1", nil, nil, written, nil, &passes{}, store.CountNodes, slog.New(slog.DiscardHandler))
+	var last reply
+	for _, step := range []struct {
+		name, log string
+		harm      func()
+	}{
+		{"the first reply", "get create 1", func() {}},
+		{"nobody has touched it", "get ", func() {}},
+		{"somebody has deleted it", "get , get create 1", func() { written.version = 0 }},
+		{"somebody has changed it", "get update 7 to 8", func() { written.version, written.call = 7, "wrong" }},
+		{"nobody has touched the new one", "get ", func() {}},
+	} {
+		step.harm()
+		written.log = ""
+		var err error
+		if last, err = r.answer(t.Context(), task{call: "first", nodeUID: "n"}, last); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if written.log != step.log || written.call != "first" {
+			t.Errorf("%s: %q, want %q; the call is %q", step.name, written.log, step.log, written.call)
+		}
+	}
+}
+
 // replies is an API server with one reply, which refuses a write of an older version.
 type replies struct {
 	api
@@ -213,6 +241,8 @@ type passes struct {
 	Passes
 	programmed bool
 }
+
+func (*passes) VNIs() []uint32 { return []uint32{7} }
 
 func (p *passes) Programmed(context.Context) error {
 	p.programmed = true
