@@ -60,7 +60,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Journal: n.journal, Knowledge: cfg.knowledge(delegates, log), Log: log})
 	links := linkreport.New(cfg.NodeName, api, n.store, log)
 	d := newDaemon(n, control{
-		sources: sources, leftOut: rowSet.LeftOut, releaser: releaser, reporter: reporting{reporter, links},
+		sources: sources, leftOut: rowSet.LeftOut, releaser: releaser, reporter: reporting{reporter, links}, announced: reporter.Announced,
 		attached: statuses.Attached, api: config,
 	})
 	group, ctx := errgroup.WithContext(ctx)
@@ -105,7 +105,7 @@ func (d *daemon) apiModule(sources *subscriptions.Sources, roll *rollcall.RollCa
 		name: "api",
 		loops: []func(context.Context){sources.Run, releaser.Run, roll.Run, reporter.Run, func(ctx context.Context) {
 			if d.progress.AwaitFirst(ctx) {
-				reporter.NetworkAvailable(ctx)
+				reporter.Programmed()
 			}
 		}},
 	}
@@ -158,8 +158,8 @@ func dump(ctx context.Context, modules []module) (d nodestatus.Dump) {
 	return d
 }
 
-// announce writes the CNI configuration once ADDs can succeed, so that the container
-// runtime calls this daemon.
+// announce writes the CNI configuration once the node is programmed, so that the container
+// runtime calls this daemon. ADDs also wait until the API knows of the daemon.
 func (d *daemon) announce(ctx context.Context) error {
 	if !d.progress.AwaitFirst(ctx) {
 		return nil
