@@ -119,6 +119,9 @@ type Config struct {
 	// RecheckEvery is the interval between comparisons of everything in the kernel with the
 	// wanted state, with or without a notification of a change; at most DefaultRecheck.
 	RecheckEvery time.Duration
+	// ReviewEvery is the interval between readings of the objects that the daemon alone writes about
+	// its node: somebody may have deleted or changed them.
+	ReviewEvery time.Duration
 	// Wait is the time that an ADD may wait for the control plane.
 	Wait time.Duration
 	// HealthAddr and MetricsAddr are host:port, and differ; "" serves nothing. Metrics are
@@ -174,7 +177,7 @@ func DefaultConfig() Config {
 		NetworkPolicyMode: PoliciesDistributed,
 		PodResources:      podresources.DefaultSocket,
 		NodeIPAM:          NodeIPAM{Groups: slices.Clone(ipamapi.Groups)},
-		RecheckEvery:      DefaultRecheck, ReconcileEvery: time.Minute,
+		RecheckEvery:      DefaultRecheck, ReconcileEvery: time.Minute, ReviewEvery: time.Minute,
 		Wait:       60 * time.Second,
 		HealthAddr: "127.0.0.1:9471", MetricsAddr: "127.0.0.1:9472",
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/lifecycle/maintenance"
 	"github.com/alioth-net/alioth/cnid/system/apihost"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -35,6 +36,8 @@ type control struct {
 	leftOut  func() []descriptor.LeftOut
 	releaser attachment.Releaser
 	reporter reporter
+	// announced reports whether the API knows of this daemon.
+	announced broadcast.Gate
 	// attached is called for a pod that was attached, or nil. It must not block.
 	attached func(journal.Pod)
 	// api decides about requests for metrics from other machines; nil without an API server.
@@ -148,7 +151,7 @@ func (n *node) decisions(c control, host *apihost.Follower) *decision.Decisions 
 		Plan: n.plan, Reserved: host.Addresses, Store: n.store, Pair: n.kind, Held: n.held, Sources: c.sources,
 		Sharing: multinet.Sharing{Global: n.cfg.GlobalNamespaces},
 		Journal: n.journal, Listens: n.host.Listens,
-		Progress: n.progress, Warn: c.reporter.Refused, Log: n.log,
+		Progress: n.progress, NodeMarked: c.announced, Warn: c.reporter.Refused, Log: n.log,
 	})
 }
 

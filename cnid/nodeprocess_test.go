@@ -134,7 +134,7 @@ func playNode() error {
 		return err
 	}
 	d := newDaemon(n, control{
-		sources: readAlready{}, leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+		sources: readAlready{}, leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log}, announced: broadcast.Open,
 	})
 	go func() { // later changes of the API
 		for {

@@ -5,15 +5,18 @@ package cnid
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/ipfamily"
@@ -143,6 +146,109 @@ func TestACallIsAnsweredOnceNothingUsesWhatTheAPIDoesNotHaveForIt(t *testing.T) 
 	if err := n.lab.cni(t, "DEL", b); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestADaemonWritesItsTracesInTheAPIAgain: without them the operator releases addresses as on a
+// node without a daemon.
+func TestADaemonWritesItsTracesInTheAPIAgain(t *testing.T) {
+	n := newAPINode(t, "api-traces")
+	n.cfg.ReviewEvery = 100 * time.Millisecond
+	n.start(t)
+	there := func() error { return errors.Join(n.answered(v1alpha1.NoCall, 0, false)(), n.conditions()) }
+	eventually(t, "it has written its answer and its conditions", there)
+	if err := n.api.Delete(t.Context(), &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(n.name)}}); err != nil {
+		t.Fatal(err)
+	}
+	n.status(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}, func(obj client.Object) {
+		obj.(*corev1.Node).Status.Conditions = nil
+	})
+	eventually(t, "it has written them again", there)
+}
+
+// TestNoPodIsAttachedBeforeTheAPIHasAConditionOfTheDaemon: if such a pod ended, the operator would
+// release its address while the interface exists.
+func TestNoPodIsAttachedBeforeTheAPIHasAConditionOfTheDaemon(t *testing.T) {
+	n := newAPINode(t, "api-unannounced")
+	n.cfg.Wait = 100 * time.Millisecond
+	n.vpc(t, "unannounced", 54)
+	allow := n.refuseConditions(t)
+	n.start(t)
+	p := n.pod(t, "unannounced-a", "unannounced", "10.10.1.10", nil)
+	n.decide(t, p)
+	const reason = "does not have the conditions of its daemon yet"
+	eventually(t, "the pod waits for nothing but the condition", func() error {
+		err := n.lab.cni(t, "ADD", p)
+		if err == nil {
+			t.Fatal("the pod is attached, and the API does not know of the daemon")
+		}
+		if strings.Contains(err.Error(), reason) {
+			return nil
+		}
+		return err
+	})
+	if err := n.lab.cni(t, "DEL", p); err != nil {
+		t.Errorf("DEL waits, too: %v", err)
+	}
+	allow()
+	eventually(t, "the pod is attached", func() error { return n.lab.cni(t, "ADD", p) })
+	if err := n.lab.cni(t, "DEL", p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refuseConditions makes the API server refuse conditions of the node's object, and returns the
+// function that ends this.
+func (n *apiNode) refuseConditions(t *testing.T) (allow func()) {
+	t.Helper()
+	object := func(kind string, spec map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": map[string]any{"name": "refuse-" + n.name}, "spec": spec,
+		}}
+	}
+	binding := object("ValidatingAdmissionPolicyBinding", map[string]any{"policyName": "refuse-" + n.name, "validationActions": []any{"Deny"}})
+	n.create(t, object("ValidatingAdmissionPolicy", map[string]any{
+		"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
+			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"UPDATE"},
+			"resources": []any{"nodes/status"}, "resourceNames": []any{n.name},
+		}}},
+		"validations": []any{map[string]any{"expression": "false", "message": "refused by a test"}},
+	}))
+	n.create(t, binding)
+	node := &corev1.Node{}
+	eventually(t, "the API server refuses conditions", func() error {
+		if err := n.api.Get(t.Context(), client.ObjectKey{Name: n.name}, node); err != nil {
+			return err
+		}
+		before := node.DeepCopy()
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "Test", Status: corev1.ConditionTrue})
+		if err := n.api.Status().Patch(t.Context(), node, client.MergeFrom(before), client.DryRunAll); err == nil {
+			return errors.New("it takes them")
+		}
+		return nil
+	})
+	return func() {
+		if err := n.api.Delete(t.Context(), binding); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// conditions returns nil while the node's object has both conditions of the daemon.
+func (n *apiNode) conditions() error {
+	var node corev1.Node
+	if err := n.api.Get(context.Background(), client.ObjectKey{Name: n.name}, &node); err != nil {
+		return err
+	}
+	own := 0
+	for _, c := range node.Status.Conditions {
+		if v1alpha1.OfDaemon(string(c.Type), c.Reason) {
+			own++
+		}
+	}
+	if own != 2 {
+		return fmt.Errorf("conditions: %v", node.Status.Conditions)
+	}
+	return nil
 }
 
 func TestAPodWhoseAddressSomebodyElseHasIsCutOffUntilItIsItsOwnAgain(t *testing.T) {

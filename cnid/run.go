@@ -53,14 +53,14 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	rowSet := reflector.NewSet(n.store, api, log)
 	n.registry.MustRegister(descriptor.NewCollector("alioth_cnid_objects_left_out", rowSet.LeftOut))
 	sources := subscriptions.New(subscriptions.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints, Kinds: cfg.Kinds(), Changed: func() { n.progress.Ask() }}, api, rowSet, n.store, n.journal.Records, log)
-	reporter := report.New(cfg.NodeName, api, n.store, log)
+	reporter := report.New(cfg.NodeName, api, n.store, cfg.ReviewEvery, log)
 	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
 	releaser := release.New(cfg.NodeName, n.store, n.journal, api, complete, n.held.Holds, log)
 	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Journal: n.journal, Knowledge: cfg.knowledge(delegates, log), Log: log})
 	links := linkreport.New(cfg.NodeName, api, n.store, log)
 	d := newDaemon(n, control{
-		sources: sources, leftOut: rowSet.LeftOut, releaser: releaser, reporter: reporting{reporter, links},
+		sources: sources, leftOut: rowSet.LeftOut, releaser: releaser, reporter: reporting{reporter, links}, announced: reporter.NodeMarked,
 		attached: statuses.Attached, api: config,
 	})
 	group, ctx := errgroup.WithContext(ctx)
@@ -105,7 +105,7 @@ func (d *daemon) apiModule(sources *subscriptions.Sources, roll *rollcall.RollCa
 		name: "api",
 		loops: []func(context.Context){sources.Run, releaser.Run, roll.Run, reporter.Run, func(ctx context.Context) {
 			if d.progress.AwaitFirst(ctx) {
-				reporter.NetworkAvailable(ctx)
+				reporter.Programmed()
 			}
 		}},
 	}
@@ -158,8 +158,8 @@ func dump(ctx context.Context, modules []module) (d nodestatus.Dump) {
 	return d
 }
 
-// announce writes the CNI configuration once ADDs can succeed, so that the container
-// runtime calls this daemon.
+// announce writes the CNI configuration once the node is programmed, so that the container
+// runtime calls this daemon. ADDs also wait until the API knows of the daemon.
 func (d *daemon) announce(ctx context.Context) error {
 	if !d.progress.AwaitFirst(ctx) {
 		return nil

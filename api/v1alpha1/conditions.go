@@ -212,6 +212,12 @@ const NetworkHealthyCondition = "alioth.dev/NetworkHealthy"
 // Alioth has programmed. Other networks have reasons of their own.
 const NetworkUpReason = "AliothIsUp"
 
+// OfDaemon reports whether a daemon of Alioth writes conditions of a Node of this type with this
+// reason. NetworkUnavailable may come from another network, which has its own reason.
+func OfDaemon(conditionType, reason string) bool {
+	return conditionType == NetworkHealthyCondition || conditionType == "NetworkUnavailable" && reason == NetworkUpReason
+}
+
 // Reasons of the condition NetworkHealthyCondition, the gravest first.
 const (
 	// NotProgrammedReason: programming of the node fails.

@@ -49,8 +49,11 @@ func (r *Attachments) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 		if sure, err := holderGone(ctx, r.Live, row.Holder()); err != nil || !sure {
 			return ctrl.Result{}, err
 		}
-		if sure, err := nodeLetGo(ctx, r.Live, row.Node); err != nil || !sure {
+		switch sure, err := nodeLetGo(ctx, r.Live, row.Node); {
+		case err != nil:
 			return ctrl.Result{}, err
+		case !sure:
+			return ctrl.Result{RequeueAfter: lookAgain}, nil
 		}
 		return ctrl.Result{}, r.Claimer.ReleaseAttachment(ctx, row)
 	case forget:

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +26,10 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/core"
 )
+
+// lookAgain is the wait before a node without an answer is read again: its daemon may have left a
+// condition, and the feed has no event for the removal of one.
+const lookAgain = 30 * time.Second
 
 // Reconciler applies the decisions of decide.
 type Reconciler struct {
@@ -54,8 +59,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case forget:
 		return ctrl.Result{}, r.Claimer.Release(ctx, address)
 	case release:
-		if sure, err := r.confirm(ctx, address); err != nil || !sure {
+		switch sure, err := r.confirm(ctx, address); {
+		case err != nil:
 			return ctrl.Result{}, err
+		case !sure:
+			return ctrl.Result{RequeueAfter: lookAgain}, nil
 		}
 		return ctrl.Result{}, r.Claimer.Release(ctx, address)
 	case expel:
@@ -126,8 +134,8 @@ func holderGone(ctx context.Context, live client.Reader, holder store.Holder) (b
 }
 
 // nodeLetGo reads a node from the API server, and reports whether it is fenced, or without a
-// daemon. A daemon writes its condition and its answer at about the same time: while one of the
-// two exists, the node may hold interfaces of pods.
+// daemon. A daemon attaches no pod before the API has one of its conditions, and writes its
+// conditions and its answer again: while one of them exists, the node may hold interfaces of pods.
 func nodeLetGo(ctx context.Context, live client.Reader, name string) (bool, error) {
 	node := &corev1.Node{}
 	err := live.Get(ctx, client.ObjectKey{Name: name}, node)
@@ -141,7 +149,7 @@ func nodeLetGo(ctx context.Context, live client.Reader, name string) (bool, erro
 	if err != nil || fenced(row) {
 		return err == nil, err
 	}
-	if slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == v1alpha1.NetworkHealthyCondition }) {
+	if slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return v1alpha1.OfDaemon(string(c.Type), c.Reason) }) {
 		return false, nil
 	}
 	err = live.Get(ctx, client.ObjectKey{Name: v1alpha1.NodeRollCall(name)}, &v1alpha1.RollCall{})

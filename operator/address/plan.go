@@ -23,7 +23,9 @@ const (
 )
 
 // decide plans for one address of a pod or a Service. Package node plans for addresses of
-// nodes. settled is true once all daemons that run have answered the roll call of the term.
+// nodes. settled is true once the daemons of the known nodes have answered the roll call of the
+// term, or its time has passed. A daemon that is not known yet, or whose answer was deleted, has
+// not answered: only nodeLetGo decides about its node, by the conditions in the API.
 func decide(tx store.ReadTx, address *store.Address, settled bool) verb {
 	switch address.Holder.Kind {
 	case store.HolderPod:
@@ -71,8 +73,8 @@ func letGo(tx store.ReadTx, name string, settled bool) bool {
 	return fenced(store.GetNode(tx, name)) || settled && daemonless(tx, name)
 }
 
-// daemonless reports whether no daemon has ever answered for a node, or an administrator has
-// deleted the answer after the daemon had left the node.
+// daemonless reports whether the store has no answer of a daemon for a node. That alone proves
+// nothing: nodeLetGo confirms it.
 func daemonless(tx store.ReadTx, name string) bool {
 	return store.GetRollCall(tx, v1alpha1.NodeRollCall(name)) == nil
 }

@@ -119,6 +119,12 @@ func TestANodeHasLetGoOnceNothingOfItsDaemonIsInTheAPI(t *testing.T) {
 	healthy := node(func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: v1alpha1.NetworkHealthyCondition, Status: corev1.ConditionTrue}}
 	})
+	started := node(func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Reason: v1alpha1.NetworkUpReason}}
+	})
+	flannels := node(func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Reason: "FlannelIsUp"}}
+	})
 	tainted := node(func(n *corev1.Node) {
 		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
 	})
@@ -132,6 +138,8 @@ func TestANodeHasLetGoOnceNothingOfItsDaemonIsInTheAPI(t *testing.T) {
 		"it is out of service":              {[]client.Object{tainted, answer}, true},
 		"its daemon has answered":           {[]client.Object{plain, answer}, false},
 		"its daemon has written to it":      {[]client.Object{healthy}, false},
+		"its daemon has just started":       {[]client.Object{started}, false},
+		"it has another network":            {[]client.Object{flannels}, true},
 		"it never had a daemon, others had": {[]client.Object{plain, other}, true},
 	} {
 		live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.objects...).Build()

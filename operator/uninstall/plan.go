@@ -106,10 +106,9 @@ func servedNodes(nodes []corev1.Node, set *appsv1.DaemonSet) []string {
 }
 
 // ownConditions returns the types of the conditions of a node that its daemon has written.
-// NetworkUnavailable may come from another network, which has its own reason.
 func ownConditions(node *corev1.Node) (own []corev1.NodeConditionType) {
 	for _, c := range node.Status.Conditions {
-		if c.Type == v1alpha1.NetworkHealthyCondition || c.Type == corev1.NodeNetworkUnavailable && c.Reason == v1alpha1.NetworkUpReason {
+		if v1alpha1.OfDaemon(string(c.Type), c.Reason) {
 			own = append(own, c.Type)
 		}
 	}

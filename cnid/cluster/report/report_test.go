@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -46,5 +48,36 @@ func TestOneAndTheSameHarmIsToldInTheSameWords(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", d)
 		}
 		slices.Reverse(list)
+	}
+}
+
+// TestOnlyConditionsThatDifferAreWritten keeps the time since when a status lasts.
+func TestOnlyConditionsThatDifferAreWritten(t *testing.T) {
+	since, now := metav1.Unix(1, 0), metav1.Unix(2, 0)
+	healthy, up := healthCondition(nil), available()
+	older, wrong := up, healthy
+	older.Message, older.LastTransitionTime = "an older release", since
+	wrong.Status, wrong.LastTransitionTime = corev1.ConditionFalse, since
+	other := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
+	for name, c := range map[string]struct {
+		have []corev1.NodeCondition
+		want map[corev1.NodeConditionType]metav1.Time
+	}{
+		"both are there":                  {[]corev1.NodeCondition{other, healthy, up}, nil},
+		"one was deleted":                 {[]corev1.NodeCondition{other, up}, map[corev1.NodeConditionType]metav1.Time{healthy.Type: now}},
+		"both were deleted":               {[]corev1.NodeCondition{other}, map[corev1.NodeConditionType]metav1.Time{healthy.Type: now, up.Type: now}},
+		"one has another message":         {[]corev1.NodeCondition{healthy, older}, map[corev1.NodeConditionType]metav1.Time{up.Type: since}},
+		"one was changed to the contrary": {[]corev1.NodeCondition{wrong, up}, map[corev1.NodeConditionType]metav1.Time{healthy.Type: now}},
+	} {
+		var got map[corev1.NodeConditionType]metav1.Time
+		for _, written := range differing(c.have, []corev1.NodeCondition{up, healthy}, now) {
+			if got == nil {
+				got = map[corev1.NodeConditionType]metav1.Time{}
+			}
+			got[written.Type] = written.LastTransitionTime
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
 	}
 }

@@ -74,14 +74,17 @@ type RollCall struct {
 	passes Passes
 	// nodes returns the size of the cluster.
 	nodes func(tx store.ReadTx) int
-	log   *slog.Logger
+	// review is the interval at which the node reads its reply: somebody may have deleted or changed
+	// it. Each node reads, so a short interval costs the API server of a large cluster.
+	review time.Duration
+	log    *slog.Logger
 	// written is the node's object after the last write; nil: it has to be read.
 	written *v1alpha1.RollCall
 }
 
 // New returns a RollCall for a node with these records, in a cluster of so many nodes.
-func New(node string, s *store.Store, records func() []journal.Record, api api, synced broadcast.Gate, passes Passes, nodes func(store.ReadTx) int, log *slog.Logger) *RollCall {
-	return &RollCall{node: node, store: s, records: records, api: api, synced: synced, passes: passes, nodes: nodes, log: log}
+func New(node string, s *store.Store, records func() []journal.Record, api api, synced broadcast.Gate, passes Passes, nodes func(store.ReadTx) int, review time.Duration, log *slog.Logger) *RollCall {
+	return &RollCall{node: node, store: s, records: records, api: api, synced: synced, passes: passes, nodes: nodes, review: review, log: log}
 }
 
 // reply is the content of a node's reply.
@@ -100,6 +103,7 @@ type task struct{ call, nodeUID string }
 // Run replies to calls until ctx ends.
 func (r *RollCall) Run(ctx context.Context) {
 	var last reply
+	var reviewed time.Time
 	pause := firstAnswer
 	for {
 		now, err := r.wait(ctx, last)
@@ -110,8 +114,9 @@ func (r *RollCall) Run(ctx context.Context) {
 			r.spread(ctx)
 			err = r.agree(ctx)
 		}
-		if err == nil {
+		if err == nil && (!r.reply(now).equal(last) || time.Since(reviewed) >= r.review) {
 			last, err = r.answer(ctx, now, last)
+			reviewed = time.Now()
 		}
 		if err == nil {
 			pause = firstAnswer
@@ -148,7 +153,7 @@ func (r *RollCall) spread(ctx context.Context) {
 // wait returns when a reply is due, and after reviewVNIs.
 func (r *RollCall) wait(ctx context.Context, last reply) (task, error) {
 	var now task
-	soon, cancel := context.WithTimeout(ctx, reviewVNIs)
+	soon, cancel := context.WithTimeout(ctx, min(reviewVNIs, r.review))
 	defer cancel()
 	err := r.store.Wait(soon, func(tx store.ReadTx, ws *store.WatchSet) bool {
 		synced, changed := r.synced()
@@ -181,24 +186,50 @@ func (r *RollCall) look(tx store.ReadTx) task {
 	return now
 }
 
-// answer writes the node's reply if it differs from the last one, and returns it.
-func (r *RollCall) answer(ctx context.Context, now task, last reply) (reply, error) {
-	if now.nodeUID == "" {
-		return last, nil
-	}
+// reply returns the node's reply to a call.
+func (r *RollCall) reply(now task) reply {
 	say := reply{call: now.call, nodeUID: now.nodeUID}
 	for _, vni := range r.passes.VNIs() {
 		say.vnis = append(say.vnis, int32(vni))
 	}
-	if say.equal(last) {
+	return say
+}
+
+// answer writes the node's reply if it differs from the last one, or if the API does not have the
+// last one any more, and returns it.
+func (r *RollCall) answer(ctx context.Context, now task, last reply) (reply, error) {
+	if now.nodeUID == "" {
 		return last, nil
 	}
+	say := r.reply(now)
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
+	if say.equal(last) {
+		if kept, err := r.kept(ctx); err != nil || kept {
+			return last, err
+		}
+		r.log.Warn("another program deleted or changed the node's answer to the operator's roll call; writing it again")
+	}
 	if err := r.write(ctx, say); err != nil {
 		return last, fmt.Errorf("write the node's answer: %w", err)
 	}
 	return say, nil
+}
+
+// kept reports whether the API has the reply as this daemon wrote it. Without a reply, the operator
+// would release addresses as on a node without a daemon (docs/design/159).
+func (r *RollCall) kept(ctx context.Context) (bool, error) {
+	object := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(r.node)}}
+	switch err := r.api.Get(ctx, object); {
+	case apierrors.IsNotFound(err):
+		r.written = nil
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read the node's answer: %w", err)
+	}
+	kept := r.written != nil && r.written.ResourceVersion == object.ResourceVersion
+	r.written = object
+	return kept, nil
 }
 
 func (r *RollCall) write(ctx context.Context, say reply) error {

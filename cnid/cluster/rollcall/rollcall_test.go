@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -100,7 +101,7 @@ func TestTheStoreAgreesOnceItHasHeardWhatDecidesAboutTheNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			server, passes := &server{pods: c.pods, addresses: c.addresses}, &passes{}
-			err = New("node1", s, func() []journal.Record { return records }, server, nil, passes, store.CountNodes, slog.New(slog.DiscardHandler)).agree(t.Context())
+			err = New("node1", s, func() []journal.Record { return records }, server, nil, passes, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler)).agree(t.Context())
 			if got := err == nil; got != c.want || err != nil && !errors.Is(err, errBehind) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
@@ -113,7 +114,7 @@ func TestTheStoreAgreesOnceItHasHeardWhatDecidesAboutTheNode(t *testing.T) {
 
 func TestANodeWithoutAttachmentsReadsNothing(t *testing.T) {
 	passes := &passes{}
-	none := New("node1", nil, func() []journal.Record { return nil }, nil, nil, passes, store.CountNodes, slog.New(slog.DiscardHandler))
+	none := New("node1", nil, func() []journal.Record { return nil }, nil, nil, passes, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler))
 	if err := none.agree(t.Context()); err != nil || !passes.programmed {
 		t.Errorf("got %v; it waited for a pass: %v", err, passes.programmed)
 	}
@@ -123,7 +124,7 @@ func TestANodeWithoutAttachmentsReadsNothing(t *testing.T) {
 // object may be gone.
 func TestAReplyIsWrittenWithoutReadingUntilAWriteFails(t *testing.T) {
 	written := &replies{}
-	r := New("node1", nil, nil, written, nil, nil, store.CountNodes, slog.New(slog.DiscardHandler))
+	r := New("node1", nil, nil, written, nil, nil, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler))
 	write := func(call string, fails bool) {
 		t.Helper()
 		if err := r.write(t.Context(), reply{call: call, nodeUID: "n"}); (err != nil) != fails {
@@ -137,6 +138,34 @@ func TestAReplyIsWrittenWithoutReadingUntilAWriteFails(t *testing.T) {
 	write("third", false)
 	if want := "get create 1, update 1 to 2, update 2 refused, get update 7 to 8"; written.log != want || written.call != "third" {
 		t.Errorf("%s; want %s; the call is %q", written.log, want, written.call)
+	}
+}
+
+// TestAReplyThatSomebodyDeletesOrChangesIsWrittenAgain without a new call: the operator reads a
+// missing reply as a node without a daemon.
+func TestAReplyThatSomebodyDeletesOrChangesIsWrittenAgain(t *testing.T) {
+	written := &replies{}
+	r := New("node1", nil, nil, written, nil, &passes{}, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler))
+	var last reply
+	for _, step := range []struct {
+		name, log string
+		harm      func()
+	}{
+		{"the first reply", "get create 1", func() {}},
+		{"nobody has touched it", "get ", func() {}},
+		{"somebody has deleted it", "get , get create 1", func() { written.version = 0 }},
+		{"somebody has changed it", "get update 7 to 8", func() { written.version, written.call = 7, "wrong" }},
+		{"nobody has touched the new one", "get ", func() {}},
+	} {
+		step.harm()
+		written.log = ""
+		var err error
+		if last, err = r.answer(t.Context(), task{call: "first", nodeUID: "n"}, last); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if written.log != step.log || written.call != "first" {
+			t.Errorf("%s: %q, want %q; the call is %q", step.name, written.log, step.log, written.call)
+		}
 	}
 }
 
@@ -214,6 +243,8 @@ type passes struct {
 	programmed bool
 }
 
+func (*passes) VNIs() []uint32 { return []uint32{7} }
+
 func (p *passes) Programmed(context.Context) error {
 	p.programmed = true
 	return nil
@@ -246,5 +277,5 @@ func TestACallThatIsNotAnsweredKeepsNoDaemon(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	node := cut{end: end}
 	synced := broadcast.Open
-	New("node1", s, func() []journal.Record { return []journal.Record{{}} }, node, synced, node, store.CountNodes, slog.New(slog.DiscardHandler)).Run(ctx)
+	New("node1", s, func() []journal.Record { return []journal.Record{{}} }, node, synced, node, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler)).Run(ctx)
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -308,7 +309,7 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	looking := make(chan struct{})
 	decisions := New(Config{
 		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Log: slog.New(slog.DiscardHandler),
-		Sources: sources{}, Held: release.NewHeld(j), Journal: j,
+		Sources: sources{}, NodeMarked: broadcast.Open, Held: release.NewHeld(j), Journal: j,
 		Listens:  func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		Warn:     func(journal.Pod, string, string) {},
 		Progress: programmed{asked: func() { once.Do(func() { close(looking) }) }},

@@ -23,12 +23,18 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
+// unmarked is the reason of a decision that waits for Config.NodeMarked.
+const unmarked = "the Node object does not have the conditions of its daemon yet; if this lasts, the log of the daemon has the error of the API server"
+
 // Config has the inputs of decisions. All fields but Sharing are required.
 type Config struct {
 	Plan plan.Config
 	// Sources read the objects, Progress has what passes have reached.
 	Sources  Sources
 	Progress Progress
+	// NodeMarked reports whether the API knows of this daemon. The operator would release the
+	// addresses of a pod that ends before that, as on a node without a daemon (docs/design/159).
+	NodeMarked broadcast.Gate
 	// Held has all that the kubelet may probe, Journal all that is attached here.
 	Held    Held
 	Journal journal.Reader
@@ -107,6 +113,11 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 				return synced
 			},
 		})
+		announced, told := d.cfg.NodeMarked()
+		ws.Add(told)
+		if last.missing == "" && !announced {
+			last.missing = unmarked
+		}
 		last.gone = last.gone || seen && !last.seen
 		seen = seen || last.seen
 		if last.warning != "" && !warned {

@@ -4,11 +4,13 @@
 package decision
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/netip"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -151,7 +153,7 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	var told []string
 	asked := New(Config{
 		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Held: release.NewHeld(j), Journal: j,
-		Sources: sources{}, Progress: programmed{}, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
+		Sources: sources{}, NodeMarked: broadcast.Open, Progress: programmed{}, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		Warn: func(pod journal.Pod, reason, message string) {
 			told = append(told, pod.String()+" "+reason+" "+message)
 		},
@@ -183,6 +185,37 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	}
 	if len(told) != 1 || !strings.HasPrefix(told[0], "ns/p1 "+v1alpha1.HostPortConflictReason+" ") || !strings.Contains(told[0], "ns/first") {
 		t.Errorf("told %q", told)
+	}
+}
+
+// TestAPodIsNotAttachedBeforeTheAPIKnowsOfTheDaemon: the operator releases addresses of ended pods
+// on nodes without a daemon.
+func TestAPodIsNotAttachedBeforeTheAPIKnowsOfTheDaemon(t *testing.T) {
+	s, j := newRows(t), newJournal(t)
+	newDecided().fill(t, s)
+	var told broadcast.Signal
+	var announced atomic.Bool
+	asked := New(Config{
+		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Held: release.NewHeld(j), Journal: j,
+		Sources: sources{}, Progress: programmed{}, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
+		NodeMarked: func() (bool, <-chan struct{}) { changed := told.Next(); return announced.Load(), changed },
+		Log:       slog.New(slog.DiscardHandler),
+	})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	var notReady *attachment.NotReady
+	if _, err := asked.Await(ended, thePod); !errors.As(err, &notReady) || notReady.Reason != unmarked {
+		t.Errorf("before the API knows of the daemon: %v", err)
+	}
+	decided := make(chan error)
+	go func() {
+		_, err := asked.Await(t.Context(), thePod)
+		decided <- err
+	}()
+	announced.Store(true)
+	told.Send()
+	if err := <-decided; err != nil {
+		t.Errorf("once the API knows of the daemon: %v", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -47,7 +48,7 @@ func newHolder(name string, via access, vpcs map[string]bool, log *slog.Logger) 
 		return nil, err
 	}
 	h := &holder{node: n}
-	h.roll = rollcall.New(name, n.store, h.attached, n.api, n.sources.VPCsRead, unprogrammed{n}, n.size, n.log)
+	h.roll = rollcall.New(name, n.store, h.attached, n.api, n.sources.VPCsRead, unprogrammed{n}, n.size, time.Minute, n.log)
 	h.roles = roles.New(name, n.api, n.store, h.listing, n.size, n.log)
 	return h, nil
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/reconcile"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 )
@@ -90,7 +91,7 @@ func (h *hollow) assemble() {
 	decisions := decision.New(decision.Config{
 		Plan: cfg, Reserved: none, Store: h.store, Pair: drivers.DefaultPair, Held: held, Sources: h.sources,
 		Journal: h.journal, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
-		Progress: progress, Warn: func(journal.Pod, string, string) {}, Log: h.log,
+		Progress: progress, NodeMarked: broadcast.Open, Warn: func(journal.Pod, string, string) {}, Log: h.log,
 	})
 	h.attachments = attachment.New(attachment.Config{
 		Journal: h.journal, Drivers: attach.Drivers{drivers.DefaultPair: driver{}}, Decisions: decisions,
@@ -106,7 +107,7 @@ func (h *hollow) assemble() {
 		*reconcile.Progress
 		*reconcile.Loop
 	}{progress, h.loop}
-	h.roll = rollcall.New(h.name, h.store, h.journal.Records, h.api, h.sources.VPCsRead, passes, h.size, h.log)
+	h.roll = rollcall.New(h.name, h.store, h.journal.Records, h.api, h.sources.VPCsRead, passes, h.size, time.Minute, h.log)
 	h.roles = roles.New(h.name, h.api, h.store, progress.Roles, h.size, h.log)
 }
 

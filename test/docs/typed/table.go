@@ -61,7 +61,7 @@ var Table = map[string]Page{
 		{Begins: "helm upgrade alioth helm/alioth", NotHere: whole},
 		{Begins: "kubectl drain NODE --ignore-daemonsets", NotHere: moves},
 		{Begins: "alioth-cnid uninstall --node-name NODE", NotHere: moves},
-		{Begins: "for pod in $(kubectl", NotHere: moves},
+		{Begins: "holders=$(kubectl", NotHere: moves},
 	}},
 	"docs/install/install.md": {Entries: []Entry{
 		{Begins: "git clone", NotHere: fromTheWeb},
