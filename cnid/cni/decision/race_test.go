@@ -199,7 +199,7 @@ func TestAPodIsNotAttachedBeforeTheAPIKnowsOfTheDaemon(t *testing.T) {
 		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Held: release.NewHeld(j), Journal: j,
 		Sources: sources{}, Progress: programmed{}, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		NodeMarked: func() (bool, <-chan struct{}) { changed := told.Next(); return announced.Load(), changed },
-		Log:       slog.New(slog.DiscardHandler),
+		Log:        slog.New(slog.DiscardHandler),
 	})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
