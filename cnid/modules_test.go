@@ -35,7 +35,7 @@ func (r releaseAtOnce) Release(rec journal.Record) {
 	}
 }
 
-// newIdleDaemon returns the daemon of a machine, of which nothing runs.
+// newIdleDaemon returns the daemon of a machine. No loop of the daemon runs.
 func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)

@@ -55,9 +55,9 @@ func countAddresses(tx ReadTx, source string) (v4, v6 int64) {
 	return row.count[0], row.count[1]
 }
 
-// Cursor returns the last chosen address of a subnet in a family: the one of SetCursor,
-// else that of the subnet's Usage, else that of the row's status, where earlier releases
-// have it. It is not valid if there is none.
+// Cursor returns the last chosen address of a subnet in a family: the address of SetCursor,
+// else the address in the subnet's Usage, else the address in the row's status, where earlier
+// releases have it. Without such an address the result is not valid.
 func Cursor(tx ReadTx, subnet *Subnet, family ipfamily.Family) netip.Addr {
 	if live := cursorOf(tx, subnet.Name, family); live.IsValid() {
 		return live
@@ -71,7 +71,7 @@ func Cursor(tx ReadTx, subnet *Subnet, family ipfamily.Family) netip.Addr {
 }
 
 // NetworkCursor returns the last chosen address of a network outside of every VPC in a
-// family. It is not valid if there is none in this process: no status has it.
+// family. Without such an address in this process the result is not valid: no status has it.
 func NetworkCursor(tx ReadTx, domain string, family ipfamily.Family) netip.Addr {
 	return cursorOf(tx, networkSource(domain), family)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// overlapsNone compares the pools of a network with those of the networks on its segment that
-// precede it. Pools without a common address are parts of one subnet. Equal ranges with equal
+// overlapsNone compares the pools of a network with the pools of the networks on its segment
+// that precede it. Pools without a common address are parts of one subnet. Equal ranges with equal
 // pools are shared on purpose, because the claim of an address counts in all networks of the
 // segment. In each other case the network that precedes keeps the addresses.
 func overlapsNone(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {

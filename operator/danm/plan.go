@@ -35,7 +35,7 @@ type decision struct {
 	empty bool
 	figures
 	pods []string
-	// living are those of the pods that are there.
+	// living are the pods that exist.
 	living []string
 	verdict.Verdict
 	// link is the state of the network's host link, nil without one.

@@ -12,7 +12,7 @@ import (
 // Recipe is one list of files, with its example.
 type Recipe struct {
 	Title string
-	// Examples are the identifiers of the example, of which every place has one.
+	// Examples are the identifiers of the example. Every place has one of them.
 	Examples []string
 	Steps    []Step
 }

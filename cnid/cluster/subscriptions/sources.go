@@ -347,9 +347,8 @@ func (s *Sources) BaseSynced() bool {
 	return s.judged && len(s.base) > 0 && allSynced(s.base)
 }
 
-// AllSynced returns a function like Synced for some kinds of which the node always follows
-// objects, such as those for which nothing else waits. They are never read where the API
-// lacks one of the kinds.
+// AllSynced returns a gate like Synced for kinds whose objects the node always follows. The gate
+// never opens where the API lacks one of the kinds.
 func (s *Sources) AllSynced(list []*descriptor.Kind) broadcast.Gate {
 	return func() (bool, <-chan struct{}) {
 		s.mu.Lock()

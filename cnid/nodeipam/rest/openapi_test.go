@@ -155,7 +155,7 @@ func (c contract) exchange(r *http.Request, sent []byte, got *httptest.ResponseR
 	operation := c.at("paths", templateOf(r.URL.Path), strings.ToLower(r.Method))
 	answer := objectOf(objectOf(operation["responses"])[strconv.Itoa(got.Code)])
 	if answer == nil {
-		// Paths that are not served, and those of the socket over TCP, have no answers there.
+		// The document has no answers for unserved paths, and for paths of the socket over TCP.
 		if !slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnauthorized}, got.Code) {
 			c.Errorf("%s %s is answered with %d, which is not in the document: %s", r.Method, r.URL.Path, got.Code, got.Body)
 		}

@@ -65,7 +65,7 @@ func (c Conn) UDP(family uint8, port uint16) ([]Flow, error) {
 	return flows, nil
 }
 
-// Remove deletes an entry. One that has ended is no error.
+// Remove deletes an entry. It returns no error for an entry that has ended.
 func (c Conn) Remove(flow Flow) error {
 	_, err := c.socket.Execute(request(nl.IPCTNL_MSG_CT_DELETE, netlink.Acknowledge, flow.row))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -67,7 +67,7 @@ func requestOf(protocol byte, s Socket) []byte {
 	return binary.NativeEndian.AppendUint32(b, uint32(s.Cookie>>32))
 }
 
-// appendAddr appends the 16 bytes of an address, of which IPv4 uses the first 4.
+// appendAddr appends the 16 bytes of an address. IPv4 uses the first 4.
 func appendAddr(b []byte, ip netip.Addr) []byte {
 	var field [16]byte
 	copy(field[:], ip.AsSlice())

@@ -130,8 +130,8 @@ func targetOf(backend *scaled.Backend, port store.ServicePort) uint16 {
 func isHeld(b *scaled.Backend) bool { return !b.Outside && !b.OnHost && !b.Listed }
 
 // Reached returns where connections to one port of the Service go from a node, addresses of
-// one family, ascending, each once and MaxBackends at most: the ready backends; where there
-// are none, those that are shutting down but serve still. The node limits a Service that is
+// one family, ascending, each once and MaxBackends at most: the ready backends. Without a
+// ready backend it returns the backends that are shutting down but serve still. The node limits a Service that is
 // NodeLocal to its own backends, and otherwise those that are ready to the ones meant for
 // it.
 func (v *Verdict) Reached(tx store.ReadTx, node string, port store.ServicePort, family ipfamily.Family) []Backend {
