@@ -129,11 +129,11 @@ func targetOf(backend *scaled.Backend, port store.ServicePort) uint16 {
 // isHeld reports whether a pod of the VPC or network holds the address of a backend.
 func isHeld(b *scaled.Backend) bool { return !b.Outside && !b.OnHost && !b.Listed }
 
-// Reached returns where connections to one port of the Service go from a node, addresses of
-// one family, ascending, each once and MaxBackends at most: the ready backends. Without a
-// ready backend it returns the backends that are shutting down but serve still. The node limits a Service that is
-// NodeLocal to its own backends, and otherwise those that are ready to the ones meant for
-// it.
+// Reached returns the targets of connections to one port of the Service from a node: addresses of
+// one family, ascending, each once and MaxBackends at most. The targets are the ready backends.
+// Without a ready backend they are the backends that are shutting down but serve still. The node
+// limits a Service that is NodeLocal to its own backends, and otherwise the ready backends to those
+// meant for the node.
 func (v *Verdict) Reached(tx store.ReadTx, node string, port store.ServicePort, family ipfamily.Family) []Backend {
 	var ready, terminating []candidate
 	for addr, backend := range v.at(port, family) {
