@@ -142,6 +142,7 @@ func (r *Reporter) Run(ctx context.Context) {
 			done, doneUID = nil, ""
 			select {
 			case <-ctx.Done():
+				return
 			case <-time.After(retryAfter):
 			}
 			continue

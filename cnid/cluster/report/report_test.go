@@ -4,19 +4,27 @@
 package report
 
 import (
+	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/forward/finding"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/client/kube"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func TestAnEventOfWhateverIsNamedHasANameThatTheAPITakes(t *testing.T) {
@@ -80,4 +88,33 @@ func TestOnlyConditionsThatDifferAreWritten(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
+}
+
+// TestReporter_EndedContext_EndsRun also where the API server refuses the last write.
+func TestReporter_EndedContext_EndsRun(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	api, err := kube.New(&rest.Config{Host: "http://127.0.0.1:1"}, scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Update(func(tx store.Tx) error {
+		return store.PutNode(tx, &store.Node{Meta: store.Meta{UID: "n1"}, Name: "node1"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New("node1", api, s, time.Minute, slog.New(slog.DiscardHandler))
+	r.Problems(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ended := make(chan struct{})
+	go func() { r.Run(ctx); close(ended) }()
+	waits.Receive(t, 10*time.Second, "the end of Run", ended)
 }
