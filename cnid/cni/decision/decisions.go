@@ -67,7 +67,7 @@ type Progress interface {
 	// PodMTU is the MTU for pods in bytes, 0 before the node has been programmed; the
 	// channel is closed when it may have changed.
 	PodMTU() (int, <-chan struct{})
-	// Problem is what keeps the node from being programmed, or "".
+	// Problem is the error that prevents programming the node, or "".
 	Problem() string
 }
 

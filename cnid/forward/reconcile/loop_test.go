@@ -100,7 +100,7 @@ func TestNothingIsProgrammedBeforeTheNodesPartOfTheAPIWasRead(t *testing.T) {
 	}
 }
 
-// followed is what a node has: a journal of records, and sources of VPCs.
+// followed has the parts of a node: a journal of records, and sources of VPCs.
 type followed struct {
 	records []journal.Record
 	vpcs    []string

@@ -98,7 +98,7 @@ func addRoute(b *rtnl.Batch, ifindex int, route attach.Route, onLink bool) {
 	b.Add("add "+words(route), unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, describe(msg, ifindex, route)...)
 }
 
-// removeRoute removes a route by an interface, whoever has made it. A missing route is not an
+// removeRoute removes a route by an interface, also a route of another program. A missing route is not an
 // error.
 func removeRoute(b *rtnl.Batch, ifindex int, route attach.Route) {
 	b.AddAccepting(unix.ESRCH, "remove "+words(route), unix.RTM_DELROUTE, 0, describe(nl.NewRtDelMsg(), ifindex, route)...)

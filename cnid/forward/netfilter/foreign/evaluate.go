@@ -21,7 +21,7 @@ const (
 	all = fromPods | toPods | replies | tunnel
 )
 
-// rule is what the package understands of a rule of another program.
+// rule has the understood parts of a rule of another program.
 type rule struct {
 	conditions
 	// always tells that the rule has no condition.
@@ -32,7 +32,7 @@ type rule struct {
 	target  string
 }
 
-// conditions are those of a rule, together with those of the jumps that lead to its chain.
+// conditions are the conditions of a rule and of the jumps that lead to its chain.
 type conditions struct {
 	// fits has the packets that no condition excludes.
 	fits ours
@@ -136,7 +136,7 @@ type visit struct {
 }
 
 // accepts returns the packets that rules made for them accept, in a chain or below it. The
-// conditions of jumps count with those of the rules below.
+// conditions of jumps count with the conditions of the rules below.
 func (t table) accepts(name string, under conditions, seen map[visit]bool) (accepted ours) {
 	at := visit{name, under}
 	if seen[at] {

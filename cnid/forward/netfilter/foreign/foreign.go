@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package foreign finds base chains of other programs that drop Alioth's packets with
-// all others: in tables of nf_tables, and in those of legacy iptables where
+// all others: in tables of nf_tables, and in tables of legacy iptables where
 // iptables-legacy-save is installed.
 package foreign
 
@@ -18,12 +18,12 @@ import (
 	"github.com/alioth-net/alioth/api/ipfamily"
 )
 
-// Traffic is what every packet filter of the host has to accept.
+// Traffic has the packets that every packet filter of the host has to accept.
 type Traffic struct {
 	// Shadows are the ranges of shadow addresses, of the families in which
 	// packets leave the node.
 	Shadows []netip.Prefix
-	// PodGroup, NodeDevice and TunnelPort are those of ruleset.State. PodDevices is the
+	// PodGroup, NodeDevice and TunnelPort are the fields of ruleset.State. PodDevices is the
 	// prefix of the names of pods' devices.
 	PodGroup   uint32
 	PodDevices string

@@ -126,7 +126,8 @@ func (r *reader) load(e expr.Any) bool {
 	return true
 }
 
-// decide reports whether an expression is no condition: a verdict, or without effect on verdicts.
+// decide returns true for an expression that is not a condition: a verdict, or an expression without
+// effect on verdicts.
 func (r *reader) decide(e expr.Any) bool {
 	switch e := e.(type) {
 	case *expr.Verdict:
