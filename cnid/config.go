@@ -211,6 +211,9 @@ func (c Config) check() error {
 	if c.RecheckEvery <= 0 || c.RecheckEvery > DefaultRecheck {
 		return fmt.Errorf("time between rechecks: want more than 0 and at most %s, got %s", DefaultRecheck, c.RecheckEvery)
 	}
+	if c.ReviewEvery <= 0 {
+		return fmt.Errorf("time between reviews of the node's objects: want more than 0, got %s", c.ReviewEvery)
+	}
 	if c.TunnelPort == 0 {
 		return errors.New("--tunnel-port: want 1 to 65535")
 	}

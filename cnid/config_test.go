@@ -36,3 +36,11 @@ func TestAConfigurationThatMakesNoSenseIsRefusedWithTheFlagToChange(t *testing.T
 		})
 	}
 }
+
+func TestConfigCheck_NoReviewInterval_Refused(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.NodeName, cfg.ReviewEvery = "node1", 0
+	if err := cfg.check(); err == nil || !strings.Contains(err.Error(), "reviews of the node's objects") {
+		t.Errorf("got %v, want a refusal: the loops of reviews would run without a pause", err)
+	}
+}

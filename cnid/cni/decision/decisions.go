@@ -113,9 +113,9 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 				return synced
 			},
 		})
-		announced, told := d.cfg.NodeMarked()
+		marked, told := d.cfg.NodeMarked()
 		ws.Add(told)
-		if last.missing == "" && !announced {
+		if last.missing == "" && !marked {
 			last.missing = unmarked
 		}
 		last.gone = last.gone || seen && !last.seen
