@@ -87,6 +87,13 @@ turn forwarding of ipv6 on bond0 off
 turn forwarding of ipv4 on bond0.5 off
 turn forwarding of ipv6 on bond0.5 off
 add 198.51.100.7/24 to bond0.5`},
+		"a VLAN whose base is down becomes a port of a bond": {`
+interfaces: [{name: bond0, type: bond, link-aggregation: {mode: active-backup}}, {name: eth1, state: down}]`, `
+interfaces: [{name: eth1, state: up}, {name: eth1.7, type: vlan, vlan: {base-iface: eth1, id: 7}, controller: bond0}]`, `
+create vlan eth1.7
+set up eth1
+set down eth1.7
+attach eth1.7 to bond0`},
 		"an option that a bond takes only while it is down": {`
 interfaces: [{name: bond0, type: bond, link-aggregation: {mode: 802.3ad}}]`, `
 interfaces: [{name: bond0, link-aggregation: {options: {lacp_rate: fast}}}]`, "\nset down bond0\nchange settings of bond0\nset up bond0"},

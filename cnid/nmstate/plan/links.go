@@ -138,11 +138,24 @@ func (p *planner) enslave() {
 		to := p.now[c]
 		if to.Type == document.Bond {
 			p.clearAddresses(now, want)
+			p.startBase(now)
 			p.stop(now)
 		}
 		p.step(Enslave{Port: now.Name, Controller: c, Type: to.Type})
 		p.attached(now, to)
 	})
+}
+
+// startBase sets up the interface below a VLAN. A bond sets its new ports up, and the kernel
+// refuses to set up a VLAN whose base is down.
+func (p *planner) startBase(i *document.Interface) {
+	base := p.now[i.Base()]
+	if i.VLAN == nil || base == nil || base.State != document.Down {
+		return
+	}
+	p.startBase(base)
+	p.step(SetUp{base.Name})
+	p.started(base)
 }
 
 // stop sets an interface down that is not.
