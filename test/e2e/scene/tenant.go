@@ -105,7 +105,7 @@ func NewTenant(spec TenantSpec) *Tenant {
 func (s *Scene) SetUp(ctx context.Context, spec TenantSpec) (*Tenant, error) {
 	tenant := NewTenant(spec)
 	for _, object := range tenant.Objects() {
-		if err := s.Create(ctx, object); err != nil {
+		if err := s.createAdmitted(ctx, object); err != nil {
 			return tenant, err
 		}
 	}
@@ -116,6 +116,18 @@ func (s *Scene) SetUp(ctx context.Context, spec TenantSpec) (*Tenant, error) {
 		return tenant, err
 	}
 	return tenant, s.WaitNetworkReady(ctx, tenant.Network)
+}
+
+// createAdmitted creates an object. Right after its start an API server does not know the kinds of
+// the policies' parameters, and refuses all objects of such a policy for up to 30 s.
+func (s *Scene) createAdmitted(ctx context.Context, object client.Object) error {
+	return Until(ctx, "admission of "+nameOf(object), func(ctx context.Context) (bool, string, error) {
+		err := s.Create(ctx, object)
+		if err != nil && refusal.UnknownParameters(err.Error()) {
+			return false, err.Error(), nil
+		}
+		return err == nil, "", err
+	})
 }
 
 // WaitForAdmission waits until the API server has the tenants' grants. Right after an
