@@ -65,7 +65,7 @@ func Packages() []Package {
 		{Path: "./cnid/nmstate/transaction", Run: "RandomHosts|Manifests", Tools: []string{"ip", "bridge", "sysctl", "tc"}},
 		{Path: "./cnid/system/sockdiag", Omitted: betweenOthers()},
 		{Path: "./cnid/nodeipam/loopback", Omitted: betweenOthers()},
-		{Path: "./cnid/forward/netfilter", Omitted: betweenOthers(), Tools: []string{"nft"}},
+		{Path: "./cnid/forward/netfilter", Omitted: betweenOthers(), Tools: []string{"nft"}, Files: []string{"../../../docs/reference/reasons.md"}},
 		{Path: "./cnid/inspect/preflight/nodefacts", Tools: []string{"nft"}},
 		{Path: "./ebpf/datapath", Omitted: datapathOmissions()},
 		{Path: "./ebpf/datapath/test/verdicts", Omitted: verdictOmissions(), Files: []string{"../../../../docs/reference/packets.md"}},
