@@ -4,11 +4,12 @@
 package decision
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/netip"
+
+	"github.com/alioth-net/alioth/api/netif"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -24,7 +25,7 @@ import (
 // is claimed. Only the operator writes AttachmentClaims, so the claim confirms the whole element
 // of the annotation by its hash: network, driver, parent device, addresses and routes. The
 // addresses need their Address objects too, as in a VPC.
-func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachment, name string) (missing string) {
+func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.Hashed, name string) (missing string) {
 	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, said.Name))
 	switch {
 	case claim == nil || claim.Deleting || !claim.CountsFor(pod):
@@ -40,13 +41,13 @@ func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachmen
 			return fmt.Sprintf("interface %s: the Address object of %s has not arrived yet", said.Name, prefix.Addr())
 		}
 	}
-	return unlinked(tx, said.Attachment)
+	return unlinked(tx, said.Interface)
 }
 
 // unserved returns the missing part of the Services in the network of an attachment: their
 // backends, or the number of the network. With both, the first connection of the pod finds the
 // Services.
-func unserved(tx store.ReadTx, q question, said annotations.Attachment) (missing string) {
+func unserved(tx store.ReadTx, q question, said netif.Interface) (missing string) {
 	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
 	switch {
 	case !q.synced(domain):
@@ -59,16 +60,12 @@ func unserved(tx store.ReadTx, q question, said annotations.Attachment) (missing
 
 // unlinked returns the missing part of an attachment on a VLAN or VXLAN: the object that tells
 // nodes to make and name the link. A device of a pool puts packets into its VLAN itself.
-func unlinked(tx store.ReadTx, said annotations.Attachment) (missing string) {
-	link := said.Link
-	if link == nil || link.Pool != "" || link.VLAN == 0 && link.VXLAN == 0 {
+func unlinked(tx store.ReadTx, said netif.Interface) (missing string) {
+	if said.Link == nil {
 		return ""
 	}
-	id := multinet.LinkID{Device: link.Parent, Type: multinet.VLAN, VNI: link.VLAN}
-	if link.VXLAN != 0 {
-		id.Type, id.VNI = multinet.VXLAN, link.VXLAN
-	}
-	if multinet.GetHostLink(tx, v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)) == nil {
+	id, ok := multinet.LinkBelow(*said.Link)
+	if ok && multinet.GetHostLink(tx, v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)) == nil {
 		return fmt.Sprintf("interface %s: the HostLink object of %s has not arrived yet; is alioth-operator running?", said.Name, id)
 	}
 	return ""
@@ -77,7 +74,7 @@ func unlinked(tx store.ReadTx, said annotations.Attachment) (missing string) {
 // outside returns binding and interface of an attachment that leads to a network outside of every
 // VPC, as the annotation describes it. Without a MAC in the annotation, the MAC follows from the
 // pod and the name of the interface. So the MAC stays the same when the record is rebuilt.
-func outside(said annotations.Attachment, podUID, name string) (journal.Binding, journal.Interface, error) {
+func outside(said netif.Interface, podUID, name string) (journal.Binding, journal.Interface, error) {
 	binding := journal.Binding{Outside: said.Outside}
 	iface := journal.Interface{Addrs: said.Addresses, Gateways: said.Gateways, MAC: macOf(podUID, name), AltName: said.AltName}
 	families := map[bool]bool{}
@@ -94,7 +91,7 @@ func outside(said annotations.Attachment, podUID, name string) (journal.Binding,
 		if said.Link.VXLAN != 0 && said.Link.Pool != "" {
 			return binding, iface, fmt.Errorf("interface %s: a device of a pool has no VXLAN, got %d", name, said.Link.VXLAN)
 		}
-		addLink(&iface, said.Link)
+		iface.Config = *said.Link
 	}
 	if said.MAC == "" {
 		return binding, iface, nil
@@ -107,24 +104,17 @@ func outside(said annotations.Attachment, podUID, name string) (journal.Binding,
 }
 
 // delegateOf returns the plugins' input, nil for an interface without plugins.
-func delegateOf(said annotations.Attachment) *attach.Delegate {
+func delegateOf(said netif.Interface) *attach.Delegate {
 	if said.Delegate == nil {
 		return nil
 	}
-	d := &attach.Delegate{
-		Conf: said.Delegate.Conf, Args: pluginconf.Plain{IP: said.Delegate.IP, MAC: said.Delegate.MAC}.Args(), InOrder: said.Definition != "",
+	return &attach.Delegate{
+		Conf: said.Delegate.Conf, File: said.Delegate.File, Args: pluginconf.Plain{IP: said.Delegate.IP, MAC: said.Delegate.MAC}.Args(), InOrder: said.Definition != "",
 	}
-	if file := said.Delegate.File; file != nil {
-		d.File = &attach.DelegateFile{
-			NetworkID: file.NetworkID, Name: file.Name, Type: file.Type, Plugins: file.Plugins, IPAM: file.IPAM, Inject: file.Inject,
-			Args: file.Args, Runtime: file.Runtime, PlainIPs: file.PlainIPs, PlainMAC: file.PlainMAC,
-		}
-	}
-	return d
 }
 
 // defaultsOf returns the default routes that the plugins of an interface may make.
-func defaultsOf(i int, said annotations.Attachment) attach.DefaultRoutes {
+func defaultsOf(i int, said netif.Interface) attach.DefaultRoutes {
 	switch {
 	case said.NoDefaultRoute:
 		return attach.NoDefaultRoutes
@@ -132,35 +122,6 @@ func defaultsOf(i int, said annotations.Attachment) attach.DefaultRoutes {
 		return attach.MissingDefaultRoutes
 	}
 	return attach.OwnDefaultRoutes
-}
-
-func addLink(iface *journal.Interface, link *annotations.Link) {
-	iface.Parent, iface.Mode, iface.MTU, iface.IPv6 = link.Parent, link.Mode, link.MTU, attach.IPv6(link.IPv6)
-	if iface.Pool = link.Pool; link.Pool != "" {
-		iface.VF = settingsOf(link) // the device itself puts packets into a VLAN
-	} else {
-		iface.VLAN, iface.VXLAN = link.VLAN, link.VXLAN
-	}
-	for _, route := range link.Routes {
-		iface.Routes = append(iface.Routes, attach.Route{Dst: route.Dst, Gateway: route.Gateway, Table: route.Table})
-	}
-	for _, rule := range link.Rules {
-		iface.Rules = append(iface.Rules, attach.Rule{From: rule.From, Table: rule.Table})
-	}
-}
-
-// settingsOf returns the settings of the device of an interface. By default the device
-// checks the source address of packets, and does not trust the pod.
-func settingsOf(link *annotations.Link) *attach.VF {
-	said := cmp.Or(link.VF, &annotations.VF{})
-	vf := &attach.VF{
-		VLAN: link.VLAN, Proto: said.Proto, SpoofCheck: said.SpoofCheck != annotations.Off, Trust: said.Trust == annotations.On,
-		LinkState: said.LinkState, MinTxRate: said.MinTxRate, MaxTxRate: said.MaxTxRate,
-	}
-	if said.QoS != nil {
-		vf.QoS = *said.QoS
-	}
-	return vf
 }
 
 // macOf returns a locally administered unicast address: 0a, which no attachment in a
@@ -174,7 +135,7 @@ func macOf(podUID, name string) journal.MAC {
 
 // saidOutside returns the attachment of that name from the annotation of a pod on this
 // node. It must lead outside of every VPC, and be claimed.
-func saidOutside(tx store.ReadTx, node, podUID, name string) (said annotations.Attachment, err error) {
+func saidOutside(tx store.ReadTx, node, podUID, name string) (said netif.Interface, err error) {
 	pod := store.GetPod(tx, podUID)
 	if pod == nil || pod.Node != node || !pod.NetworkReady {
 		return said, fmt.Errorf("the pod with UID %s is not on this node, or not allocated", podUID)
@@ -184,13 +145,13 @@ func saidOutside(tx store.ReadTx, node, podUID, name string) (said annotations.A
 		return said, err
 	}
 	for i, said := range list {
-		if nameOf(i, said.Attachment) != name || said.Outside == "" {
+		if nameOf(i, said.Interface) != name || said.Outside == "" {
 			continue
 		}
 		if missing := unclaimed(tx, pod, said, name); missing != "" {
-			return said.Attachment, errors.New(missing)
+			return said.Interface, errors.New(missing)
 		}
-		return said.Attachment, nil
+		return said.Interface, nil
 	}
 	return said, fmt.Errorf("the annotation %s has no attachment %s outside of every VPC", v1alpha1.AttachmentsAnnotation, name)
 }

@@ -75,7 +75,7 @@ func PutClaims(tx store.Tx, pod *store.Pod) error {
 		if said.Outside == "" {
 			continue
 		}
-		network, ok := allocation.NetworkOf(said.Attachment)
+		network, ok := allocation.NetworkOf(said.Interface)
 		if !ok {
 			network = store.NetworkRef{Kind: "ClusterNetwork", Name: said.Outside, UID: said.OutsideUID}
 		}
