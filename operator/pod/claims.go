@@ -32,7 +32,7 @@ func attachmentRows(text string) ([]claim.AttachmentRow, error) {
 // false for one without a network outside of every VPC.
 func attachmentRow(element annotations.Hashed) (claim.AttachmentRow, bool) {
 	network, ok := allocation.NetworkOf(element.Interface)
-	row := claim.AttachmentRow{Interface: element.Name, Driver: element.Kind, Network: network, ConfigHash: element.Hash}
+	row := claim.AttachmentRow{Interface: element.Name, Driver: element.Kind, Network: network, Config: element.Interface, ConfigHash: element.Hash}
 	for _, address := range element.Addresses {
 		row.Addresses = append(row.Addresses, address.String())
 	}

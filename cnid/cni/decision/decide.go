@@ -57,8 +57,9 @@ func wait(format string, args ...any) answer {
 	return answer{missing: fmt.Sprintf(format, args...), seen: true}
 }
 
-// decide takes VPC, IPs and MAC from the Address objects of the pod's UID. The
-// annotation has to agree with them and adds only names.
+// decide takes VPC, IPs and MAC from the Address objects of the pod's UID, and interfaces outside
+// of every VPC from its AttachmentClaims. The annotation lists the interfaces, and adds names to
+// interfaces in VPCs.
 func decide(tx store.ReadTx, q question) answer {
 	pod := findPod(tx, q.pod)
 	switch {
@@ -71,7 +72,7 @@ func decide(tx store.ReadTx, q question) answer {
 	case !pod.NetworkReady:
 		return wait("no addresses are assigned yet; is alioth-operator running?")
 	}
-	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	list, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil || len(list) == 0 {
 		return wait("the annotation %s is unusable (%v); delete the pod to have it written anew", v1alpha1.AttachmentsAnnotation, err)
 	}
@@ -98,20 +99,24 @@ func place(d *attachment.Decision, i int, said netif.Interface, byDefault bool) 
 // decideAll decides the attachments of a pod together: all of them, or none. The
 // first is the one that the runtime requests. The pod's probes and ports of the node are
 // decided with it.
-func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.Hashed) answer {
+func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []netif.Interface) answer {
 	var decisions []attachment.Decision
 	byDefault := routed(list)
 	for i, said := range list {
-		kind, refusal := q.kindOf(said.Interface)
+		said, missing := claimed(tx, pod, said)
+		if missing != "" {
+			return wait("%s", missing)
+		}
+		kind, refusal := q.kindOf(said)
 		if refusal != "" {
 			return answer{missing: refusal, seen: true, elsewhere: true}
 		}
-		d, missing := decideOne(tx, q, pod, said, nameOf(i, said.Interface))
+		d, missing := decideOne(tx, q, pod, said, nameOf(i, said))
 		if missing != "" {
 			return wait("%s", missing)
 		}
 		d.Kind, d.PodUID = kind, q.mirrored(pod)
-		place(&d, i, said.Interface, i == byDefault)
+		place(&d, i, said, i == byDefault)
 		decisions = append(decisions, d)
 	}
 	separate(decisions)
@@ -166,33 +171,33 @@ func nameOf(i int, said netif.Interface) string {
 }
 
 // decideOne decides one attachment without its kind, or returns the missing part.
-func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Hashed, name string) (d attachment.Decision, missing string) {
+func decideOne(tx store.ReadTx, q question, pod *store.Pod, said netif.Interface, name string) (d attachment.Decision, missing string) {
 	if said.Outside != "" {
-		if missing = unclaimed(tx, pod, said, name); missing != "" {
+		if missing = unprepared(tx, pod, said, name); missing != "" {
 			return d, missing
 		}
-		if missing = ungranted(tx, q.sharing, pod, said.Interface); missing != "" {
+		if missing = ungranted(tx, q.sharing, pod, said); missing != "" {
 			return d, missing
 		}
-		if missing = unserved(tx, q, said.Interface); missing != "" {
+		if missing = unserved(tx, q, said); missing != "" {
 			return d, missing
 		}
-		binding, iface, err := outside(said.Interface, pod.UID, name)
+		binding, iface, err := outside(said, pod.UID, name)
 		if err != nil {
 			missing = err.Error()
 		}
 		d = attachment.Decision{Attachment: name, Binding: binding, Interface: iface}
-		d.Delegate = delegateOf(said.Interface)
+		d.Delegate = delegateOf(said)
 		return d, missing
 	}
 	rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node, name)
 	if missing != "" {
 		return d, missing
 	}
-	if difference := disagreement(said.Interface, rows); difference != "" {
+	if difference := disagreement(said, rows); difference != "" {
 		return d, fmt.Sprintf("annotation %s and the pod's Address objects disagree: %s", v1alpha1.AttachmentsAnnotation, difference)
 	}
-	return assemble(tx, q, said.Interface, rows)
+	return assemble(tx, q, said, rows)
 }
 
 // findPod goes by UID. Without a UID, which no current runtime leaves out, it returns the newest

@@ -16,7 +16,7 @@ import (
 )
 
 // ungranted returns why CNI plugins may not run for a pod, "" if they may. The plugins run as
-// root, and the AttachmentClaim that has the hash of their configuration is in the namespace of
+// root, and the AttachmentClaim that has their configuration is in the namespace of
 // the pod: only admission keeps the owner of the namespace from writing one. So a node also
 // demands a DelegationGrant, which only administrators write, and checks the operator's
 // conditions for the namespaces. Their rows show whether they belong to tenants. It is asked

@@ -35,7 +35,7 @@ func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
 //   - The host end of a pair outside of every VPC has no programs. The pod would reach
 //     the node's own network stack through it.
 //
-// Kind and network outside are confirmed by an AttachmentClaim (unclaimed).
+// Kind and network of an interface outside come from its AttachmentClaim (claimed).
 func (q question) kindOf(said netif.Interface) (kind attach.Kind, refusal string) {
 	kind, known := q.kinds[said.Kind]
 	onDevice := said.Link != nil && said.Link.Pool != ""

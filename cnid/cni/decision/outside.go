@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/alioth-net/alioth/api/netif"
 
@@ -21,19 +22,29 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// unclaimed returns the missing part of an attachment outside of every VPC, "" if the attachment
-// is claimed. Only the operator writes AttachmentClaims, so the claim confirms the whole element
-// of the annotation by its hash: network, driver, parent device, addresses and routes. The
-// addresses need their Address objects too, as in a VPC.
-func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.Hashed, name string) (missing string) {
+// claimed returns the description of an interface outside of every VPC, which the AttachmentClaim
+// has, or the missing part. Only the operator writes AttachmentClaims. It returns an interface in a
+// VPC as it is.
+func claimed(tx store.ReadTx, pod *store.Pod, said netif.Interface) (is netif.Interface, missing string) {
+	if said.Outside == "" {
+		return said, ""
+	}
 	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, said.Name))
 	switch {
 	case claim == nil || claim.Deleting || !claim.CountsFor(pod):
-		return fmt.Sprintf("interface %s: its AttachmentClaim has not arrived yet", said.Name)
-	case claim.Interface != said.Name || claim.Driver != said.Kind || claim.Network.UID != said.OutsideUID || claim.ConfigHash != said.Hash:
-		return fmt.Sprintf("interface %s: its AttachmentClaim is for another configuration than the annotation %s has; delete the pod to have both written anew",
-			said.Name, v1alpha1.AttachmentsAnnotation)
+		return said, fmt.Sprintf("interface %s: its AttachmentClaim has not arrived yet", said.Name)
+	case claim.Config == nil:
+		return said, fmt.Sprintf("interface %s: its AttachmentClaim is of release 0.1 and has no configuration; the operator adds it: is alioth-operator of this release running?", said.Name)
 	}
+	if !claim.Fits() {
+		return said, fmt.Sprintf("interface %s: its AttachmentClaim contradicts itself; delete the pod to have the claim written anew", said.Name)
+	}
+	return *claim.Config, ""
+}
+
+// unprepared returns the missing part of an attachment outside of every VPC. Its addresses need
+// their Address objects, as in a VPC.
+func unprepared(tx store.ReadTx, pod *store.Pod, said netif.Interface, name string) (missing string) {
 	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
 	for _, prefix := range said.Addresses {
 		row := store.AddressByIP(tx, domain, prefix.Addr())
@@ -41,7 +52,7 @@ func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.Hashed, name st
 			return fmt.Sprintf("interface %s: the Address object of %s has not arrived yet", said.Name, prefix.Addr())
 		}
 	}
-	return unlinked(tx, said.Interface)
+	return unlinked(tx, said)
 }
 
 // unserved returns the missing part of the Services in the network of an attachment: their
@@ -92,6 +103,7 @@ func outside(said netif.Interface, podUID, name string) (journal.Binding, journa
 			return binding, iface, fmt.Errorf("interface %s: a device of a pool has no VXLAN, got %d", name, said.Link.VXLAN)
 		}
 		iface.Config = *said.Link
+		iface.Routes = slices.Clone(iface.Routes) // the row of the claim has them too
 	}
 	if said.MAC == "" {
 		return binding, iface, nil
@@ -133,27 +145,31 @@ func macOf(podUID, name string) journal.MAC {
 	return mac
 }
 
-// saidOutside returns the attachment of that name from the annotation of a pod on this
-// node. It must lead outside of every VPC, and be claimed.
-func saidOutside(tx store.ReadTx, node, podUID, name string) (said netif.Interface, err error) {
+// claimedOutside returns the description of the attachment of that name of a pod on this node. The
+// attachment must lead outside of every VPC, and be claimed.
+func claimedOutside(tx store.ReadTx, node, podUID, name string) (netif.Interface, error) {
 	pod := store.GetPod(tx, podUID)
 	if pod == nil || pod.Node != node || !pod.NetworkReady {
-		return said, fmt.Errorf("the pod with UID %s is not on this node, or not allocated", podUID)
+		return netif.Interface{}, fmt.Errorf("the pod with UID %s is not on this node, or not allocated", podUID)
 	}
-	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	list, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil {
-		return said, err
+		return netif.Interface{}, err
 	}
 	for i, said := range list {
-		if nameOf(i, said.Interface) != name || said.Outside == "" {
+		if nameOf(i, said) != name || said.Outside == "" {
 			continue
 		}
-		if missing := unclaimed(tx, pod, said, name); missing != "" {
-			return said.Interface, errors.New(missing)
+		is, missing := claimed(tx, pod, said)
+		if missing == "" {
+			missing = unprepared(tx, pod, is, name)
 		}
-		return said.Interface, nil
+		if missing != "" {
+			return is, errors.New(missing)
+		}
+		return is, nil
 	}
-	return said, fmt.Errorf("the annotation %s has no attachment %s outside of every VPC", v1alpha1.AttachmentsAnnotation, name)
+	return netif.Interface{}, fmt.Errorf("the annotation %s has no attachment %s outside of every VPC", v1alpha1.AttachmentsAnnotation, name)
 }
 
 // vpcAddrs returns the addresses that a record has in a VPC.

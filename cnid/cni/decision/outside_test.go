@@ -4,6 +4,7 @@
 package decision
 
 import (
+	"encoding/json"
 	"errors"
 	"net/netip"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/netif"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
@@ -57,14 +59,11 @@ func TestAForgedAnnotationLeadsNowhere(t *testing.T) {
 		forge      func(*netif.Interface)
 		rows       func(*testing.T, store.Tx)
 	}{
-		{"another tenant's VLAN", "another configuration", func(a *netif.Interface) { a.Link = &netif.Config{Parent: "ens4", VLAN: 200} }, nil},
-		{"another device", "another configuration", func(a *netif.Interface) { a.Link = &netif.Config{Parent: "ens5", MTU: 1400} }, nil},
-		{"another address", "another configuration", func(a *netif.Interface) { a.Addresses = physical("", "198.51.100.8/24").Addresses }, nil},
-		{"another network", "another configuration", func(a *netif.Interface) { a.OutsideUID = "uid-theirs" }, nil},
 		{"another interface", "has not arrived", func(a *netif.Interface) { a.Name = "net1" }, nil},
 		{"the claim of a pod on another node", "has not arrived", nil, change(func(c *multinet.Claim) { c.Node = "node2" })},
 		{"the claim of a pod before", "has not arrived", nil, change(func(c *multinet.Claim) { c.PodUID = "p0" })},
 		{"the claim of another pod", "has not arrived", nil, change(func(c *multinet.Claim) { c.PodName = "p2" })},
+		{"a claim for another driver", "contradicts itself", nil, change(func(c *multinet.Claim) { c.Driver = "ipvlan" })},
 		{"a claim that is being deleted", "has not arrived", nil, change(func(c *multinet.Claim) { c.Deleting = true })},
 		{"an address that another pod holds", "Address object of 198.51.100.7", nil, func(t *testing.T, tx store.Tx) {
 			t.Helper()
@@ -100,10 +99,63 @@ func TestAForgedAnnotationLeadsNowhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDecide_ForgedElement_ClaimDecides: the annotation has no part in an interface outside of VPCs.
+func TestDecide_ForgedElement_ClaimDecides(t *testing.T) {
+	claimed := physical("eth0", "198.51.100.7/24")
+	claimed.Link = &netif.Config{Parent: "ens4", MTU: 1400}
+	for name, forge := range map[string]func(*netif.Interface){
+		"nothing":               func(*netif.Interface) {},
+		"another tenant's VLAN": func(a *netif.Interface) { a.Link = &netif.Config{Parent: "ens4", VLAN: 200} },
+		"another device":        func(a *netif.Interface) { a.Link = &netif.Config{Parent: "ens5", MTU: 1400} },
+		"another address":       func(a *netif.Interface) { a.Addresses = physical("", "198.51.100.8/24").Addresses },
+		"another network":       func(a *netif.Interface) { a.OutsideUID = "uid-theirs" },
+		"another driver":        func(a *netif.Interface) { a.Kind = "ipvlan" },
+		"plugins": func(a *netif.Interface) {
+			a.Delegate = &netif.Delegate{Conf: json.RawMessage(`{"plugins":[{"type":"host-device"}]}`)}
+		},
+	} {
+		d := newDecided()
+		d.said, d.addresses = claimed, nil
+		s := newRows(t)
+		d.fill(t, s)
+		forged := claimed
+		forge(&forged)
+		err := s.Update(func(tx store.Tx) error {
+			text, err := annotations.FormatAttachments([]netif.Interface{forged})
+			d.pod.Attachments, d.pod.ResourceVersion = text, "3"
+			return errors.Join(err, store.PutPod(tx, &d.pod))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := d.ask(s, thePod)
+		if len(got.decisions) != 1 {
+			t.Fatalf("%s: answer %+v", name, got)
+		}
+		one := got.decisions[0]
+		if one.Parent != "ens4" || one.MTU != 1400 || one.VLAN != 0 || one.Delegate != nil || one.Kind != attachmenttest.Kind || one.Addrs[0] != claimed.Addresses[0] {
+			t.Errorf("%s: decided %+v", name, one)
+		}
+	}
+}
+
+func TestDecide_ClaimOfRelease01_WaitsForItsConfiguration(t *testing.T) {
 	d := newDecided()
-	d.said, d.addresses = claimed, nil
-	if got := d.decide(t, thePod); len(got.decisions) != 1 || got.decisions[0].Parent != "ens4" {
-		t.Errorf("as claimed: %+v", got)
+	d.said, d.addresses = physical("eth0", "198.51.100.7/24"), nil
+	s := newRows(t)
+	d.fill(t, s)
+	err := s.Update(func(tx store.Tx) error {
+		row := *multinet.GetClaim(tx, thePod.Namespace, v1alpha1.AttachmentClaimName(thePod.UID, "eth0"))
+		row.Config, row.ResourceVersion = nil, "2"
+		return multinet.PutClaim(tx, &row)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.ask(s, thePod); got.decisions != nil || !strings.Contains(got.missing, "of release 0.1") {
+		t.Errorf("answer %+v", got)
 	}
 }
 

@@ -44,8 +44,8 @@ func separate(decisions []attachment.Decision) {
 // routed returns the index of the attachment whose gateways serve the pod's default routes: the
 // first one in a VPC, unless the pod has its default routes elsewhere. It is -1 without such an
 // attachment. The annotation alone decides, because the choice concerns the pod alone.
-func routed(list []annotations.Hashed) int {
-	return slices.IndexFunc(list, func(a annotations.Hashed) bool { return a.Outside == "" && !a.NoDefaultRoute })
+func routed(list []netif.Interface) int {
+	return slices.IndexFunc(list, func(a netif.Interface) bool { return a.Outside == "" && !a.NoDefaultRoute })
 }
 
 // routedNow reports whether the attachment of that name of a pod has default routes.
@@ -54,12 +54,12 @@ func routedNow(pod *store.Pod, name string, requested bool) bool {
 	if pod == nil {
 		return requested
 	}
-	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	list, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil || len(list) == 0 {
 		return requested
 	}
 	i := routed(list)
-	return i >= 0 && nameOf(i, list[i].Interface) == name
+	return i >= 0 && nameOf(i, list[i]) == name
 }
 
 // insideRoutes returns the routes of an interface in a VPC whose pod has its default
@@ -93,7 +93,7 @@ func rebuiltRoutes(tx store.ReadTx, cfg plan.Config, pod *store.Pod, rec journal
 	if pod == nil {
 		return nil
 	}
-	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	list, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil {
 		return nil
 	}
@@ -103,7 +103,7 @@ func rebuiltRoutes(tx store.ReadTx, cfg plan.Config, pod *store.Pod, rec journal
 		d := &decisions[i]
 		d.Binding = journal.Binding{VPC: said.VPC, Outside: said.Outside}
 		d.Addrs, d.Gateways = said.Addresses, make([]netip.Addr, len(said.Addresses))
-		if nameOf(i, said.Interface) == rec.Attachment {
+		if nameOf(i, said) == rec.Attachment {
 			own, d.Binding, d.Interface = i, rec.Binding, rec.Interface
 		}
 		if vpc := store.GetVPC(tx, d.VPC); said.NoDefaultRoute && vpc != nil {

@@ -114,10 +114,14 @@ func (f *forger) claim(t *testing.T, pod *corev1.Pod, text string) *v1alpha1.Att
 	if err != nil {
 		t.Fatal(err)
 	}
+	config, err := netif.Encode(&list[0].Interface)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &v1alpha1.AttachmentClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(string(pod.UID), "eth0")},
 		Spec: v1alpha1.AttachmentClaimSpec{
-			Pod: v1alpha1.AttachmentPod{Name: pod.Name, UID: string(pod.UID)}, Node: f.node, Interface: "eth0", Driver: "macvlan", ConfigHash: list[0].Hash,
+			Pod: v1alpha1.AttachmentPod{Name: pod.Name, UID: string(pod.UID)}, Node: f.node, Interface: "eth0", Driver: "macvlan", Config: config, ConfigHash: list[0].Hash,
 			Network: v1alpha1.NetworkReference{
 				Group: danmv1.GroupVersion.Group, Kind: "DanmNet", Namespace: f.secret.Namespace, Name: f.secret.Name, UID: string(f.secret.UID),
 			},
