@@ -29,6 +29,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/ipfamily"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cluster/release"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -263,7 +264,7 @@ func (n *apiNode) claimAddress(t *testing.T, p *labPod) string {
 			Attachment: v1alpha1.PodAttachment, Set: []string{ip.String()},
 		},
 	})
-	text, err := annotations.FormatAttachments([]annotations.Attachment{{
+	text, err := annotations.FormatAttachments([]netif.Interface{{
 		Name: "eth0", Kind: "veth", VPC: p.vpc, Subnet: p.vpc + "-net1", Addresses: p.addrs, MAC: row.MAC,
 	}})
 	if err != nil {

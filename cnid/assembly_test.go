@@ -29,6 +29,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/ipfamily"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -148,7 +149,7 @@ func (l *lab) addPod(t *testing.T, s *script, node int, name, vpc, subnet string
 		mac = row.MAC
 		s.Addresses = append(s.Addresses, row)
 	}
-	text, err := annotations.FormatAttachments([]annotations.Attachment{{Name: "eth0", Kind: "veth", VPC: vpc, Subnet: subnet, Addresses: pod.addrs, MAC: mac}})
+	text, err := annotations.FormatAttachments([]netif.Interface{{Name: "eth0", Kind: "veth", VPC: vpc, Subnet: subnet, Addresses: pod.addrs, MAC: mac}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
@@ -69,7 +71,7 @@ func (b believing) Await(_ context.Context, pod journal.Pod) (list []attachment.
 	for i := range b.requests[pod.Namespace+"/"+pod.Name] {
 		list = append(list, attachment.Decision{
 			Attachment: fmt.Sprintf("eth%d", i), Binding: journal.Binding{Outside: "fast"},
-			Interface: journal.Interface{Kind: attachmenttest.Kind, MAC: journal.MAC{2, 0, 0, 0, 7, byte(i)}, Pool: "x/vf"},
+			Interface: journal.Interface{Kind: attachmenttest.Kind, MAC: journal.MAC{2, 0, 0, 0, 7, byte(i)}, Config: netif.Config{Pool: "x/vf"}},
 		})
 	}
 	return list, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/store"
@@ -45,14 +46,14 @@ func (l *lab) addBackend(t *testing.T, number int, kind string) *backend {
 	node, prefix := l.nodes[0], netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 98, byte(number), 2}), 24)
 	b := &backend{lab: l, kind: kind, parent: kind + "0", pod: &labPod{name: kind, uid: kind, node: node, addrs: []netip.Prefix{prefix}}}
 	testnet.Veth(t, node, b.parent, nil, l.nodes[1], b.parent, nil)
-	attachment := annotations.Attachment{
+	attachment := netif.Interface{
 		Name: "eth0", Kind: kind, Outside: "DanmNet/ns/" + kind, OutsideUID: "uid-" + kind, Addresses: b.pod.addrs,
-		Link: &annotations.Link{Parent: b.parent, IPv6: annotations.IPv6Off},
+		Link: &netif.Config{Parent: b.parent, IPv6: netif.IPv6Off},
 	}
 	if kind != "ipvlan" { // it has the MAC of its parent
 		attachment.MAC = fmt.Sprintf("0a:00:00:00:00:%02x", number)
 	}
-	text, err := annotations.FormatAttachments([]annotations.Attachment{attachment})
+	text, err := annotations.FormatAttachments([]netif.Interface{attachment})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
@@ -46,8 +47,8 @@ func (s script) registry() attach.Registry {
 }
 
 // physical returns an attachment to a network outside of every VPC.
-func physical(name, addr string) annotations.Attachment {
-	return annotations.Attachment{
+func physical(name, addr string) netif.Interface {
+	return netif.Interface{
 		Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", OutsideUID: "uid-physical", Addresses: []netip.Prefix{netip.MustParsePrefix(addr)},
 	}
 }
@@ -56,7 +57,7 @@ func physical(name, addr string) annotations.Attachment {
 func (l *lab) addHostless(t *testing.T, m *machine, space ns.NetNS, name, addr string) *labPod {
 	t.Helper()
 	pod := &labPod{NetNS: space, name: name, uid: name, node: m, addrs: []netip.Prefix{netip.MustParsePrefix(addr)}}
-	text, err := annotations.FormatAttachments([]annotations.Attachment{physical("eth0", addr)})
+	text, err := annotations.FormatAttachments([]netif.Interface{physical("eth0", addr)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func (m *machine) attachPhysical(t *testing.T, pod, name, addr string) {
 }
 
 // attachMore gives a pod of the script one more attachment.
-func (m *machine) attachMore(t *testing.T, pod string, said annotations.Attachment) {
+func (m *machine) attachMore(t *testing.T, pod string, said netif.Interface) {
 	t.Helper()
 	m.script.Pods = slices.Clone(m.script.Pods)
 	at := slices.IndexFunc(m.script.Pods, func(row store.Pod) bool { return row.Name == pod })

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
@@ -23,11 +24,11 @@ import (
 )
 
 // inRed returns an interface on the VXLAN link of onVXLAN, with this last number in its address.
-func inRed(name string, number byte) annotations.Attachment {
-	return annotations.Attachment{
+func inRed(name string, number byte) netif.Interface {
+	return netif.Interface{
 		Name: name, Kind: "macvlan", Outside: "DanmNet/ns/red", OutsideUID: "uid-red", MAC: fmt.Sprintf("0a:00:00:00:00:%02x", number),
 		Addresses: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 99, 0, number}), 24)},
-		Link:      &annotations.Link{Parent: "eth0", VXLAN: 700, IPv6: annotations.IPv6Off},
+		Link:      &netif.Config{Parent: "eth0", VXLAN: 700, IPv6: netif.IPv6Off},
 	}
 }
 
@@ -41,7 +42,7 @@ func (l *lab) onVXLAN(t *testing.T) (near, far *labPod) {
 	for i, m := range l.nodes {
 		said := inRed("eth0", byte(i+1))
 		prefix := said.Addresses[0]
-		text, err := annotations.FormatAttachments([]annotations.Attachment{said})
+		text, err := annotations.FormatAttachments([]netif.Interface{said})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	nodeipam "github.com/alioth-net/alioth/cnid/nodeipam/client"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
@@ -66,8 +67,8 @@ func (n *apiNode) infraPod(ctx context.Context, number int) error {
 	if err != nil {
 		return err
 	}
-	text, err := annotations.FormatAttachments([]annotations.Attachment{{
-		Name: "eth0", Kind: annotations.KindExternal, VPC: "infra", Subnet: "infra-net1", Addresses: []netip.Prefix{netip.PrefixFrom(ip, 16)}, MAC: row.MAC,
+	text, err := annotations.FormatAttachments([]netif.Interface{{
+		Name: "eth0", Kind: netif.KindExternal, VPC: "infra", Subnet: "infra-net1", Addresses: []netip.Prefix{netip.PrefixFrom(ip, 16)}, MAC: row.MAC,
 	}})
 	if err != nil {
 		return err

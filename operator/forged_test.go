@@ -16,6 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
@@ -39,13 +40,13 @@ func teller(name, nic, node string) *corev1.Pod {
 // condition, with addresses of a VPC.
 func (w *world) forge(pod *corev1.Pod, vpc string, ips ...string) {
 	w.t.Helper()
-	one := annotations.Attachment{Name: "eth0", Kind: annotations.KindPair, VPC: vpc, Subnet: vpc + ".net1", MAC: "02:00:00:00:00:66"}
+	one := netif.Interface{Name: "eth0", Kind: netif.KindPair, VPC: vpc, Subnet: vpc + ".net1", MAC: "02:00:00:00:00:66"}
 	for _, text := range ips {
 		ip := netip.MustParseAddr(text)
 		one.Addresses = append(one.Addresses, netip.PrefixFrom(ip, ip.BitLen()-4))
 		one.Gateways = append(one.Gateways, netip.MustParseAddr("10.0.1.1"))
 	}
-	text, err := annotations.FormatAttachments([]annotations.Attachment{one})
+	text, err := annotations.FormatAttachments([]netif.Interface{one})
 	if err != nil {
 		w.t.Fatal(err)
 	}

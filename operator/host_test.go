@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
@@ -37,7 +38,7 @@ type sandbox struct {
 	id           string
 	pod          types.NamespacedName
 	uid          types.UID
-	attachment   annotations.Attachment
+	attachment   netif.Interface
 	vni          int32
 	ips          []netip.Addr
 	wantsRestart bool

@@ -19,6 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
@@ -43,11 +44,11 @@ func TestAPodOfATenantGetsAddressesOfBothFamiliesAndIsTold(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatalf("attachments %v, error %v, want one", list, err)
 	}
-	want := annotations.Attachment{
+	want := netif.Interface{
 		Name: "eth0", AltName: "net0", Kind: "veth", Network: "told-a/vpc-1", VPC: "told", Subnet: "told-net1",
 		Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1"), netip.MustParseAddr("fd10:10:0:1::1")},
 	}
-	if diff := cmp.Diff(want, list[0], cmpopts.IgnoreFields(annotations.Attachment{}, "Addresses", "MAC"),
+	if diff := cmp.Diff(want, list[0], cmpopts.IgnoreFields(netif.Interface{}, "Addresses", "MAC"),
 		cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("attachment (-want +got):\n%s", diff)
 	}

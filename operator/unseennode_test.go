@@ -6,8 +6,8 @@ package operator
 import (
 	"testing"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/netif"
 )
 
 // TestAPodWaitsUntilItsNodeIsSeen: pods of DaemonSets are bound as soon as their node is there, and
@@ -18,8 +18,8 @@ func TestAPodWaitsUntilItsNodeIsSeen(t *testing.T) {
 		labels map[string]string
 		kind   string
 	}{
-		"a node of another plugin": {map[string]string{multitenancyv1alpha1.NodeLabel: "true"}, annotations.KindExternal},
-		"a node of Alioth's":       {nil, annotations.KindPair},
+		"a node of another plugin": {map[string]string{multitenancyv1alpha1.NodeLabel: "true"}, netif.KindExternal},
+		"a node of Alioth's":       {nil, netif.KindPair},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := reserving(t)
@@ -29,7 +29,7 @@ func TestAPodWaitsUntilItsNodeIsSeen(t *testing.T) {
 			if held := w.addresses(w.pod("early")); len(held) > 0 || len(w.pod("early").Status.Conditions) > 0 {
 				t.Errorf("before its node is seen, the pod has %v and is told %+v", held, w.pod("early").Status.Conditions)
 			}
-			if told := toldTo(w.pod("asks")); told == nil || told.Kind != annotations.KindPair {
+			if told := toldTo(w.pod("asks")); told == nil || told.Kind != netif.KindPair {
 				t.Errorf("a pod that names its network is told %+v", told)
 			}
 			seen := newNode("node-3")

@@ -12,10 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 )
 
 func TestAttachmentsHaveAStableText(t *testing.T) {
-	text, err := annotations.FormatAttachments([]annotations.Attachment{{
+	text, err := annotations.FormatAttachments([]netif.Interface{{
 		Name: "eth0", Kind: "veth", VPC: "vpc-1", Subnet: "net1", MAC: "02:00:0a:0a:01:0c",
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.10.1.12/24")}, Gateways: addrs("10.10.1.1"),
 	}})
@@ -33,7 +34,7 @@ func TestParseAttachmentsAcceptsWhatANewerOperatorAdds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []annotations.Attachment{{
+	want := []netif.Interface{{
 		Name: "eth0", Kind: "veth", VPC: "v", Subnet: "s", MAC: "06:00:00:00:00:01",
 		Addresses: []netip.Prefix{netip.MustParsePrefix("fd00::2/64")},
 	}}
@@ -51,24 +52,24 @@ func TestParseAttachmentsRefusesWhatIsNoList(t *testing.T) {
 }
 
 // outside is an attachment with each key of an interface outside of every VPC.
-func outside() annotations.Attachment {
-	return annotations.Attachment{
+func outside() netif.Interface {
+	return netif.Interface{
 		Name: "net1", Kind: "macvlan", Outside: "DanmNet/customer-a/internal", OutsideUID: "6f1c",
 		Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.1.65/26")},
 		MAC:       "0a:00:00:00:00:01",
-		Link: &annotations.Link{
+		Link: &netif.Config{
 			Parent: "ens4", Mode: "bridge", VLAN: 300, VXLAN: 50, MTU: 1450, IPv6: "off",
-			Routes: []annotations.Route{
+			Routes: []netif.Route{
 				{Dst: netip.MustParsePrefix("10.0.1.0/24"), Gateway: netip.MustParseAddr("192.168.1.66"), Table: 200},
 				{Dst: netip.MustParsePrefix("10.0.2.0/24")},
 			},
-			Rules: []annotations.Rule{{From: netip.MustParsePrefix("192.168.1.65/32"), Table: 200}},
+			Rules: []netif.Rule{{From: netip.MustParsePrefix("192.168.1.65/32"), Table: 200}},
 		},
 	}
 }
 
 func TestAttachmentsOutsideOfVPCsHaveAStableText(t *testing.T) {
-	text, err := annotations.FormatAttachments([]annotations.Attachment{outside()})
+	text, err := annotations.FormatAttachments([]netif.Interface{outside()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestAttachmentsOutsideOfVPCsHaveAStableText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]annotations.Attachment{outside()}, got, equalAddrs, equalPrefixes); diff != "" {
+	if diff := cmp.Diff([]netif.Interface{outside()}, got, equalAddrs, equalPrefixes); diff != "" {
 		t.Errorf("read again (-want +got):\n%s", diff)
 	}
 }
@@ -128,8 +129,8 @@ func TestElementHash(t *testing.T) {
 }
 
 func TestHashesOfTheTextAreThoseOfTheAttachments(t *testing.T) {
-	inside := annotations.Attachment{Name: "eth0", Kind: "veth", VPC: "v", Subnet: "s", Network: "<a>&", MAC: "06:00:00:00:00:01"}
-	list := []annotations.Attachment{inside, outside()}
+	inside := netif.Interface{Name: "eth0", Kind: "veth", VPC: "v", Subnet: "s", Network: "<a>&", MAC: "06:00:00:00:00:01"}
+	list := []netif.Interface{inside, outside()}
 	text, err := annotations.FormatAttachments(list)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +151,7 @@ func TestHashesOfTheTextAreThoseOfTheAttachments(t *testing.T) {
 }
 
 func TestParseAttachmentsHashedNoticesWhatItCannotRead(t *testing.T) {
-	text, err := annotations.FormatAttachments([]annotations.Attachment{outside()})
+	text, err := annotations.FormatAttachments([]netif.Interface{outside()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func TestParseAttachmentsHashedNoticesWhatItCannotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(honest[0].Attachment, got[0].Attachment, equalAddrs, equalPrefixes); diff != "" {
+	if diff := cmp.Diff(honest[0].Interface, got[0].Interface, equalAddrs, equalPrefixes); diff != "" {
 		t.Errorf("attachment (-want +got):\n%s", diff)
 	}
 	if got[0].Hash == honest[0].Hash {
@@ -206,7 +207,7 @@ func FuzzAttachments(f *testing.F) {
 
 // checkHashes compares the hashes of a text with the hashes of the attachments that the text
 // was made from.
-func checkHashes(t *testing.T, list []annotations.Attachment, text string) {
+func checkHashes(t *testing.T, list []netif.Interface, text string) {
 	t.Helper()
 	read, err := annotations.ParseAttachmentsHashed(text)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"regexp"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/alioth-net/alioth/api/said"
 )
 
@@ -42,7 +44,7 @@ type Definition struct {
 	// vendor.example/nic; "" for none.
 	ResourceName string
 	// VF has the settings of interfaces on virtual functions. Target names a network then.
-	VF VF
+	VF netif.VF
 }
 
 type kuryrJSON struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 )
 
 func TestDefinitionOf(t *testing.T) {
@@ -38,7 +39,7 @@ func TestDefinitionOf(t *testing.T) {
 		},
 		"settings of virtual functions": {
 			map[string]string{network: `{"clusterNetwork": "n"}`, annotations.VFKey: `{"trust":"on"}`},
-			annotations.Definition{Target: annotations.Target{Kind: "ClusterNetwork", Name: "n"}, VF: annotations.VF{Trust: "on"}},
+			annotations.Definition{Target: annotations.Target{Kind: "ClusterNetwork", Name: "n"}, VF: netif.VF{Trust: "on"}},
 		},
 	} {
 		got, err := annotations.DefinitionOf(test.annotations)

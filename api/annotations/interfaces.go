@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/ipfamily"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/said"
 )
 
@@ -45,16 +46,6 @@ type AddressRequest struct {
 	IP netip.Addr
 }
 
-// Route leads to Dst through Gateway, which has the same family.
-type Route struct {
-	// Dst has no bits behind its length.
-	Dst     netip.Prefix `json:"dst"`
-	Gateway netip.Addr   `json:"gw,omitzero"`
-	// Table is the number of the routing table; 0 for the main table, or for one that
-	// is not chosen yet.
-	Table int `json:"table,omitempty"`
-}
-
 // Interface is one element of the annotation danm.k8s.io/interfaces: a request for an
 // interface of the pod (DANM user guide, "Connecting Pods to specific networks").
 type Interface struct {
@@ -62,7 +53,7 @@ type Interface struct {
 	IP, IP6 AddressRequest
 	// Routes for the routing table of the network (proutes and proutes6), IPv4 first,
 	// sorted by Dst; no two have the same Dst. Table is 0.
-	Routes []Route
+	Routes []netif.Route
 }
 
 type interfaceJSON struct {
@@ -151,8 +142,8 @@ func readAddress(key, text string, family ipfamily.Family) (AddressRequest, erro
 
 // readRoutes reads all routes of a family in the order of their texts, so that errors
 // have a stable order too.
-func readRoutes(key string, texts map[string]string, family ipfamily.Family) ([]Route, error) {
-	var routes []Route
+func readRoutes(key string, texts map[string]string, family ipfamily.Family) ([]netif.Route, error) {
+	var routes []netif.Route
 	var errs []error
 	seen := map[netip.Prefix]bool{}
 	for _, dst := range slices.Sorted(maps.Keys(texts)) {
@@ -167,19 +158,19 @@ func readRoutes(key string, texts map[string]string, family ipfamily.Family) ([]
 		seen[route.Dst] = true
 		routes = append(routes, route)
 	}
-	slices.SortFunc(routes, func(a, b Route) int { return a.Dst.Compare(b.Dst) })
+	slices.SortFunc(routes, func(a, b netif.Route) int { return a.Dst.Compare(b.Dst) })
 	return routes, errors.Join(errs...)
 }
 
 // readRoute clears bits behind the destination's length, as DANM does.
-func readRoute(dst, gateway string, family ipfamily.Family) (Route, error) {
+func readRoute(dst, gateway string, family ipfamily.Family) (netif.Route, error) {
 	prefix, err := netip.ParsePrefix(dst)
 	if err != nil || prefix.Addr().Is4In6() || !family.Has(prefix.Addr()) {
-		return Route{}, fmt.Errorf("the destination is no %s range such as %s", family, ipfamily.Pick(family, "10.10.1.0/24", "fd10:10:1::/64"))
+		return netif.Route{}, fmt.Errorf("the destination is no %s range such as %s", family, ipfamily.Pick(family, "10.10.1.0/24", "fd10:10:1::/64"))
 	}
 	ip, ok := unicastAddr(gateway)
 	if !ok || !family.Has(ip) {
-		return Route{}, fmt.Errorf("the gateway is no %s address", family)
+		return netif.Route{}, fmt.Errorf("the gateway is no %s address", family)
 	}
-	return Route{Dst: prefix.Masked(), Gateway: ip}, nil
+	return netif.Route{Dst: prefix.Masked(), Gateway: ip}, nil
 }

@@ -12,14 +12,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 )
 
 func static(ip string) annotations.AddressRequest {
 	return annotations.AddressRequest{Mode: annotations.AddressStatic, IP: netip.MustParseAddr(ip)}
 }
 
-func route(dst, gateway string) annotations.Route {
-	return annotations.Route{Dst: netip.MustParsePrefix(dst), Gateway: netip.MustParseAddr(gateway)}
+func route(dst, gateway string) netif.Route {
+	return netif.Route{Dst: netip.MustParsePrefix(dst), Gateway: netip.MustParseAddr(gateway)}
 }
 
 // onDanmNet is an interface in the DanmNet n.
@@ -53,13 +54,13 @@ func TestParseInterfacesReadsWhatDANMReads(t *testing.T) {
 		"routes are sorted and masked": {
 			`[{"network": "n", "proutes": {"10.20.0.5/16": "192.168.1.2", "0.0.0.0/0": "192.168.1.1"}, "proutes6": {"FD00::1/8": "fe80::1"}}]`,
 			onDanmNet(func(i *annotations.Interface) {
-				i.Routes = []annotations.Route{route("0.0.0.0/0", "192.168.1.1"), route("10.20.0.0/16", "192.168.1.2"), route("fd00::/8", "fe80::1")}
+				i.Routes = []netif.Route{route("0.0.0.0/0", "192.168.1.1"), route("10.20.0.0/16", "192.168.1.2"), route("fd00::/8", "fe80::1")}
 			}),
 		},
 		"the document's pod": {
 			`[{"clusterNetwork":"external","ip":"10.100.1.101","ip6":"none","proutes":{"10.10.1.0/24":"10.100.1.1"}},{"tenantNetwork":"internal","ip":"dynamic"}]`,
 			[]annotations.Interface{
-				{Target: annotations.Target{Kind: annotations.TargetClusterNetwork, Name: "external"}, IP: static("10.100.1.101"), IP6: none, Routes: []annotations.Route{route("10.10.1.0/24", "10.100.1.1")}},
+				{Target: annotations.Target{Kind: annotations.TargetClusterNetwork, Name: "external"}, IP: static("10.100.1.101"), IP6: none, Routes: []netif.Route{route("10.10.1.0/24", "10.100.1.1")}},
 				{Target: annotations.Target{Kind: annotations.TargetTenantNetwork, Name: "internal"}, IP: dynamic},
 			},
 		},

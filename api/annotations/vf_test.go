@@ -12,23 +12,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 )
 
 func number(n int) *int { return &n }
 
 func TestSettingsOfVirtualFunctionsAreRead(t *testing.T) {
 	for text, want := range map[string]struct {
-		vf         annotations.VF
+		vf         netif.VF
 		privileged []string
 	}{
 		`{}`:                                  {},
-		`{"spoofchk":"on","trust":"off"}`:     {vf: annotations.VF{SpoofCheck: "on", Trust: "off"}},
-		`{"spoofchk":"off","trust":"on"}`:     {annotations.VF{SpoofCheck: "off", Trust: "on"}, []string{"spoofchk", "trust"}},
-		`{"link_state":"enable"}`:             {vf: annotations.VF{LinkState: "enable"}},
-		`{"min_tx_rate":0,"max_tx_rate":0}`:   {annotations.VF{MinTxRate: number(0), MaxTxRate: number(0)}, []string{"min_tx_rate"}},
-		`{"min_tx_rate":9,"max_tx_rate":9}`:   {annotations.VF{MinTxRate: number(9), MaxTxRate: number(9)}, []string{"min_tx_rate"}},
-		`{"min_tx_rate":9,"max_tx_rate":0}`:   {annotations.VF{MinTxRate: number(9), MaxTxRate: number(0)}, []string{"min_tx_rate"}},
-		`{"vlanQoS":7,"vlanProto":"802.1ad"}`: {annotations.VF{QoS: number(7), Proto: "802.1ad"}, []string{"vlanProto", "vlanQoS"}},
+		`{"spoofchk":"on","trust":"off"}`:     {vf: netif.VF{SpoofCheck: "on", Trust: "off"}},
+		`{"spoofchk":"off","trust":"on"}`:     {netif.VF{SpoofCheck: "off", Trust: "on"}, []string{"spoofchk", "trust"}},
+		`{"link_state":"enable"}`:             {vf: netif.VF{LinkState: "enable"}},
+		`{"min_tx_rate":0,"max_tx_rate":0}`:   {netif.VF{MinTxRate: number(0), MaxTxRate: number(0)}, []string{"min_tx_rate"}},
+		`{"min_tx_rate":9,"max_tx_rate":9}`:   {netif.VF{MinTxRate: number(9), MaxTxRate: number(9)}, []string{"min_tx_rate"}},
+		`{"min_tx_rate":9,"max_tx_rate":0}`:   {netif.VF{MinTxRate: number(9), MaxTxRate: number(0)}, []string{"min_tx_rate"}},
+		`{"vlanQoS":7,"vlanProto":"802.1ad"}`: {netif.VF{QoS: number(7), Proto: "802.1ad"}, []string{"vlanProto", "vlanQoS"}},
 	} {
 		vf, err := annotations.ParseVF(text)
 		if err != nil {
@@ -67,7 +68,7 @@ func TestUnusableSettingsOfVirtualFunctionsAreRefused(t *testing.T) {
 }
 
 func TestADefinitionAddsSettingsAndReplacesNone(t *testing.T) {
-	parse := func(text string) annotations.VF {
+	parse := func(text string) netif.VF {
 		vf, err := annotations.ParseVF(text)
 		if err != nil {
 			t.Fatal(err)
@@ -97,15 +98,15 @@ func TestADefinitionAddsSettingsAndReplacesNone(t *testing.T) {
 
 func TestATagNeedsAVLAN(t *testing.T) {
 	for _, tc := range []struct {
-		vf   annotations.VF
+		vf   netif.VF
 		vlan uint32
 		ok   bool
 	}{
-		{annotations.VF{}, 0, true},
-		{annotations.VF{QoS: number(0)}, 0, true},
-		{annotations.VF{QoS: number(3)}, 0, false},
-		{annotations.VF{Proto: "802.1q"}, 0, false},
-		{annotations.VF{QoS: number(3), Proto: "802.1ad"}, 7, true},
+		{netif.VF{}, 0, true},
+		{netif.VF{QoS: number(0)}, 0, true},
+		{netif.VF{QoS: number(3)}, 0, false},
+		{netif.VF{Proto: "802.1q"}, 0, false},
+		{netif.VF{QoS: number(3), Proto: "802.1ad"}, 7, true},
 	} {
 		if err := tc.vf.CheckVLAN(tc.vlan); (err == nil) != tc.ok {
 			t.Errorf("%+v on VLAN %d: %v", tc.vf, tc.vlan, err)
@@ -129,7 +130,7 @@ func FuzzParseVF(f *testing.F) {
 		if diff := cmp.Diff(vf, got); err != nil || diff != "" {
 			t.Errorf("%s became %s: %v\n%s", text, again, err, diff)
 		}
-		both, err := vf.With(annotations.VF{})
+		both, err := vf.With(netif.VF{})
 		if diff := cmp.Diff(vf, both); err != nil || diff != "" {
 			t.Errorf("with nothing more: %v\n%s", err, diff)
 		}

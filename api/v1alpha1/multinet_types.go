@@ -8,6 +8,7 @@ import (
 	"regexp"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // AttachmentPod is the pod of an attachment, in the namespace of the claim.
@@ -23,7 +24,7 @@ type AttachmentPod struct {
 }
 
 // AttachmentClaimSpec is one interface of one pod in one network outside of every VPC.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an AttachmentClaim can't change: it is replaced"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.config) ? self == oldSelf : self.pod == oldSelf.pod && self.node == oldSelf.node && self.interface == oldSelf.interface && self.driver == oldSelf.driver && self.network == oldSelf.network && self.configHash == oldSelf.configHash && has(self.addresses) == has(oldSelf.addresses) && (!has(self.addresses) || self.addresses == oldSelf.addresses)",message="an AttachmentClaim can't change: it is replaced"
 type AttachmentClaimSpec struct {
 	Pod AttachmentPod `json:"pod"`
 	// Node of the pod.
@@ -42,8 +43,14 @@ type AttachmentClaimSpec struct {
 	Driver string `json:"driver"`
 	// Network of the interface.
 	Network NetworkReference `json:"network"`
+	// Config is the configuration of the interface, as an element of the annotation
+	// alioth.dev/attachments: the node of the pod carries it out. A claim of release 0.1 has none
+	// until the operator adds it.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Config *runtime.RawExtension `json:"config,omitempty"`
 	// ConfigHash is the SHA-256 of the attachment's element in the annotation
-	// alioth.dev/attachments, in hex.
+	// alioth.dev/attachments, in hex. Daemons of release 0.1 compare it.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	// +kubebuilder:validation:MaxLength=64
 	ConfigHash string `json:"configHash"`

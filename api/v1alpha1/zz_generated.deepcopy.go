@@ -248,6 +248,11 @@ func (in *AttachmentClaimSpec) DeepCopyInto(out *AttachmentClaimSpec) {
 	*out = *in
 	out.Pod = in.Pod
 	out.Network = in.Network
+	if in.Config != nil {
+		in, out := &in.Config, &out.Config
+		*out = new(runtime.RawExtension)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.Addresses != nil {
 		in, out := &in.Addresses, &out.Addresses
 		*out = make([]string, len(*in))

@@ -5,11 +5,16 @@ package claim
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,6 +33,8 @@ type AttachmentRow struct {
 	// Driver is the kind of the attachment.
 	Driver  string
 	Network store.NetworkRef
+	// Config is the description of the interface, for its node.
+	Config netif.Interface
 	// ConfigHash is the SHA-256 of the attachment's element in the annotation, 64
 	// digits in hex.
 	ConfigHash string
@@ -48,14 +55,21 @@ var attachmentClaims = objects[*v1alpha1.AttachmentClaim, multinet.Claim]{
 // costs no request. Each step can be repeated after an error; ErrHolderGone needs no repetition.
 // Until all steps are done, a node attaches the pod to the networks of correct claims only.
 func (c *Claimer) ClaimAttachments(ctx context.Context, pod *store.Pod, rows []AttachmentRow) error {
-	var lacking, surplus []*multinet.Claim
+	var lacking, surplus, bare []*multinet.Claim
 	gone := false
 	c.Store.View(func(tx store.ReadTx) {
 		gone = !lives(tx, pod.AsHolder())
-		lacking, surplus = compareClaims(multinet.ClaimsNaming(tx, pod.UID), claimsOf(pod, rows))
+		held, planned := multinet.ClaimsNaming(tx, pod.UID), claimsOf(pod, rows)
+		lacking, surplus = compareClaims(held, planned)
+		bare = bareClaims(held, planned)
 	})
 	if gone {
 		return ErrHolderGone
+	}
+	for _, row := range bare {
+		if err := c.addConfig(ctx, row); err != nil {
+			return err
+		}
 	}
 	for _, row := range surplus {
 		if err := c.removeClaim(ctx, row); err != nil {
@@ -93,8 +107,9 @@ func (c *Claimer) createClaims(ctx context.Context, rows []*multinet.Claim) (oth
 
 // AttachmentsClaimed reports whether the AttachmentClaims of a pod match the rows.
 func AttachmentsClaimed(tx store.ReadTx, pod *store.Pod, rows []AttachmentRow) bool {
-	lacking, surplus := compareClaims(multinet.ClaimsNaming(tx, pod.UID), claimsOf(pod, rows))
-	return len(lacking) == 0 && len(surplus) == 0
+	held, planned := multinet.ClaimsNaming(tx, pod.UID), claimsOf(pod, rows)
+	lacking, surplus := compareClaims(held, planned)
+	return len(lacking) == 0 && len(surplus) == 0 && len(bareClaims(held, planned)) == 0
 }
 
 // AttachmentClaimed reports whether a pod has the AttachmentClaim of a row.
@@ -119,6 +134,50 @@ func compareClaims(held, planned []*multinet.Claim) (lacking, surplus []*multine
 	return lacking, surplus
 }
 
+// bareClaims returns the planned rows of claims that exist without a configuration, with the UID
+// and version of the existing claim. Release 0.1 made such claims.
+func bareClaims(held, planned []*multinet.Claim) (bare []*multinet.Claim) {
+	for _, row := range planned {
+		i := slices.IndexFunc(held, func(other *multinet.Claim) bool { return sameClaim(other, row) })
+		if i >= 0 && held[i].Config == nil && !held[i].Deleting {
+			row.Meta = held[i].Meta
+			bare = append(bare, row)
+		}
+	}
+	return bare
+}
+
+// addConfig adds the configuration to a claim that has none. A claim that has changed since is left
+// to its event, which is still to come.
+func (c *Claimer) addConfig(ctx context.Context, row *multinet.Claim) error {
+	object, err := attachmentObject(row)
+	if err != nil {
+		return err
+	}
+	var patch struct {
+		Metadata struct {
+			UID             string `json:"uid"`
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+		Spec struct {
+			Config *runtime.RawExtension `json:"config"`
+		} `json:"spec"`
+	}
+	patch.Metadata.UID, patch.Metadata.ResourceVersion, patch.Spec.Config = row.UID, row.ResourceVersion, object.Spec.Config
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encode patch of AttachmentClaim %s/%s: %w", row.Namespace, row.Name, err)
+	}
+	err = c.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, text))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("add the configuration to AttachmentClaim %s/%s: %w", row.Namespace, row.Name, err)
+	}
+	return nil
+}
+
 // sameClaim reports whether an existing claim is the planned one. The network's UID
 // decides: the annotation that a claim is planned from again has no group.
 func sameClaim(real, planned *multinet.Claim) bool {
@@ -132,7 +191,7 @@ func claimsOf(pod *store.Pod, rows []AttachmentRow) (all []*multinet.Claim) {
 		all = append(all, &multinet.Claim{
 			Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, row.Interface),
 			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: row.Interface, Driver: row.Driver,
-			Network: row.Network, ConfigHash: row.ConfigHash, Addresses: row.Addresses,
+			Network: row.Network, Config: &row.Config, ConfigHash: row.ConfigHash, Addresses: row.Addresses,
 		})
 	}
 	return all
@@ -174,7 +233,8 @@ func (c *Claimer) ReleaseAttachment(ctx context.Context, row *multinet.Claim) er
 // attachmentObject makes the object of a row. Its owner is the pod, so that Kubernetes
 // deletes it with the pod. Its finalizer keeps it until the pod's node has released the
 // interface: the node may not be reachable, and its network must not be given to others.
-func attachmentObject(row *multinet.Claim) *v1alpha1.AttachmentClaim {
+func attachmentObject(row *multinet.Claim) (*v1alpha1.AttachmentClaim, error) {
+	config, err := netif.Encode(row.Config)
 	return &v1alpha1.AttachmentClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: row.Namespace, Name: row.Name, Finalizers: []string{v1alpha1.Finalizer},
@@ -183,7 +243,7 @@ func attachmentObject(row *multinet.Claim) *v1alpha1.AttachmentClaim {
 		Spec: v1alpha1.AttachmentClaimSpec{
 			Pod: v1alpha1.AttachmentPod{Name: row.PodName, UID: row.PodUID}, Node: row.Node,
 			Interface: row.Interface, Driver: row.Driver, Network: *referenceTo(row.Network),
-			ConfigHash: row.ConfigHash, Addresses: slices.Clone(row.Addresses),
+			Config: config, ConfigHash: row.ConfigHash, Addresses: slices.Clone(row.Addresses),
 		},
-	}
+	}, err
 }

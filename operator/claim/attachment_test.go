@@ -10,6 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/api/netif"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -23,6 +27,7 @@ var attached = &store.Pod{Meta: store.Meta{UID: "p"}, Namespace: "a", Name: "p",
 // attachmentTo returns an interface of the pod, whose configuration has a hash of one digit.
 func attachmentTo(iface, hash string) AttachmentRow {
 	return AttachmentRow{
+		Config:    netif.Interface{Name: iface, Kind: "macvlan", Outside: "DanmNet/a/internal", OutsideUID: "u1"},
 		Interface: iface, Driver: "macvlan", ConfigHash: strings.Repeat(hash, 64), Addresses: []string{"10.0.0.1/24"},
 		Network: store.NetworkRef{Group: "danm.k8s.io", Kind: "DanmNet", Namespace: "a", Name: "internal", UID: "u1"},
 	}
@@ -72,7 +77,7 @@ func (a *api) readsClaims(t *testing.T, c *Claimer) {
 
 func TestTheClaimsOfAPodBecomeThoseOfItsAttachments(t *testing.T) {
 	moved := attachmentTo("net1", "a")
-	moved.Network.UID = "u2"
+	moved.Network.UID, moved.Config.OutsideUID = "u2", "u2"
 	for name, tc := range map[string]struct {
 		had, want []AttachmentRow
 		// claims that exist afterwards, and the creations for them.
@@ -147,14 +152,53 @@ func TestAnAttachmentClaimHasItsPodAsOwner(t *testing.T) {
 	}
 }
 
+// TestClaimAttachments_ClaimOfRelease01_GetsItsConfiguration: the claim itself stays, and a second
+// call changes nothing.
+func TestClaimAttachments_ClaimOfRelease01_GetsItsConfiguration(t *testing.T) {
+	rows := []AttachmentRow{attachmentTo("net1", "a")}
+	old, err := attachmentObject(claimsOf(attached, rows)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.UID, old.Spec.Config = "old", nil
+	a := newAPI(t, old)
+	c := newClaimer(t, a)
+	a.readsClaims(t, c)
+	claimed := func() (is bool) {
+		c.Store.View(func(tx store.ReadTx) { is = AttachmentsClaimed(tx, attached, rows) })
+		return is
+	}
+	if claimed() {
+		t.Error("a claim without a configuration is complete")
+	}
+	for range 2 {
+		if err := c.ClaimAttachments(t.Context(), attached, rows); err != nil {
+			t.Fatal(err)
+		}
+		a.readsClaims(t, c)
+	}
+	if got := a.claimed(t); !slices.Equal(got, []string{"p.net1 a old"}) || a.created != 0 {
+		t.Errorf("claims %v, %d created", got, a.created)
+	}
+	c.Store.View(func(tx store.ReadTx) {
+		row := multinet.GetClaim(tx, "a", "p.net1")
+		if diff := cmp.Diff(&rows[0].Config, row.Config); diff != "" {
+			t.Errorf("the configuration (-want +got):\n%s", diff)
+		}
+	})
+	if !claimed() {
+		t.Error("the claim is not complete")
+	}
+}
+
 // A forged claim, of another node or pod, has the UID of this pod in it. It is removed,
 // and does not count.
 func TestAForgedClaimIsReplaced(t *testing.T) {
 	row := claimsOf(attached, []AttachmentRow{attachmentTo("net1", "a")})[0]
 	row.Node = "node-2"
-	forged := attachmentObject(row)
+	forged, _ := attachmentObject(row)
 	forged.UID = "forged"
-	stray := attachmentObject(claimsOf(attached, []AttachmentRow{attachmentTo("net7", "a")})[0])
+	stray, _ := attachmentObject(claimsOf(attached, []AttachmentRow{attachmentTo("net7", "a")})[0])
 	stray.UID = "stray"
 	a := newAPI(t, forged, stray)
 	c := newClaimer(t, a)

@@ -145,7 +145,7 @@ func TestClaimsAtOnceNeverChooseTheSame(t *testing.T) {
 // strangers returns an address that the store does not know yet.
 func strangers(ip string) *v1alpha1.Address {
 	row := operatortest.Address("v", "s", ip, operatortest.Pod("red", "b", "stranger", "", ""))
-	object := objectOf(row)
+	object, _ := objectOf(row)
 	object.UID = "stranger's"
 	return object
 }

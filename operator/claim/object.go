@@ -24,7 +24,7 @@ import (
 type objects[O kube.Object, R any] struct {
 	kind descriptor.Of[O, R]
 	// of makes the object of a row.
-	of func(row *R) O
+	of func(row *R) (O, error)
 	// uid returns the UID of a row, "" as long as the row is assumed.
 	uid func(row *R) string
 	// held returns the row of the same address in the store.
@@ -58,7 +58,7 @@ func (o objects[O, R]) create(ctx context.Context, c *Claimer, rows []*R, planne
 		if o.uid(row) == "" {
 			var err error
 			if real, err = o.createOne(ctx, c, row); err != nil {
-				return nil, nil, fmt.Errorf("claim %s %s: %w", o.kind.Name, o.of(row).GetName(), err)
+				return nil, nil, fmt.Errorf("claim %s: %w", o.kind.Name, err)
 			}
 			if !planned(real, row) {
 				return nil, real, nil
@@ -74,15 +74,18 @@ func (o objects[O, R]) create(ctx context.Context, c *Claimer, rows []*R, planne
 func (o objects[O, R]) createOne(ctx context.Context, c *Claimer, row *R) (*R, error) {
 	var assumed *R
 	c.Store.View(func(tx store.ReadTx) { assumed = o.held(tx, row) })
-	object := o.of(row)
-	err := c.Client.Create(ctx, object)
+	object, err := o.of(row)
+	if err != nil {
+		return nil, err
+	}
+	key := client.ObjectKeyFromObject(object)
+	err = c.Client.Create(ctx, object)
 	if apierrors.IsAlreadyExists(err) {
-		key := client.ObjectKeyFromObject(object)
 		object = o.kind.New()
 		err = c.Live.Get(ctx, key, object)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", key.Name, err)
 	}
 	real, err := o.kind.Read(object)
 	if err != nil {
@@ -91,7 +94,7 @@ func (o objects[O, R]) createOne(ctx context.Context, c *Claimer, row *R) (*R, e
 	return real, c.Store.Update(func(tx store.Tx) error { return o.confirm(tx, assumed, real) })
 }
 
-func objectOf(row *store.Address) *v1alpha1.Address {
+func objectOf(row *store.Address) (*v1alpha1.Address, error) {
 	ips := make([]string, 0, len(row.Set))
 	for _, ip := range row.Set {
 		ips = append(ips, ip.String())
@@ -111,7 +114,7 @@ func objectOf(row *store.Address) *v1alpha1.Address {
 	if row.External {
 		object.Spec.Driver = v1alpha1.DriverExternal
 	}
-	return object
+	return object, nil
 }
 
 // referenceTo returns nil for no network.
@@ -124,12 +127,12 @@ func referenceTo(network store.NetworkRef) *v1alpha1.NetworkReference {
 	}
 }
 
-func externalObject(row *external.Address) *v1alpha1.ExternalAddress {
+func externalObject(row *external.Address) (*v1alpha1.ExternalAddress, error) {
 	return &v1alpha1.ExternalAddress{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressName(row.IP)},
 		Spec: v1alpha1.ExternalAddressSpec{
 			IP: row.IP.String(), Pool: row.Pool,
 			Service: v1alpha1.ServiceReference{Namespace: row.Holder.Namespace, Name: row.Holder.Name, UID: row.Holder.UID},
 		},
-	}
+	}, nil
 }

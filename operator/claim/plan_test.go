@@ -91,7 +91,11 @@ func TestAnAddressForAnotherCNIPluginKeepsItsDriver(t *testing.T) {
 	row := operatortest.Address("v", "s", "10.0.0.1", operatortest.Pod("blue", "a", "p", "", ""))
 	for _, external := range []bool{false, true} {
 		row.External = external
-		got, err := addresses.kind.Convert(objectOf(row))
+		object, err := objectOf(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := addresses.kind.Convert(object)
 		if err != nil || got.External != external {
 			t.Errorf("external %t: %+v, %v", external, got, err)
 		}

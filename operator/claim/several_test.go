@@ -185,7 +185,8 @@ func TestASecondOperatorFindsTheClaimsOfEachInterface(t *testing.T) {
 // The addresses of one interface do not help another interface of the same pod.
 func TestClaimsOfAnotherInterfaceAreNotTakenOver(t *testing.T) {
 	held := operatortest.Address("w", "s2", "10.1.0.5", &store.Pod{Meta: store.Meta{UID: "p"}, Namespace: "a", Name: "p"})
-	a := newAPI(t, objectOf(held))
+	object, _ := objectOf(held)
+	a := newAPI(t, object)
 	c := newClaimer(t, a, append(secondVPC(), held)...)
 	wanted := twoVPCs()
 	wanted[0].VPC = "w" // eth0, which has 10.1.0.5

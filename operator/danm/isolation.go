@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
@@ -27,10 +28,10 @@ func notEnforced(tx store.ReadTx, net *multinet.Network) string {
 	if net.Type != multinet.TypeSRIOV {
 		return strings.Join(all, "; ")
 	}
-	if net.VF.SpoofCheck == annotations.Off {
+	if net.VF.SpoofCheck == netif.Off {
 		all = append(all, "spoofchk is off, so pods may send with each source MAC: remove it from the annotation "+annotations.VFKey)
 	}
-	if net.VF.Trust == annotations.On {
+	if net.VF.Trust == netif.On {
 		all = append(all, "trust is on, so pods may change their MACs and receive packets of others: remove it from the annotation "+annotations.VFKey)
 	}
 	if net.VLAN == 0 {

@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
@@ -21,15 +21,15 @@ func TestANetworkShowsWhatItsInterfacesAreNotKeptFrom(t *testing.T) {
 	for name, c := range map[string]struct {
 		networkType string
 		vlan        uint32
-		vf          multinet.VF
+		vf          netif.VF
 		want        []string
 	}{
-		"functions in a VLAN":           {multinet.TypeSRIOV, 7, multinet.VF{}, nil},
-		"the settings that are default": {multinet.TypeSRIOV, 7, multinet.VF{SpoofCheck: annotations.On, Trust: annotations.Off}, nil},
-		"functions without a VLAN":      {multinet.TypeSRIOV, 0, multinet.VF{}, []string{"no vlan"}},
-		"no check of the source":        {multinet.TypeSRIOV, 7, multinet.VF{SpoofCheck: annotations.Off}, []string{"spoofchk is off"}},
-		"nothing is checked":            {multinet.TypeSRIOV, 0, multinet.VF{SpoofCheck: annotations.Off, Trust: annotations.On}, []string{"spoofchk is off", "trust is on", "no vlan"}},
-		"another type":                  {multinet.TypeMACVLAN, 0, multinet.VF{}, nil},
+		"functions in a VLAN":           {multinet.TypeSRIOV, 7, netif.VF{}, nil},
+		"the settings that are default": {multinet.TypeSRIOV, 7, netif.VF{SpoofCheck: netif.On, Trust: netif.Off}, nil},
+		"functions without a VLAN":      {multinet.TypeSRIOV, 0, netif.VF{}, []string{"no vlan"}},
+		"no check of the source":        {multinet.TypeSRIOV, 7, netif.VF{SpoofCheck: netif.Off}, []string{"spoofchk is off"}},
+		"nothing is checked":            {multinet.TypeSRIOV, 0, netif.VF{SpoofCheck: netif.Off, Trust: netif.On}, []string{"spoofchk is off", "trust is on", "no vlan"}},
+		"another type":                  {multinet.TypeMACVLAN, 0, netif.VF{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			network := net(multinet.KindClusterNetwork, "", "net", 0, func(n *multinet.Network) { n.Type, n.VLAN, n.VF = c.networkType, c.vlan, c.vf })

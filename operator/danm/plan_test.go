@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
@@ -285,7 +286,7 @@ func TestFiguresOfANetwork(t *testing.T) {
 func TestANetworkWaitsForPodsWithoutClaims(t *testing.T) {
 	n := tenants(func(n *multinet.Network) { n.Deleting, n.HostDevice, n.VLAN, n.Profiled = true, "ens4", 500, true })
 	pod := operatortest.Pod("a", "a", "p", "", "")
-	text, err := annotations.FormatAttachments([]annotations.Attachment{{Name: "eth0", Kind: "macvlan", Outside: n.Reference().Path(), OutsideUID: n.UID}})
+	text, err := annotations.FormatAttachments([]netif.Interface{{Name: "eth0", Kind: "macvlan", Outside: n.Reference().Path(), OutsideUID: n.UID}})
 	if err != nil {
 		t.Fatal(err)
 	}

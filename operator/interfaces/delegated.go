@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/cniconf"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -58,7 +59,7 @@ func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (request, *te
 	}
 	for _, grant := range cfg.Sharing.GrantsFor(tx, p.Namespace, r.net.Reference()) {
 		if slices.ContainsFunc(grant.Plugins, func(plugin string) bool { return strings.EqualFold(plugin, r.net.Type) }) {
-			r.delegate = &delegate{network: r.net.Reference(), Delegate: annotations.Delegate{File: &annotations.DelegateFile{
+			r.delegate = &delegate{network: r.net.Reference(), Delegate: netif.Delegate{File: &netif.DelegateFile{
 				NetworkID: r.net.NetworkID, Type: r.net.Type, Plugins: grant.Plugins, IPAM: grant.IPAM, Inject: r.replacesIPAM(),
 			}}}
 			return r.leftToPlugins(), nil
@@ -108,7 +109,7 @@ func (r request) chosenByPlugins() bool { return r.delegate != nil && r.delegate
 // delegate is the part of a request that CNI plugins carry out: by a configuration, or by
 // a file of the nodes.
 type delegate struct {
-	annotations.Delegate
+	netif.Delegate
 	network store.NetworkRef
 	// link is the link of the nodes that takes the place of the plugin's master, nil for
 	// none.
@@ -220,7 +221,7 @@ func (d *delegate) name(def *multinet.Definition, s annotations.NetworkSelection
 	if err != nil {
 		return invalid("%s/%s: %v", s.Namespace, s.Name, err)
 	}
-	d.File = &annotations.DelegateFile{
+	d.File = &netif.DelegateFile{
 		Name: def.Name, Plugins: grant.Plugins, IPAM: grant.IPAM, Args: s.CNIArgs, Runtime: runtime, PlainIPs: may.IPs, PlainMAC: may.MAC,
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/interfaces"
 	"github.com/alioth-net/alioth/operator/operatortest"
@@ -386,7 +387,7 @@ func TestAStaticTypeNeedsAGrantToo(t *testing.T) {
 				}
 				return
 			}
-			if refusal != "" || len(wishes) != 2 || wishes[1].Kind != annotations.KindDelegate || fileOf(t, wishes[1]) != tc.want {
+			if refusal != "" || len(wishes) != 2 || wishes[1].Kind != netif.KindDelegate || fileOf(t, wishes[1]) != tc.want {
 				t.Errorf("%+v, refused with %q", wishes, refusal)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
@@ -36,19 +37,19 @@ func ownTenant(p *store.Pod) { p.Tenant = v1alpha1.NamespaceTenantPrefix + p.Nam
 func number(n int) *int { return &n }
 
 func TestInterfacesOnDevicesHaveTheSettingsOfTheirNetwork(t *testing.T) {
-	rate := fast(func(n *multinet.Network) { n.VF = multinet.VF{Trust: "on", MaxTxRate: number(100)} })
+	rate := fast(func(n *multinet.Network) { n.VF = netif.VF{Trust: "on", MaxTxRate: number(100)} })
 	wishes, refusal := decide(t, `[{"clusterNetwork":"fast","ip":"dynamic"},{"clusterNetwork":"fast"}]`, world(rate), requesting(2))
 	if diff := cmp.Diff([]string{"eth0 sriov ClusterNetwork/fast [] IPv4", "eth1 sriov ClusterNetwork/fast [] IPv4 and IPv6"}, short(wishes)); refusal != "" || diff != "" {
 		t.Fatalf("refused with %q (-want +got):\n%s", refusal, diff)
 	}
-	want := annotations.Link{Pool: fastPool, VLAN: 300, IPv6: annotations.IPv6Off, VF: &annotations.VF{Trust: "on", MaxTxRate: number(100)}}
+	want := netif.Config{Pool: fastPool, VLAN: 300, IPv6: netif.IPv6Off, VF: &netif.VF{Trust: "on", MaxTxRate: number(100)}}
 	if diff := cmp.Diff(want, wishes[1].Link); diff != "" {
 		t.Errorf("link (-want +got):\n%s", diff)
 	}
 }
 
 func TestSettingsWithPowerOverOthersNeedAGrant(t *testing.T) {
-	def := func(vf multinet.VF, resource string) *multinet.Definition {
+	def := func(vf netif.VF, resource string) *multinet.Definition {
 		d := definition("a", "d", annotations.Target{Kind: annotations.TargetClusterNetwork, Name: "fast"})
 		d.VF, d.ResourceName = vf, resource
 		return d
@@ -56,34 +57,34 @@ func TestSettingsWithPowerOverOthersNeedAGrant(t *testing.T) {
 	permits := func(settings ...string) *multinet.Grant {
 		return &multinet.Grant{Meta: operatortest.Meta("uid-grant", 0), Name: "g", Networks: []string{"a/d"}, Settings: settings}
 	}
-	trusted := multinet.VF{Trust: "on", SpoofCheck: "off"}
+	trusted := netif.VF{Trust: "on", SpoofCheck: "off"}
 	for _, tc := range []struct {
 		name         string
 		net          *multinet.Network
 		def          *multinet.Definition
 		grant        *multinet.Grant
 		tenant       bool
-		want         annotations.VF
+		want         netif.VF
 		reason, text string
 	}{
-		{name: "none", def: def(multinet.VF{}, "")},
-		{name: "the resource of the network", def: def(multinet.VF{}, fastPool)},
-		{name: "another resource", def: def(multinet.VF{}, "vendor.example/slow"), reason: v1alpha1.InterfacesInvalidReason, text: `has its devices from "vendor.example/fast"`},
+		{name: "none", def: def(netif.VF{}, "")},
+		{name: "the resource of the network", def: def(netif.VF{}, fastPool)},
+		{name: "another resource", def: def(netif.VF{}, "vendor.example/slow"), reason: v1alpha1.InterfacesInvalidReason, text: `has its devices from "vendor.example/fast"`},
 		{
-			name: "harmless ones", def: def(multinet.VF{MaxTxRate: number(5), LinkState: "enable", SpoofCheck: "on", Trust: "off"}, ""), tenant: true,
-			want: annotations.VF{MaxTxRate: number(5), LinkState: "enable", SpoofCheck: "on", Trust: "off"},
+			name: "harmless ones", def: def(netif.VF{MaxTxRate: number(5), LinkState: "enable", SpoofCheck: "on", Trust: "off"}, ""), tenant: true,
+			want: netif.VF{MaxTxRate: number(5), LinkState: "enable", SpoofCheck: "on", Trust: "off"},
 		},
 		{name: "trust without a grant", def: def(trusted, ""), reason: v1alpha1.DelegationNotGrantedReason, text: "sets spoofchk, trust, and no DelegationGrant permits it"},
 		{name: "trust with half a grant", def: def(trusted, ""), grant: permits("trust"), reason: v1alpha1.DelegationNotGrantedReason, text: "spec.settings"},
-		{name: "trust with a grant", def: def(trusted, ""), grant: permits("trust", "spoofchk"), want: annotations.VF{Trust: "on", SpoofCheck: "off"}},
+		{name: "trust with a grant", def: def(trusted, ""), grant: permits("trust", "spoofchk"), want: netif.VF{Trust: "on", SpoofCheck: "off"}},
 		{name: "a tenant with a grant", def: def(trusted, ""), grant: permits("trust", "spoofchk"), tenant: true, reason: v1alpha1.DelegationNotGrantedReason, text: "pods of tenants can't have"},
-		{name: "a guaranteed rate", def: def(multinet.VF{MinTxRate: number(1)}, ""), reason: v1alpha1.DelegationNotGrantedReason, text: "min_tx_rate"},
-		{name: "a priority", def: def(multinet.VF{QoS: number(7)}, ""), reason: v1alpha1.DelegationNotGrantedReason, text: "vlanQoS"},
-		{name: "another sort of tag", def: def(multinet.VF{Proto: "802.1ad"}, ""), reason: v1alpha1.DelegationNotGrantedReason, text: "vlanProto"},
-		{name: "a limit of the network", net: fast(func(n *multinet.Network) { n.VF.MaxTxRate = number(5) }), def: def(multinet.VF{MaxTxRate: number(0)}, ""), reason: v1alpha1.InterfacesInvalidReason, text: `the network has a value for "max_tx_rate"`},
-		{name: "a priority without a tag", net: fast(func(n *multinet.Network) { n.VLAN = 0 }), def: def(multinet.VF{QoS: number(7)}, ""), grant: permits("vlanQoS"), reason: v1alpha1.InterfacesInvalidReason, text: "need a VLAN"},
+		{name: "a guaranteed rate", def: def(netif.VF{MinTxRate: number(1)}, ""), reason: v1alpha1.DelegationNotGrantedReason, text: "min_tx_rate"},
+		{name: "a priority", def: def(netif.VF{QoS: number(7)}, ""), reason: v1alpha1.DelegationNotGrantedReason, text: "vlanQoS"},
+		{name: "another sort of tag", def: def(netif.VF{Proto: "802.1ad"}, ""), reason: v1alpha1.DelegationNotGrantedReason, text: "vlanProto"},
+		{name: "a limit of the network", net: fast(func(n *multinet.Network) { n.VF.MaxTxRate = number(5) }), def: def(netif.VF{MaxTxRate: number(0)}, ""), reason: v1alpha1.InterfacesInvalidReason, text: `the network has a value for "max_tx_rate"`},
+		{name: "a priority without a tag", net: fast(func(n *multinet.Network) { n.VLAN = 0 }), def: def(netif.VF{QoS: number(7)}, ""), grant: permits("vlanQoS"), reason: v1alpha1.InterfacesInvalidReason, text: "need a VLAN"},
 		{
-			name: "a network of another type", net: fast(func(n *multinet.Network) { n.Type, n.HostDevice, n.VLAN = "macvlan", "ens4", 0 }), def: def(multinet.VF{LinkState: "auto"}, ""),
+			name: "a network of another type", net: fast(func(n *multinet.Network) { n.Type, n.HostDevice, n.VLAN = "macvlan", "ens4", 0 }), def: def(netif.VF{LinkState: "auto"}, ""),
 			reason: v1alpha1.InterfacesInvalidReason, text: "is not of type sriov: remove the annotation",
 		},
 	} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/ipfamily"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/store"
@@ -25,7 +26,7 @@ type request struct {
 	// table is the routing table of the requested routes, 0 without any.
 	table int
 	// main are the routes in the main table.
-	main []annotations.Route
+	main []netif.Route
 	// net is the DANM network, nil for a VPC that the pod names itself.
 	net *multinet.Network
 	// target has the VPC; its VPC is nil outside.
@@ -33,7 +34,7 @@ type request struct {
 	// decided is the attachment of an interface that no list requests, nil for others.
 	decided *pod.Wish
 	// vf has the settings of an interface on a device.
-	vf annotations.VF
+	vf netif.VF
 	// delegate is the work for CNI plugins, nil for other interfaces.
 	delegate *delegate
 	// definition is namespace/name of the selected NetworkAttachmentDefinition, or "".
@@ -147,7 +148,7 @@ func (cfg Config) resolve(tx store.ReadTx, p *store.Pod, one annotations.Interfa
 	if refusal != nil {
 		return request{}, refusal
 	}
-	r := request{Interface: one, net: net, vf: annotations.VF(net.VF)}
+	r := request{Interface: one, net: net, vf: netif.VF(net.VF)}
 	if slices.Contains(cfg.VPCTypes, net.Type) {
 		r.target, refusal = cfg.standsForVPC(tx, p, r)
 		return r, refusal

@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/ipfamily"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rules/tenancy"
@@ -64,7 +64,7 @@ var reservedTables = map[int]bool{253: true, 254: true, 255: true}
 // routes that the pod requests in the interface's table. The interface's table has the network's
 // own range too, because packets of the interface's address are routed by it alone. A family
 // without an address has none. If plugins choose the addresses, nodes add the range.
-func (r request) routes() []annotations.Route {
+func (r request) routes() []netif.Route {
 	all := slices.Clone(r.main)
 	for _, rule := range r.rules() {
 		if r.chosenByPlugins() {
@@ -74,22 +74,22 @@ func (r request) routes() []annotations.Route {
 		if rule.From.Addr().Is4() {
 			rng = r.net.V4
 		}
-		all = append(all, annotations.Route{Dst: rng.Prefix, Table: r.table})
+		all = append(all, netif.Route{Dst: rng.Prefix, Table: r.table})
 	}
 	for _, route := range r.Routes {
-		all = append(all, annotations.Route{Dst: route.Dst, Gateway: route.Gateway, Table: r.table})
+		all = append(all, netif.Route{Dst: route.Dst, Gateway: route.Gateway, Table: r.table})
 	}
 	return all
 }
 
 // rules returns a rule for each family with requested routes. Its source is the address
 // of the interface, which is not chosen yet: the source has the right family only.
-func (r request) rules() []annotations.Rule {
-	var all []annotations.Rule
+func (r request) rules() []netif.Rule {
+	var all []netif.Rule
 	for _, from := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 		for _, route := range r.Routes {
 			if route.Dst.Addr().Is4() == from.Is4() {
-				all = append(all, annotations.Rule{From: netip.PrefixFrom(from, from.BitLen()), Table: r.table})
+				all = append(all, netif.Rule{From: netip.PrefixFrom(from, from.BitLen()), Table: r.table})
 				break
 			}
 		}
@@ -163,7 +163,7 @@ func (r *request) ownRoutes(owners map[netip.Prefix]request) *tenancy.Refusal {
 			return routeConflict(route.Dst, other, *r)
 		}
 		owners[route.Dst] = *r
-		r.main = append(r.main, annotations.Route{Dst: route.Dst, Gateway: route.Gateway})
+		r.main = append(r.main, netif.Route{Dst: route.Dst, Gateway: route.Gateway})
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/interfaces"
 	"github.com/alioth-net/alioth/operator/operatortest"
@@ -241,19 +242,19 @@ func TestRoutesAndIPv6OfAnInterface(t *testing.T) {
 		t.Fatal(refusal)
 	}
 	prefix, addr := netip.MustParsePrefix, netip.MustParseAddr
-	parent := annotations.Link{Parent: "ens4", MTU: 1400}
-	want := []annotations.Link{parent, parent, parent}
-	want[0].IPv6, want[1].IPv6, want[2].IPv6 = annotations.IPv6None, annotations.IPv6On, annotations.IPv6Off
-	routes := []annotations.Route{{Dst: prefix("10.30.0.0/16"), Gateway: addr("10.20.0.1")}, {Dst: prefix("fd30::/64"), Gateway: addr("fd20::1")}}
-	want[0].Routes = []annotations.Route{
+	parent := netif.Config{Parent: "ens4", MTU: 1400}
+	want := []netif.Config{parent, parent, parent}
+	want[0].IPv6, want[1].IPv6, want[2].IPv6 = netif.IPv6None, netif.IPv6On, netif.IPv6Off
+	routes := []netif.Route{{Dst: prefix("10.30.0.0/16"), Gateway: addr("10.20.0.1")}, {Dst: prefix("fd30::/64"), Gateway: addr("fd20::1")}}
+	want[0].Routes = []netif.Route{
 		routes[0], {Dst: prefix("10.20.0.0/24"), Table: 252}, {Dst: prefix("10.9.0.0/16"), Gateway: addr("10.20.0.2"), Table: 252},
 	}
-	want[0].Rules = []annotations.Rule{{From: prefix("0.0.0.0/32"), Table: 252}}
+	want[0].Rules = []netif.Rule{{From: prefix("0.0.0.0/32"), Table: 252}}
 	// Not 252 again, nor the tables of the kernel behind it.
-	want[1].Routes = []annotations.Route{ // the first interface has the route to 10.30.0.0/16
+	want[1].Routes = []netif.Route{ // the first interface has the route to 10.30.0.0/16
 		routes[1], {Dst: prefix("fd20::/64"), Table: 256}, {Dst: prefix("fd90::/64"), Gateway: addr("fd20::2"), Table: 256},
 	}
-	want[1].Rules = []annotations.Rule{{From: prefix("::/128"), Table: 256}}
+	want[1].Rules = []netif.Rule{{From: prefix("::/128"), Table: 256}}
 	for i, w := range wishes {
 		if diff := cmp.Diff(want[i], w.Link, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("interface %d (-want +got):\n%s", i, diff)

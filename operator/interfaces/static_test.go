@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -146,7 +147,7 @@ func TestRoutesOfAStaticType(t *testing.T) {
 				t.Fatalf("refused with %q", refusal)
 			}
 			last := wishes[len(wishes)-1]
-			if diff := cmp.Diff(tc.want, routing(last)); diff != "" || last.Kind != annotations.KindDelegate {
+			if diff := cmp.Diff(tc.want, routing(last)); diff != "" || last.Kind != netif.KindDelegate {
 				t.Errorf("kind %s, routing (-want +got):\n%s", last.Kind, diff)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/ipfamily"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/store"
@@ -31,7 +32,7 @@ func (cfg Config) inNetwork(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refu
 	}
 	if r.inVPC() {
 		return pod.Wish{
-			Interface: r.name, Kind: annotations.KindPair, Network: r.target.NetworkKey(),
+			Interface: r.name, Kind: netif.KindPair, Network: r.target.NetworkKey(),
 			Binding: pod.Binding{VPC: r.target.VPC.Name}, Subnet: r.Subnet, IPs: r.literals(),
 		}, nil
 	}
@@ -48,10 +49,10 @@ func (cfg Config) inNetwork(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refu
 		Families: ipam.Families{
 			V4: r.IP.Mode == annotations.AddressDynamic, V6: r.IP6.Mode == annotations.AddressDynamic,
 		},
-		Link: annotations.Link{Routes: r.routes(), Rules: r.rules()},
+		Link: netif.Config{Routes: r.routes(), Rules: r.rules()},
 	}
 	if r.delegate != nil { // the rest of the interface is the plugins'
-		w.Kind, w.Delegate = annotations.KindDelegate, &r.delegate.Delegate
+		w.Kind, w.Delegate = netif.KindDelegate, &r.delegate.Delegate
 		return w, nil
 	}
 	w.Link.Parent, w.Link.Mode, w.Link.MTU, w.Link.IPv6 = r.net.HostDevice, r.net.Mode, r.net.MTU, ipv6Of(r.IP6.Mode)
@@ -66,14 +67,14 @@ func (cfg Config) inNetwork(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refu
 // configuration of a definition.
 func (r request) ofDefinition() pod.Wish {
 	w := pod.Wish{
-		Interface: r.name, Kind: annotations.KindDelegate, Binding: pod.Binding{Outside: r.delegate.network},
+		Interface: r.name, Kind: netif.KindDelegate, Binding: pod.Binding{Outside: r.delegate.network},
 		Delegate: &r.delegate.Delegate,
 	}
 	if link := r.delegate.link; link != nil {
 		w.Link.Parent, w.Link.VLAN, w.Link.VXLAN = link.Master, link.VLAN, link.VXLAN
 	}
 	for _, route := range r.defaultRoutes() {
-		w.Link.Routes = append(w.Link.Routes, annotations.Route{Dst: route.Dst, Gateway: route.Gateway})
+		w.Link.Routes = append(w.Link.Routes, netif.Route{Dst: route.Dst, Gateway: route.Gateway})
 	}
 	return w
 }
@@ -95,15 +96,15 @@ func (r request) addressed(family ipfamily.Family) bool {
 	return mode == annotations.AddressDynamic || mode == annotations.AddressStatic
 }
 
-// ipv6Of returns the state of IPv6 on an interface (Link.IPv6): without a request the
+// ipv6Of returns the state of IPv6 on an interface (netif.Config): without a request the
 // interface has none.
-func ipv6Of(mode annotations.AddressMode) string {
+func ipv6Of(mode annotations.AddressMode) netif.IPv6 {
 	switch mode {
 	case annotations.AddressNone:
-		return annotations.IPv6None
+		return netif.IPv6None
 	case annotations.AddressDynamic, annotations.AddressStatic:
-		return annotations.IPv6On
+		return netif.IPv6On
 	case annotations.AddressAbsent:
 	}
-	return annotations.IPv6Off
+	return netif.IPv6Off
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -158,7 +158,7 @@ func withoutAddress(bare []*multinet.Claim) *tenancy.Refusal {
 	delegated := false
 	for _, claim := range bare[:min(len(bare), maxNamed)] {
 		names = append(names, fmt.Sprintf("%s of pod %s in %s", claim.Interface, claim.PodName, claim.Network))
-		delegated = delegated || claim.Driver == annotations.KindDelegate
+		delegated = delegated || claim.Driver == netif.KindDelegate
 	}
 	if len(bare) > maxNamed {
 		names = append(names, fmt.Sprintf("and %d more", len(bare)-maxNamed))

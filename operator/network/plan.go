@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
@@ -150,7 +150,7 @@ func elsewhere(tx store.ReadTx, pod *store.Pod, net *store.Network) string {
 
 // toldElsewhere returns the attachment of the pod's allocation status that came through the Network
 // and is in another VPC than the Network names, or nil. Nothing confirms it.
-func toldElsewhere(pod *store.Pod, net *store.Network) *annotations.Attachment {
+func toldElsewhere(pod *store.Pod, net *store.Network) *netif.Interface {
 	for _, attachment := range allocation.Told(pod) {
 		if through(attachment, net) && attachment.VPC != net.VPC {
 			return &attachment
@@ -161,12 +161,12 @@ func toldElsewhere(pod *store.Pod, net *store.Network) *annotations.Attachment {
 
 // attached reports whether the pod holds addresses that it got through the Network.
 func attached(tx store.ReadTx, pod *store.Pod, net *store.Network) bool {
-	return slices.ContainsFunc(allocation.Told(pod), func(attachment annotations.Attachment) bool {
+	return slices.ContainsFunc(allocation.Told(pod), func(attachment netif.Interface) bool {
 		return through(attachment, net) && allocation.Confirms(tx, pod, attachment)
 	})
 }
 
-func through(attachment annotations.Attachment, net *store.Network) bool {
+func through(attachment netif.Interface, net *store.Network) bool {
 	return attachment.Network == net.Namespace+"/"+net.Name
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
@@ -20,7 +21,7 @@ import (
 func attachedPod(t *testing.T, namespace, name, label, network string) *store.Pod {
 	t.Helper()
 	pod := operatortest.Pod("blue", namespace, name, label, "")
-	text, err := annotations.FormatAttachments([]annotations.Attachment{{Name: "eth0", Network: network, VPC: "v"}})
+	text, err := annotations.FormatAttachments([]netif.Interface{{Name: "eth0", Network: network, VPC: "v"}})
 	if err != nil {
 		t.Fatal(err)
 	}

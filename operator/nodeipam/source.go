@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/store"
@@ -87,7 +87,7 @@ func infrastructure(tx store.ReadTx, name string) (pod.Wish, *tenancy.Refusal) {
 		return pod.Wish{}, refuse(v1alpha1.SubnetNotFoundReason, "there is no Subnet %q for infrastructure pods: create it, or correct the chart's nodeIPAM.infraSubnet", name)
 	}
 	return pod.Wish{
-		Interface: v1alpha1.PodAttachment, Kind: annotations.KindExternal, Binding: pod.Binding{VPC: subnet.VPC}, Subnet: subnet.Name,
+		Interface: v1alpha1.PodAttachment, Kind: netif.KindExternal, Binding: pod.Binding{VPC: subnet.VPC}, Subnet: subnet.Name,
 	}, nil
 }
 
@@ -110,7 +110,7 @@ func delegated(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
 			return nil, refusal
 		}
 		wish := pod.Wish{
-			Interface: interfaceOf(i), Kind: annotations.KindExternal, Binding: pod.Binding{VPC: network.VPC},
+			Interface: interfaceOf(i), Kind: netif.KindExternal, Binding: pod.Binding{VPC: network.VPC},
 			Subnet: network.Subnet, NoDefaultRoute: i > 0, Devices: devices,
 		}
 		if named {

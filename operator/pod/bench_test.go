@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
@@ -21,8 +22,8 @@ func BenchmarkAPodThatIsAsDecided(b *testing.B) {
 	for i := range 200 {
 		pod := operatortest.Pod("blue", "a", fmt.Sprintf("p%d", i), "n", "")
 		four, six := fmt.Sprintf("10.0.1.%d", 2+i), fmt.Sprintf("fd00:0:0:1::%x", 2+i)
-		text, err := annotations.FormatAttachments([]annotations.Attachment{{
-			Name: "eth0", Kind: annotations.KindPair, Network: "a/n", VPC: "v", Subnet: "s1", Addresses: operatortest.Prefixes(four+"/24", six+"/64"),
+		text, err := annotations.FormatAttachments([]netif.Interface{{
+			Name: "eth0", Kind: netif.KindPair, Network: "a/n", VPC: "v", Subnet: "s1", Addresses: operatortest.Prefixes(four+"/24", six+"/64"),
 		}})
 		if err != nil {
 			b.Fatal(err)

@@ -30,9 +30,9 @@ func attachmentRows(text string) ([]claim.AttachmentRow, error) {
 
 // attachmentRow returns the AttachmentClaim for an element of an allocation status, and
 // false for one without a network outside of every VPC.
-func attachmentRow(element annotations.HashedAttachment) (claim.AttachmentRow, bool) {
-	network, ok := allocation.NetworkOf(element.Attachment)
-	row := claim.AttachmentRow{Interface: element.Name, Driver: element.Kind, Network: network, ConfigHash: element.Hash}
+func attachmentRow(element annotations.Hashed) (claim.AttachmentRow, bool) {
+	network, ok := allocation.NetworkOf(element.Interface)
+	row := claim.AttachmentRow{Interface: element.Name, Driver: element.Kind, Network: network, Config: element.Interface, ConfigHash: element.Hash}
 	for _, address := range element.Addresses {
 		row.Addresses = append(row.Addresses, address.String())
 	}

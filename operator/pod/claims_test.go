@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/operator/operatortest"
@@ -28,9 +29,9 @@ func lan() *multinet.Network {
 }
 
 // onLAN returns an attachment of a pod to it, without addresses.
-func onLAN(change ...func(*annotations.Attachment)) annotations.Attachment {
-	a := annotations.Attachment{
-		Name: "eth0", Kind: "macvlan", Outside: "DanmNet/a/lan", OutsideUID: "uid-lan", Link: &annotations.Link{Parent: "ens4", VLAN: 100, IPv6: annotations.IPv6Off},
+func onLAN(change ...func(*netif.Interface)) netif.Interface {
+	a := netif.Interface{
+		Name: "eth0", Kind: "macvlan", Outside: "DanmNet/a/lan", OutsideUID: "uid-lan", Link: &netif.Config{Parent: "ens4", VLAN: 100, IPv6: netif.IPv6Off},
 	}
 	for _, f := range change {
 		f(&a)
@@ -44,7 +45,7 @@ func bare(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
 }
 
 // toldPod returns a pod a/p with this allocation status.
-func toldPod(t *testing.T, list ...annotations.Attachment) *store.Pod {
+func toldPod(t *testing.T, list ...netif.Interface) *store.Pod {
 	t.Helper()
 	pod := operatortest.Pod("blue", "a", "p", "", "")
 	text, err := annotations.FormatAttachments(list)
@@ -58,17 +59,17 @@ func toldPod(t *testing.T, list ...annotations.Attachment) *store.Pod {
 // TestWithoutItsAttachmentClaimAnAttachmentIsDecidedAnew: a writer of the status of a pod may have
 // written the annotation, even if it is as the network gives it.
 func TestWithoutItsAttachmentClaimAnAttachmentIsDecidedAnew(t *testing.T) {
-	for name, change := range map[string]func(*annotations.Attachment){
-		"as the network is":             func(*annotations.Attachment) {},
-		"with an address of it":         func(a *annotations.Attachment) { a.Addresses = operatortest.Prefixes("10.9.0.12/24") },
-		"another VLAN":                  func(a *annotations.Attachment) { a.Link.VLAN = 200 },
-		"another device":                func(a *annotations.Attachment) { a.Link.Parent = "eth0" },
-		"another driver":                func(a *annotations.Attachment) { a.Kind = "ipvlan" },
-		"no link":                       func(a *annotations.Attachment) { a.Link = nil },
-		"another network":               func(a *annotations.Attachment) { a.Outside, a.OutsideUID = "DanmNet/b/lan", "uid-foreign" },
-		"a configuration of plugins":    func(a *annotations.Attachment) { a.Delegate = &annotations.Delegate{Conf: json.RawMessage(`{}`)} },
-		"a network that is gone":        func(a *annotations.Attachment) { a.OutsideUID = "uid-gone" },
-		"a network of an older release": func(a *annotations.Attachment) { a.Outside, a.OutsideUID = "rack", "" },
+	for name, change := range map[string]func(*netif.Interface){
+		"as the network is":             func(*netif.Interface) {},
+		"with an address of it":         func(a *netif.Interface) { a.Addresses = operatortest.Prefixes("10.9.0.12/24") },
+		"another VLAN":                  func(a *netif.Interface) { a.Link.VLAN = 200 },
+		"another device":                func(a *netif.Interface) { a.Link.Parent = "eth0" },
+		"another driver":                func(a *netif.Interface) { a.Kind = "ipvlan" },
+		"no link":                       func(a *netif.Interface) { a.Link = nil },
+		"another network":               func(a *netif.Interface) { a.Outside, a.OutsideUID = "DanmNet/b/lan", "uid-foreign" },
+		"a configuration of plugins":    func(a *netif.Interface) { a.Delegate = &netif.Delegate{Conf: json.RawMessage(`{}`)} },
+		"a network that is gone":        func(a *netif.Interface) { a.OutsideUID = "uid-gone" },
+		"a network of an older release": func(a *netif.Interface) { a.Outside, a.OutsideUID = "rack", "" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := toldPod(t, onLAN(change))
@@ -94,7 +95,7 @@ func TestAnAttachmentClaimStaysThoughItsNetworkHasChanged(t *testing.T) {
 	}
 	held := &multinet.Claim{
 		Meta: store.Meta{UID: "c"}, Namespace: "a", Name: v1alpha1.AttachmentClaimName(pod.UID, "eth0"), PodName: "p", PodUID: pod.UID, Node: pod.Node,
-		Interface: "eth0", Driver: "macvlan", Network: all[0].Network, ConfigHash: all[0].ConfigHash,
+		Interface: "eth0", Driver: "macvlan", Network: all[0].Network, Config: &all[0].Config, ConfigHash: all[0].ConfigHash,
 	}
 	s := operatortest.New(t, pod)
 	if err := s.Update(func(tx store.Tx) error { return multinet.PutClaim(tx, held) }); err != nil {
@@ -109,9 +110,9 @@ func TestAnAttachmentClaimStaysThoughItsNetworkHasChanged(t *testing.T) {
 
 // The network of plugins does not show which plugins run, but the claim of the operator does.
 func TestALostAddressOfAPluginsInterfaceIsClaimedAgain(t *testing.T) {
-	pod := toldPod(t, onLAN(func(a *annotations.Attachment) {
-		a.Kind, a.Addresses = annotations.KindDelegate, operatortest.Prefixes("10.9.0.12/24")
-		a.Delegate = &annotations.Delegate{File: &annotations.DelegateFile{NetworkID: "lan", Type: "bridge"}}
+	pod := toldPod(t, onLAN(func(a *netif.Interface) {
+		a.Kind, a.Addresses = netif.KindDelegate, operatortest.Prefixes("10.9.0.12/24")
+		a.Delegate = &netif.Delegate{File: &netif.DelegateFile{NetworkID: "lan", Type: "bridge"}}
 	}))
 	all, err := attachmentRows(pod.Attachments)
 	if err != nil {
@@ -119,7 +120,7 @@ func TestALostAddressOfAPluginsInterfaceIsClaimedAgain(t *testing.T) {
 	}
 	held := &multinet.Claim{
 		Meta: store.Meta{UID: "c"}, Namespace: "a", Name: v1alpha1.AttachmentClaimName(pod.UID, "eth0"), PodName: "p", PodUID: pod.UID, Node: pod.Node,
-		Interface: "eth0", Driver: annotations.KindDelegate, Network: all[0].Network, ConfigHash: all[0].ConfigHash,
+		Interface: "eth0", Driver: netif.KindDelegate, Network: all[0].Network, ConfigHash: all[0].ConfigHash,
 	}
 	for name, claimed := range map[string]bool{"with its claim": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -179,12 +180,12 @@ func TestASandboxThatRanKeepsItsAddressInANetwork(t *testing.T) {
 // default routes that a pod requests.
 func TestAnInterfaceOfPluginsHasTheDefaultRouteOfThePod(t *testing.T) {
 	p := operatortest.Pod("ns:a", "a", "p", "n1", "")
-	routes := []annotations.Route{{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr("10.9.0.1")}}
-	for name, delegate := range map[string]*annotations.Delegate{
+	routes := []netif.Route{{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr("10.9.0.1")}}
+	for name, delegate := range map[string]*netif.Delegate{
 		"a configuration":    {Conf: json.RawMessage(`{}`)},
-		"a file of the node": {File: &annotations.DelegateFile{Name: "lab"}},
+		"a file of the node": {File: &netif.DelegateFile{Name: "lab"}},
 	} {
-		w := Wish{Interface: "net1", Kind: annotations.KindDelegate, Delegate: delegate}
+		w := Wish{Interface: "net1", Kind: netif.KindDelegate, Delegate: delegate}
 		if got := outside(p, w, nil); got.Link != nil || got.MAC != "" {
 			t.Errorf("%s, no default route: %+v", name, got)
 		}
@@ -200,7 +201,7 @@ func TestAnInterfaceOfPluginsHasTheDefaultRouteOfThePod(t *testing.T) {
 func TestARuleOfAStaticTypeHasTheAddressOfTheInterface(t *testing.T) {
 	p := operatortest.Pod("ns:a", "a", "p", "n1", "")
 	lan := lan()
-	rule := annotations.Rule{From: netip.MustParsePrefix("0.0.0.0/32"), Table: 78}
+	rule := netif.Rule{From: netip.MustParsePrefix("0.0.0.0/32"), Table: 78}
 	row := &store.Address{IP: netip.MustParseAddr("10.9.0.12"), MAC: "0a:00:00:00:00:01"}
 	for name, tc := range map[string]struct {
 		inject bool
@@ -213,9 +214,9 @@ func TestARuleOfAStaticTypeHasTheAddressOfTheInterface(t *testing.T) {
 	} {
 		operatortest.New(t, lan).View(func(tx store.ReadTx) {
 			got := outside(p, Wish{
-				Interface: "net1", Kind: annotations.KindDelegate, Binding: Binding{Outside: lan.Reference(), Range: ipam.RangeOf(tx, lan)},
-				Delegate: &annotations.Delegate{File: &annotations.DelegateFile{NetworkID: "lab", Inject: tc.inject}},
-				Link:     annotations.Link{Rules: []annotations.Rule{rule}},
+				Interface: "net1", Kind: netif.KindDelegate, Binding: Binding{Outside: lan.Reference(), Range: ipam.RangeOf(tx, lan)},
+				Delegate: &netif.Delegate{File: &netif.DelegateFile{NetworkID: "lab", Inject: tc.inject}},
+				Link:     netif.Config{Rules: []netif.Rule{rule}},
 			}, tc.rows)
 			var sources []string
 			for _, r := range got.Link.Rules {

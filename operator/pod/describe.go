@@ -10,13 +10,14 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 )
 
 // outcome is the allocation status of a pod's attachments.
 type outcome struct {
-	attachments []annotations.Attachment
+	attachments []netif.Interface
 	// text is the annotation of the attachments.
 	text string
 	// userInput is about the first attachment in a VPC, the zero value without one.
@@ -74,8 +75,8 @@ func (o *outcome) note(tx store.ReadTx, w Wish, rows []*store.Address) {
 }
 
 // inVPC describes an attachment in a VPC. Gateways and prefix lengths come from the subnet.
-func inVPC(w Wish, rows []*store.Address, subnet *store.Subnet) annotations.Attachment {
-	attachment := annotations.Attachment{
+func inVPC(w Wish, rows []*store.Address, subnet *store.Subnet) netif.Interface {
+	attachment := netif.Interface{
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Network: w.Network, VPC: w.VPC,
 		Definition: w.Definition, DefaultRoute: w.DefaultRoute, NoDefaultRoute: w.NoDefaultRoute,
 		Subnet: rows[0].Subnet, MAC: rows[0].MAC,
@@ -93,9 +94,9 @@ func inVPC(w Wish, rows []*store.Address, subnet *store.Subnet) annotations.Atta
 
 // outside describes an attachment outside of every VPC. Prefix lengths come from the network's
 // ranges.
-func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachment {
+func outside(pod *store.Pod, w Wish, rows []*store.Address) netif.Interface {
 	link := w.Link
-	attachment := annotations.Attachment{
+	attachment := netif.Interface{
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Outside: w.Outside.Path(), OutsideUID: w.Outside.UID,
 		Definition: w.Definition, DefaultRoute: w.DefaultRoute, NoDefaultRoute: w.NoDefaultRoute, Delegate: w.Delegate,
 	}
@@ -116,7 +117,7 @@ func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachme
 		attachment.MAC = row.MAC
 	}
 	// A pod that is a gateway needs no route to itself.
-	link.Routes = slices.DeleteFunc(slices.Clone(link.Routes), func(r annotations.Route) bool { return slices.Contains(own, r.Gateway) })
+	link.Routes = slices.DeleteFunc(slices.Clone(link.Routes), func(r netif.Route) bool { return slices.Contains(own, r.Gateway) })
 	if !w.Delegate.OwnIPAM() {
 		link.Rules = ownRules(link.Rules, own)
 	}
@@ -124,12 +125,12 @@ func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachme
 }
 
 // ownRules returns the rules with the addresses of the interface as sources.
-func ownRules(rules []annotations.Rule, own []netip.Addr) []annotations.Rule {
-	var all []annotations.Rule
+func ownRules(rules []netif.Rule, own []netip.Addr) []netif.Rule {
+	var all []netif.Rule
 	for _, rule := range rules {
 		for _, ip := range own {
 			if ip.Is4() == rule.From.Addr().Is4() {
-				all = append(all, annotations.Rule{From: netip.PrefixFrom(ip, ip.BitLen()), Table: rule.Table})
+				all = append(all, netif.Rule{From: netip.PrefixFrom(ip, ip.BitLen()), Table: rule.Table})
 			}
 		}
 	}

@@ -6,8 +6,8 @@ package pod
 import (
 	"slices"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
@@ -85,7 +85,7 @@ func recheck(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 	}
 	var all, lost []Wish
 	for _, part := range told.parts {
-		w := again(pod, part.Attachment)
+		w := again(pod, part.Interface)
 		all = append(all, w)
 		if part.state == lacking {
 			lost = append(lost, w)
@@ -113,8 +113,8 @@ func replace(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 		switch {
 		case part.state == intact && refusal != nil:
 		case part.state != unconfirmed:
-			w := again(pod, part.Attachment)
-			w.Told = &part.Attachment
+			w := again(pod, part.Interface)
+			w.Told = &part.Interface
 			d.wishes = append(d.wishes, w)
 		case refusal == nil:
 			if w, ok := anew(part, fresh); ok && !has(d.wishes, w.Interface) {
@@ -147,17 +147,17 @@ func anew(part told, fresh []Wish) (Wish, bool) {
 	}
 	row := part.held[0]
 	w := Wish{
-		Interface: row.Attachment, Kind: annotations.KindPair, Binding: Binding{VPC: row.VPC},
+		Interface: row.Attachment, Kind: netif.KindPair, Binding: Binding{VPC: row.VPC},
 		Subnet: row.Subnet, IPs: row.Set, Prefer: row.Set,
 	}
 	if row.External {
-		w.Kind = annotations.KindExternal
+		w.Kind = netif.KindExternal
 	}
 	return w, true
 }
 
 // again returns the wish for an attachment of the allocation status that is decided.
-func again(pod *store.Pod, attachment annotations.Attachment) Wish {
+func again(pod *store.Pod, attachment netif.Interface) Wish {
 	ips := allocation.IPs(attachment)
 	w := Wish{
 		Interface: attachment.Name, AltName: attachment.AltName, Kind: attachment.Kind, Network: attachment.Network,
@@ -166,7 +166,7 @@ func again(pod *store.Pod, attachment annotations.Attachment) Wish {
 	if network, ok := allocation.NetworkOf(attachment); ok {
 		w.Outside, w.Range = network, rangeOf(network, attachment)
 	}
-	if w.Kind == annotations.KindExternal && w.Interface != v1alpha1.PodAttachment {
+	if w.Kind == netif.KindExternal && w.Interface != v1alpha1.PodAttachment {
 		w.Devices = []string{attachment.MAC}
 		w.Instance = pod.Namespace + "/" + pod.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]
 	}
@@ -175,7 +175,7 @@ func again(pod *store.Pod, attachment annotations.Attachment) Wish {
 
 // rangeOf returns the network ranges of the addresses of an attachment. The network itself may be
 // gone.
-func rangeOf(network store.NetworkRef, attachment annotations.Attachment) *ipam.NetworkRange {
+func rangeOf(network store.NetworkRef, attachment netif.Interface) *ipam.NetworkRange {
 	r := &ipam.NetworkRange{NetworkRef: network, SharedMAC: attachment.MAC == ""}
 	for _, address := range attachment.Addresses {
 		if address.Addr().Is4() {

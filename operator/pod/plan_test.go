@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/operatortest"
@@ -33,11 +34,11 @@ func world() []any {
 func assignedPod(t *testing.T, ips ...string) *store.Pod {
 	t.Helper()
 	pod := operatortest.Pod("blue", "a", "p", "n", "")
-	attachment := annotations.Attachment{Name: "eth0", Network: "a/n", VPC: "v", Subnet: "s1"}
+	attachment := netif.Interface{Name: "eth0", Network: "a/n", VPC: "v", Subnet: "s1"}
 	for _, ip := range ips {
 		attachment.Addresses = append(attachment.Addresses, netip.PrefixFrom(netip.MustParseAddr(ip), 24))
 	}
-	text, err := annotations.FormatAttachments([]annotations.Attachment{attachment})
+	text, err := annotations.FormatAttachments([]netif.Interface{attachment})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +274,7 @@ func TestObjectsHavePrecedenceOverTheText(t *testing.T) {
 	second := operatortest.Address("default", "default", "10.244.0.7", pod)
 	second.Attachment = "eth1"
 	two := append(primary(), func(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
-		return []Wish{{Interface: "eth1", Kind: annotations.KindPair, Binding: Binding{VPC: "default"}}}, nil
+		return []Wish{{Interface: "eth1", Kind: netif.KindPair, Binding: Binding{VPC: "default"}}}, nil
 	})
 	for name, tc := range map[string]struct {
 		rows    []any
@@ -440,7 +441,7 @@ func TestDescribeSpeaksOfTheSubnet(t *testing.T) {
 	var got outcome
 	var err error
 	operatortest.New(t, subnet).View(func(tx store.ReadTx) {
-		w := Wish{Interface: "eth0", Kind: annotations.KindPair, Network: "a/n", AltName: "net0", Binding: Binding{VPC: "v"}}
+		w := Wish{Interface: "eth0", Kind: netif.KindPair, Network: "a/n", AltName: "net0", Binding: Binding{VPC: "v"}}
 		got, err = describe(tx, pod, []Wish{w}, [][]*store.Address{rows})
 	})
 	if err != nil {

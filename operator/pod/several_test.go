@@ -25,6 +25,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -153,12 +154,12 @@ func (g *rig) addresses() (all []string) {
 }
 
 // told returns the pod's allocation status: its condition and its attachments.
-func (g *rig) told(pod *corev1.Pod) (corev1.PodCondition, []annotations.Attachment) {
+func (g *rig) told(pod *corev1.Pod) (corev1.PodCondition, []netif.Interface) {
 	g.Helper()
 	if err := g.Get(g.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 		g.Fatal(err)
 	}
-	var list []annotations.Attachment
+	var list []netif.Interface
 	if text := pod.Annotations[v1alpha1.AttachmentsAnnotation]; text != "" {
 		var err error
 		if list, err = annotations.ParseAttachments(text); err != nil {
@@ -213,7 +214,7 @@ func TestAPodIsToldAllOfItsAttachmentsAtOnce(t *testing.T) {
 	if condition.Status != corev1.ConditionTrue || condition.Reason != v1alpha1.AttachedReason || len(list) != 3 {
 		t.Fatalf("told %+v and %+v", condition, list)
 	}
-	for i, want := range []annotations.Attachment{
+	for i, want := range []netif.Interface{
 		{Name: "eth0", Kind: "veth", Network: "a/n", VPC: "v", Subnet: "s1"},
 		{Name: "net1", Kind: "other", VPC: "w", Subnet: "s2"},
 		{Name: "net2", Kind: "physical", Outside: "ClusterNetwork/rack"},

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rules/allocation"
@@ -27,7 +28,7 @@ const (
 
 // told is an attachment of an allocation status.
 type told struct {
-	annotations.Attachment
+	netif.Interface
 	state state
 	// held are the addresses that count for the pod at the interface.
 	held []*store.Address
@@ -53,7 +54,7 @@ func toldOf(tx store.ReadTx, pod *store.Pod) toldStatus {
 		claimed = claimedInterfaces(tx, pod)
 	}
 	for _, attachment := range list {
-		part := told{Attachment: attachment}
+		part := told{Interface: attachment}
 		for _, row := range status.held {
 			if row.Attachment == attachment.Name {
 				part.held = append(part.held, row)
@@ -86,7 +87,7 @@ func claimedInterfaces(tx store.ReadTx, pod *store.Pod) map[string]bool {
 // stateOf compares a part with the addresses of its interface, and with the AttachmentClaim
 // if it leads outside of every VPC. An interface in a VPC has addresses.
 func stateOf(tx store.ReadTx, pod *store.Pod, part told, claimed map[string]bool) state {
-	ips := allocation.IPs(part.Attachment)
+	ips := allocation.IPs(part.Interface)
 	switch {
 	case part.Outside != "" && !claimed[part.Name], part.Outside == "" && len(ips) == 0:
 		return unconfirmed
@@ -100,7 +101,7 @@ func stateOf(tx store.ReadTx, pod *store.Pod, part told, claimed map[string]bool
 
 // complete reports whether an interface holds exactly these addresses in the API.
 func complete(tx store.ReadTx, pod *store.Pod, part told, ips []netip.Addr) bool {
-	domain := allocation.Domain(part.Attachment)
+	domain := allocation.Domain(part.Interface)
 	for _, ip := range ips {
 		if row := store.AddressByIP(tx, domain, ip); row == nil || row.UID == "" || row.Attachment != part.Name || !pod.Holds(row) {
 			return false
@@ -113,7 +114,7 @@ func complete(tx store.ReadTx, pod *store.Pod, part told, ips []netip.Addr) bool
 // single Address shows the whole decision. A row without an object is a decision if the
 // operator keeps it for the pod.
 func (p told) names(ips []netip.Addr) bool {
-	domain := allocation.Domain(p.Attachment)
+	domain := allocation.Domain(p.Interface)
 	return slices.ContainsFunc(p.held, func(row *store.Address) bool {
 		return isDecision(row) && row.Domain() == domain && slices.Equal(row.Set, ips)
 	})

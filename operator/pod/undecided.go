@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/ipfamily"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/ipam"
@@ -53,7 +53,7 @@ func (r *Reconciler) confirmUndecided(ctx context.Context, pod *store.Pod) error
 
 // confirmUnheld checks in the API that a pod has neither Addresses nor an AttachmentClaim
 // for an attachment of its allocation status, except those in the store.
-func (r *Reconciler) confirmUnheld(ctx context.Context, pod *store.Pod, attachment annotations.Attachment) error {
+func (r *Reconciler) confirmUnheld(ctx context.Context, pod *store.Pod, attachment netif.Interface) error {
 	domain := allocation.Domain(attachment)
 	for _, ip := range perFamily(attachment) {
 		name := v1alpha1.AddressName(domain, ip)
@@ -144,7 +144,7 @@ func isOvertaken(decided, now *store.Pod) bool {
 }
 
 // perFamily returns the first IP of each family of an attachment, IPv4 first.
-func perFamily(attachment annotations.Attachment) (ips []netip.Addr) {
+func perFamily(attachment netif.Interface) (ips []netip.Addr) {
 	for _, family := range ipfamily.Both {
 		for _, ip := range allocation.IPs(attachment) {
 			if ip.IsValid() && family.Has(ip) {
@@ -229,7 +229,7 @@ func count(rows []*store.Address, is func(*store.Address) bool) (n int) {
 
 // holdable returns rows for the free addresses of an attachment that the tenant of the pod
 // could claim.
-func holdable(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachment) []*store.Address {
+func holdable(tx store.ReadTx, pod *store.Pod, attachment netif.Interface) []*store.Address {
 	request := ipam.Request{VPC: attachment.VPC, Node: pod.Node, Holder: pod.AsHolder(), IPs: perFamily(attachment)}
 	request.Families = ipam.FamiliesOf(request.IPs)
 	if len(request.IPs) == 0 || !mayClaim(tx, pod, attachment, &request) {
@@ -250,7 +250,7 @@ func holdable(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachment
 
 // mayClaim reports whether the tenant of a pod may use the VPC or network of an attachment,
 // and completes the request.
-func mayClaim(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachment, request *ipam.Request) bool {
+func mayClaim(tx store.ReadTx, pod *store.Pod, attachment netif.Interface, request *ipam.Request) bool {
 	if network, ok := allocation.NetworkOf(attachment); ok {
 		net := multinet.ByDomain(tx, network.Domain())
 		if net == nil || !net.Usable() || !net.Admits(pod.Namespace) {

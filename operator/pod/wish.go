@@ -10,6 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/ipam"
@@ -56,14 +57,14 @@ type Wish struct {
 	Interface string
 	// AltName is a second name of the interface, or "".
 	AltName string
-	// Kind names the driver on the node, for example annotations.KindPair.
+	// Kind names the driver on the node, for example netif.KindPair.
 	Kind string
 	// Network is namespace/name of the Network; "" where the VPC is used directly.
 	Network string
 	// Definition is namespace/name of the NetworkAttachmentDefinition that the pod has
 	// selected for it, or "".
 	Definition string
-	// DefaultRoute and NoDefaultRoute mean the same as in annotations.Attachment.
+	// DefaultRoute and NoDefaultRoute mean the same as in netif.Interface.
 	DefaultRoute, NoDefaultRoute bool
 	Binding
 	// Subnet requested, by object name or spec.name; "" for any.
@@ -75,9 +76,9 @@ type Wish struct {
 	// Link is the configuration of an interface outside of every VPC. The sources of its rules have
 	// only the right family until the address is chosen. If plugins choose the address, the sources
 	// stay so.
-	Link annotations.Link
+	Link netif.Config
 	// Delegate is the work for CNI plugins that make the interface, nil for other interfaces.
-	Delegate *annotations.Delegate
+	Delegate *netif.Delegate
 	// Devices, Instance and PodNetwork mean the same as in ipam.Request.
 	Devices              []string
 	Instance, PodNetwork string
@@ -85,7 +86,7 @@ type Wish struct {
 	// none.
 	Prefer []netip.Addr
 	// Told is the attachment in the allocation status if the attachment stays as it is, else nil.
-	Told *annotations.Attachment
+	Told *netif.Interface
 	// Notices are events about the interface, written once with the allocation status.
 	Notices []Notice
 }
@@ -110,7 +111,7 @@ func Primary(defaultVPC string) Source {
 			return nil, refusal
 		}
 		return []Wish{{
-			Interface: v1alpha1.PodAttachment, AltName: altName(nic.Name), Kind: annotations.KindPair,
+			Interface: v1alpha1.PodAttachment, AltName: altName(nic.Name), Kind: netif.KindPair,
 			Network: target.NetworkKey(), Binding: Binding{VPC: target.VPC.Name}, Subnet: nic.Subnet, IPs: nic.IPs,
 		}}, nil
 	}
@@ -149,7 +150,7 @@ func (w Wish) request(pod *store.Pod) ipam.Request {
 	return ipam.Request{
 		VPC: w.VPC, Network: w.Range, Subnet: w.Subnet, IPs: w.IPs, Families: w.Families, Node: pod.Node, Attachment: w.Interface,
 		OwnerUID: pod.OwnerUID, Holder: pod.AsHolder(),
-		External: w.Kind == annotations.KindExternal, Devices: w.Devices, Instance: w.Instance, PodNetwork: w.PodNetwork,
+		External: w.Kind == netif.KindExternal, Devices: w.Devices, Instance: w.Instance, PodNetwork: w.PodNetwork,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
@@ -20,7 +21,7 @@ import (
 // definition, has no network status: Multus may serve its annotation.
 func Of(pod *store.Pod, records []journal.Record, know Knowledge) []annotations.NetworkStatus {
 	said, err := annotations.ParseAttachments(pod.Attachments)
-	if err != nil || len(records) < 2 && !slices.ContainsFunc(said, func(a annotations.Attachment) bool { return a.Definition != "" }) {
+	if err != nil || len(records) < 2 && !slices.ContainsFunc(said, func(a netif.Interface) bool { return a.Definition != "" }) {
 		return nil
 	}
 	records = slices.Clone(records)
@@ -44,17 +45,17 @@ func Of(pod *store.Pod, records []journal.Record, know Knowledge) []annotations.
 
 // place returns the index of a record's attachment in the allocation status, or a number
 // behind all of them. The requested one is the first.
-func place(said []annotations.Attachment, rec journal.Record) int {
+func place(said []netif.Interface, rec journal.Record) int {
 	if rec.Request == "" {
 		return 0
 	}
-	if i := slices.IndexFunc(said, func(a annotations.Attachment) bool { return a.Name == rec.Attachment }); i >= 0 {
+	if i := slices.IndexFunc(said, func(a netif.Interface) bool { return a.Name == rec.Attachment }); i >= 0 {
 		return i
 	}
 	return len(said)
 }
 
-func one(said []annotations.Attachment, rec journal.Record) annotations.NetworkStatus {
+func one(said []netif.Interface, rec journal.Record) annotations.NetworkStatus {
 	status := annotations.NetworkStatus{
 		Name: nameOf(said, rec), Interface: rec.IfName, MAC: rec.Ethernet().String(), MTU: rec.MTU, Default: rec.Request == "",
 		Gateways: defaultGateways(rec),
@@ -127,7 +128,7 @@ func byPlugin(status annotations.NetworkStatus, result *attach.Result) annotatio
 // nameOf returns namespace/name of the selected definition. Without one it is the name in
 // the CNI configuration for the pod's first interface (NPWG 1.3, section 5.1), and the
 // network for others.
-func nameOf(said []annotations.Attachment, rec journal.Record) string {
+func nameOf(said []netif.Interface, rec journal.Record) string {
 	i := place(said, rec)
 	if i < len(said) && said[i].Definition != "" {
 		return said[i].Definition

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cluster/networkstatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
@@ -52,7 +53,7 @@ func inVPC(vpc, ip, gateway string) func(*journal.Record) {
 	}
 }
 
-func outside(network string, routes ...attach.Route) func(*journal.Record) {
+func outside(network string, routes ...netif.Route) func(*journal.Record) {
 	return func(rec *journal.Record) { rec.Outside, rec.Routes, rec.MTU = network, routes, 0 }
 }
 
@@ -66,7 +67,7 @@ func row(status string) *store.Pod {
 }
 
 func records() []journal.Record {
-	table := attach.Route{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr("10.9.0.9"), Table: 200}
+	table := netif.Route{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr("10.9.0.9"), Table: 200}
 	return []journal.Record{
 		record(4, "new", "net2", "eth0", "net2", outside("DanmNet/shop/ext", table)),
 		record(5, "new", "net1", "eth0", "net1", inVPC("red", "10.1.0.5/16", "")),
@@ -222,7 +223,7 @@ func TestTheStatusOfADelegatedInterfaceIsThePluginsWord(t *testing.T) {
 	ext := "DanmNet/shop/ext"
 	for name, tc := range map[string]struct {
 		result attach.Result
-		asked  []attach.Route
+		asked  []netif.Route
 		want   annotations.NetworkStatus
 	}{
 		"all of a result": {
@@ -255,7 +256,7 @@ func TestTheStatusOfADelegatedInterfaceIsThePluginsWord(t *testing.T) {
 		},
 		"the default route that the pod requests": {
 			attach.Result{Routes: []attach.ResultRoute{{Dst: everything, Gateway: addr("192.0.2.9")}}},
-			[]attach.Route{{Dst: everything, Gateway: addr("192.0.2.9")}},
+			[]netif.Route{{Dst: everything, Gateway: addr("192.0.2.9")}},
 			annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300, Gateways: []netip.Addr{addr("192.0.2.9")}},
 		},
 	} {

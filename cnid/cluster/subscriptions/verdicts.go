@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
@@ -54,7 +54,7 @@ func (s *Sources) findNamespaces(tx store.ReadTx, records []journal.Record, part
 		}
 	}
 	for _, claim := range multinet.ClaimsByNode(tx, s.cfg.Node) {
-		if claim.Driver == annotations.KindDelegate && !claim.Released {
+		if claim.Driver == netif.KindDelegate && !claim.Released {
 			parts[ofNamespace(claim.Namespace)] = true
 			if claim.Network.Namespace != "" {
 				parts[ofNamespace(claim.Network.Namespace)] = true

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
@@ -146,7 +146,7 @@ func TestNamespacesOfPodsWithPluginsAreFollowed(t *testing.T) {
 		}
 	}
 	if err := w.rows.Update(func(tx store.Tx) error {
-		plugins := claim("plugins", annotations.KindDelegate)
+		plugins := claim("plugins", netif.KindDelegate)
 		plugins.Network.Namespace = "lender"
 		return errors.Join(multinet.PutClaim(tx, plugins), multinet.PutClaim(tx, claim("plain", "macvlan")))
 	}); err != nil {

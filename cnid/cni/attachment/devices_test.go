@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -29,7 +31,7 @@ func TestEachInterfaceGetsADeviceOfItsPoolInOrder(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var decisions []Decision
 			for i, pool := range tc.pools {
-				decisions = append(decisions, Decision{Attachment: []string{"net0", "net1", "net2", "net3"}[i], Interface: journal.Interface{Pool: pool}})
+				decisions = append(decisions, Decision{Attachment: []string{"net0", "net1", "net2", "net3"}[i], Interface: journal.Interface{Config: netif.Config{Pool: pool}}})
 			}
 			given, err := assign(decisions, ids)
 			if tc.cause != "" {

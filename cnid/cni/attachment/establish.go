@@ -342,7 +342,7 @@ func recordOf(r Request, d Decision, driver attach.Driver) journal.Record {
 // the node's link for it, whose name is the node's own.
 func (m *Manager) spec(ctx context.Context, rec journal.Record) (attach.Spec, error) {
 	spec := specOf(rec)
-	if rec.VLAN == 0 && rec.VXLAN == 0 {
+	if number, _ := rec.ParentLink(); number == 0 {
 		return spec, nil
 	}
 	if m.cfg.Links == nil {
@@ -360,9 +360,7 @@ func specOf(rec journal.Record) attach.Spec {
 	return attach.Spec{
 		ContainerID: rec.ContainerID, IfName: rec.IfName, Request: rec.Request, PodUID: rec.Pod.UID, Network: rec.CNINetwork,
 		Description: rec.Pod.String(), NetnsPath: rec.NetnsPath,
-		Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC[:], MTU: rec.MTU, AltName: rec.AltName,
-		Parent: rec.Parent, Mode: rec.Mode, Routes: rec.Routes, Rules: rec.Rules, IPv6: rec.IPv6,
-		PCI: rec.PCI, VF: rec.VF,
+		Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC[:], AltName: rec.AltName, PCI: rec.PCI, Config: rec.Config,
 	}
 }
 

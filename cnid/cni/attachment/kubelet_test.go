@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
@@ -42,7 +44,7 @@ func TestADeviceIsJournaledBeforeItIsUsedAndHasOneHolder(t *testing.T) {
 	t.Cleanup(func() { _ = j.Close() })
 	c := &control{decisions: []attachment.Decision{{
 		Attachment: "eth0", Binding: journal.Binding{Outside: "fast"},
-		Interface: journal.Interface{Kind: attachmenttest.Kind, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, Pool: "x/vf"},
+		Interface: journal.Interface{Kind: attachmenttest.Kind, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, Config: netif.Config{Pool: "x/vf"}},
 	}}}
 	cfg := attachment.Config{
 		Journal: j, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()),

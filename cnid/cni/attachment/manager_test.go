@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
@@ -72,7 +74,7 @@ func TestACallerNeedsNoCNI(t *testing.T) {
 	c := &control{decisions: []attachment.Decision{{
 		Attachment: "eth0", Binding: journal.Binding{Outside: "physical"},
 		Interface: journal.Interface{
-			Kind: attachmenttest.Kind, Addrs: []netip.Prefix{netip.MustParsePrefix("198.51.100.7/24")}, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, MTU: 1500,
+			Kind: attachmenttest.Kind, Addrs: []netip.Prefix{netip.MustParsePrefix("198.51.100.7/24")}, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, Config: netif.Config{MTU: 1500},
 		},
 	}}}
 	m := attachment.New(attachment.Config{

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/google/go-cmp/cmp"
@@ -33,7 +35,7 @@ func outside(ifName, addr string) attachment.Decision {
 	return attachment.Decision{
 		IfName: ifName, Attachment: ifName, Binding: journal.Binding{Outside: "physical"},
 		Interface: journal.Interface{
-			Kind: attachmenttest.Kind, Addrs: []netip.Prefix{netip.MustParsePrefix(addr)}, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, MTU: 1500,
+			Kind: attachmenttest.Kind, Addrs: []netip.Prefix{netip.MustParsePrefix(addr)}, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, Config: netif.Config{MTU: 1500},
 		},
 	}
 }

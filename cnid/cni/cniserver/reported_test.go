@@ -9,6 +9,7 @@ import (
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
@@ -47,7 +48,7 @@ func TestADefaultRouteThatThePodRequestsIsInTheResultOnce(t *testing.T) {
 		"made by Alioth":   {Addrs: addrs},
 		"made by a plugin": {Addrs: addrs, Routes: []attach.ResultRoute{{Dst: everything, Gateway: gateway}}},
 	} {
-		rec := journal.Record{Interface: journal.Interface{Routes: []attach.Route{{Dst: everything, Gateway: gateway}}}}
+		rec := journal.Record{Interface: journal.Interface{Config: netif.Config{Routes: []netif.Route{{Dst: everything, Gateway: gateway}}}}}
 		rec.IfName, rec.NetnsPath = "net1", "/run/netns/x"
 		res := &types100.Result{}
 		merge(res, attachment.Attached{Record: rec, Link: attach.Link{Result: reported}})
@@ -60,12 +61,12 @@ func TestADefaultRouteThatThePodRequestsIsInTheResultOnce(t *testing.T) {
 // The network of a static type of DANM has routes of both families. An interface has the routes of
 // the families that it has an address of. A pod that is the gateway has none.
 func TestRoutesOfANetworkThatTheInterfaceCanNotHaveAreNotInTheResult(t *testing.T) {
-	route := func(dst, gateway string, table int) attach.Route {
-		return attach.Route{Dst: netip.MustParsePrefix(dst), Gateway: netip.MustParseAddr(gateway), Table: table}
+	route := func(dst, gateway string, table int) netif.Route {
+		return netif.Route{Dst: netip.MustParsePrefix(dst), Gateway: netip.MustParseAddr(gateway), Table: table}
 	}
-	rec := journal.Record{Interface: journal.Interface{Routes: []attach.Route{
+	rec := journal.Record{Interface: journal.Interface{Config: netif.Config{Routes: []netif.Route{
 		route("198.51.100.0/24", "192.0.2.1", 0), route("203.0.113.0/24", "192.0.2.5", 0), route("2001:db8:1::/64", "2001:db8::1", 0), route("10.9.0.0/16", "192.0.2.1", 78),
-	}}}
+	}}}}
 	rec.IfName, rec.NetnsPath = "net1", "/run/netns/x"
 	res := &types100.Result{}
 	merge(res, attachment.Attached{Record: rec, Link: attach.Link{Result: &attach.Result{

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -333,7 +335,7 @@ func (r *rig) newPod(t testing.TB, i int) pod {
 				netip.MustParsePrefix(fmt.Sprintf("fd10:10:0:1::%x/64", i+1)),
 			},
 			Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1"), netip.MustParseAddr("fd10:10:0:1::1")},
-			MAC:      journal.MAC{2, 0, 10, 10, 1, byte(i + 1)}, MTU: 1450, AltName: "blue",
+			MAC:      journal.MAC{2, 0, 10, 10, 1, byte(i + 1)}, Config: netif.Config{MTU: 1450}, AltName: "blue",
 		},
 	}
 	r.decide(p.uid, p.decision)

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
@@ -56,8 +57,9 @@ func wait(format string, args ...any) answer {
 	return answer{missing: fmt.Sprintf(format, args...), seen: true}
 }
 
-// decide takes VPC, IPs and MAC from the Address objects of the pod's UID. The
-// annotation has to agree with them and adds only names.
+// decide takes VPC, IPs and MAC from the Address objects of the pod's UID, and interfaces outside
+// of every VPC from its AttachmentClaims. The annotation lists the interfaces, and adds names to
+// interfaces in VPCs.
 func decide(tx store.ReadTx, q question) answer {
 	pod := findPod(tx, q.pod)
 	switch {
@@ -70,7 +72,7 @@ func decide(tx store.ReadTx, q question) answer {
 	case !pod.NetworkReady:
 		return wait("no addresses are assigned yet; is alioth-operator running?")
 	}
-	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	list, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil || len(list) == 0 {
 		return wait("the annotation %s is unusable (%v); delete the pod to have it written anew", v1alpha1.AttachmentsAnnotation, err)
 	}
@@ -79,7 +81,7 @@ func decide(tx store.ReadTx, q question) answer {
 
 // place completes a decision by its place in the list of the pod, and by whether the pod's
 // default route leads through it.
-func place(d *attachment.Decision, i int, said annotations.Attachment, byDefault bool) {
+func place(d *attachment.Decision, i int, said netif.Interface, byDefault bool) {
 	if d.Delegate != nil {
 		d.Delegate.DefaultRoutes = defaultsOf(i, said)
 	}
@@ -97,20 +99,24 @@ func place(d *attachment.Decision, i int, said annotations.Attachment, byDefault
 // decideAll decides the attachments of a pod together: all of them, or none. The
 // first is the one that the runtime requests. The pod's probes and ports of the node are
 // decided with it.
-func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.HashedAttachment) answer {
+func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []netif.Interface) answer {
 	var decisions []attachment.Decision
 	byDefault := routed(list)
 	for i, said := range list {
-		kind, refusal := q.kindOf(said.Attachment)
+		said, missing := claimed(tx, pod, said)
+		if missing != "" {
+			return wait("%s", missing)
+		}
+		kind, refusal := q.kindOf(said)
 		if refusal != "" {
 			return answer{missing: refusal, seen: true, elsewhere: true}
 		}
-		d, missing := decideOne(tx, q, pod, said, nameOf(i, said.Attachment))
+		d, missing := decideOne(tx, q, pod, said, nameOf(i, said))
 		if missing != "" {
 			return wait("%s", missing)
 		}
 		d.Kind, d.PodUID = kind, q.mirrored(pod)
-		place(&d, i, said.Attachment, i == byDefault)
+		place(&d, i, said, i == byDefault)
 		decisions = append(decisions, d)
 	}
 	separate(decisions)
@@ -157,7 +163,7 @@ func (q question) portsLack(d *attachment.Decision, namespace string) string {
 
 // nameOf returns the name of an attachment in the Address objects, from its place in the
 // annotation.
-func nameOf(i int, said annotations.Attachment) string {
+func nameOf(i int, said netif.Interface) string {
 	if i == 0 {
 		return v1alpha1.PodAttachment
 	}
@@ -165,33 +171,33 @@ func nameOf(i int, said annotations.Attachment) string {
 }
 
 // decideOne decides one attachment without its kind, or returns the missing part.
-func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.HashedAttachment, name string) (d attachment.Decision, missing string) {
+func decideOne(tx store.ReadTx, q question, pod *store.Pod, said netif.Interface, name string) (d attachment.Decision, missing string) {
 	if said.Outside != "" {
-		if missing = unclaimed(tx, pod, said, name); missing != "" {
+		if missing = unprepared(tx, pod, said, name); missing != "" {
 			return d, missing
 		}
-		if missing = ungranted(tx, q.sharing, pod, said.Attachment); missing != "" {
+		if missing = ungranted(tx, q.sharing, pod, said); missing != "" {
 			return d, missing
 		}
-		if missing = unserved(tx, q, said.Attachment); missing != "" {
+		if missing = unserved(tx, q, said); missing != "" {
 			return d, missing
 		}
-		binding, iface, err := outside(said.Attachment, pod.UID, name)
+		binding, iface, err := outside(said, pod.UID, name)
 		if err != nil {
 			missing = err.Error()
 		}
 		d = attachment.Decision{Attachment: name, Binding: binding, Interface: iface}
-		d.Delegate = delegateOf(said.Attachment)
+		d.Delegate = delegateOf(said)
 		return d, missing
 	}
 	rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node, name)
 	if missing != "" {
 		return d, missing
 	}
-	if difference := disagreement(said.Attachment, rows); difference != "" {
+	if difference := disagreement(said, rows); difference != "" {
 		return d, fmt.Sprintf("annotation %s and the pod's Address objects disagree: %s", v1alpha1.AttachmentsAnnotation, difference)
 	}
-	return assemble(tx, q, said.Attachment, rows)
+	return assemble(tx, q, said, rows)
 }
 
 // findPod goes by UID. Without a UID, which no current runtime leaves out, it returns the newest
@@ -244,7 +250,7 @@ func completeSet(tx store.ReadTx, pod store.Holder, node, attachment string) ([]
 	return rows, ""
 }
 
-func disagreement(said annotations.Attachment, rows []*store.Address) string {
+func disagreement(said netif.Interface, rows []*store.Address) string {
 	var saidIPs, held []netip.Addr
 	for _, prefix := range said.Addresses {
 		saidIPs = append(saidIPs, prefix.Addr())
@@ -260,7 +266,7 @@ func disagreement(said annotations.Attachment, rows []*store.Address) string {
 		return fmt.Sprintf("addresses %v, %v", saidIPs, held)
 	case said.MAC != rows[0].MAC:
 		return fmt.Sprintf("MAC %s, %s", said.MAC, rows[0].MAC)
-	case (said.Kind == annotations.KindExternal) != rows[0].External:
+	case (said.Kind == netif.KindExternal) != rows[0].External:
 		return fmt.Sprintf("kind %q, another CNI plugin: %t", said.Kind, rows[0].External)
 	}
 	return ""
@@ -268,7 +274,7 @@ func disagreement(said annotations.Attachment, rows []*store.Address) string {
 
 // assemble adds the properties from the VPC, its subnets and this node, or returns the missing
 // part. An attachment that another CNI plugin makes needs nothing else of its VPC.
-func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*store.Address) (d attachment.Decision, missing string) {
+func assemble(tx store.ReadTx, q question, said netif.Interface, rows []*store.Address) (d attachment.Decision, missing string) {
 	vpc, foreign := store.GetVPC(tx, rows[0].VPC), rows[0].External
 	switch {
 	case !foreign && !q.synced(rows[0].VPC):

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cluster/release"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
@@ -41,9 +42,9 @@ type decided struct {
 	vpc    store.VPC
 	subnet store.Subnet
 	pod    store.Pod
-	said   annotations.Attachment
+	said   netif.Interface
 	// more are further attachments of the pod.
-	more []annotations.Attachment
+	more []netif.Interface
 	// unclaimed attachments outside of every VPC have no claims.
 	unclaimed bool
 	addresses []store.Address
@@ -78,7 +79,7 @@ func newDecided() *decided {
 		},
 		mtu: 1450,
 	}
-	d.said = annotations.Attachment{
+	d.said = netif.Interface{
 		Name: "eth0", AltName: "net0", Kind: "veth", VPC: "blue", Subnet: "blue1", MAC: d.addresses[0].MAC,
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24"), netip.MustParsePrefix("fd10:10:0:1::10/64")},
 	}
@@ -88,7 +89,7 @@ func newDecided() *decided {
 func (d *decided) fill(t *testing.T, s *store.Store) {
 	t.Helper()
 	if d.pod.Attachments == "" {
-		text, err := annotations.FormatAttachments(append([]annotations.Attachment{d.said}, d.more...))
+		text, err := annotations.FormatAttachments(append([]netif.Interface{d.said}, d.more...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +176,7 @@ func TestADecisionIsTakenFromTheAddressObjects(t *testing.T) {
 			Kind:     netkit.Kind,
 			Addrs:    []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24"), netip.MustParsePrefix("fd10:10:0:1::10/64")},
 			Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1"), netip.MustParseAddr("fd10:10:0:1::1")},
-			MAC:      journal.MAC{2, 0, 10, 10, 1, 10}, MTU: 1450, AltName: "net0",
+			MAC:      journal.MAC{2, 0, 10, 10, 1, 10}, Config: netif.Config{MTU: 1450}, AltName: "net0",
 		},
 	}}
 	for name, pod := range map[string]journal.Pod{"by UID": thePod, "by name, when the runtime gives no UID": {Namespace: "ns", Name: "p1"}} {

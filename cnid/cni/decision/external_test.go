@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/addressonly"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
@@ -25,15 +25,15 @@ func newExternal() *decided {
 	d := newDecided()
 	d.mtu, d.unsynced, d.pod.NetworkProbes = 0, true, true
 	d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
-	d.said.Kind = annotations.KindExternal
+	d.said.Kind = netif.KindExternal
 	device := testrows.Address("blue", "blue1", "10.10.1.20", "node1", d.addresses[0].Holder, "10.10.1.20")
 	device.Attachment, device.MAC = "eth1", "00:0d:3a:00:00:01"
 	d.addresses = append(d.addresses, device)
 	for i := range d.addresses {
 		d.addresses[i].External = true
 	}
-	d.more = []annotations.Attachment{{
-		Name: "eth1", Kind: annotations.KindExternal, VPC: "blue", Subnet: "blue1", MAC: device.MAC,
+	d.more = []netif.Interface{{
+		Name: "eth1", Kind: netif.KindExternal, VPC: "blue", Subnet: "blue1", MAC: device.MAC,
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.10.1.20/24")},
 	}}
 	return d
@@ -65,12 +65,12 @@ func TestTheDriverOfAnAddressAndTheKindOfItsInterfaceAgree(t *testing.T) {
 		change func(*decided)
 		want   string
 	}{
-		"Alioth's, for another plugin":  {func(d *decided) { d.said.Kind = annotations.KindPair }, `kind "veth", another CNI plugin: true`},
-		"another plugin's, for Alioth":  {func(d *decided) { *d = *newDecided(); d.said.Kind = annotations.KindExternal }, `kind "external", another CNI plugin: false`},
+		"Alioth's, for another plugin":  {func(d *decided) { d.said.Kind = netif.KindPair }, `kind "veth", another CNI plugin: true`},
+		"another plugin's, for Alioth":  {func(d *decided) { *d = *newDecided(); d.said.Kind = netif.KindExternal }, `kind "external", another CNI plugin: false`},
 		"the addresses of one disagree": {func(d *decided) { d.addresses[0].External = false }, "disagree about VPC, MAC or driver"},
 		"outside of every VPC": {func(d *decided) {
 			d.said = physical("eth0")
-			d.said.Kind = annotations.KindExternal
+			d.said.Kind = netif.KindExternal
 		}, "has addresses of VPCs only"},
 	} {
 		d := newExternal()
@@ -95,7 +95,7 @@ func TestARebuiltRecordOfAnotherCNIPluginIsAsItWasDecided(t *testing.T) {
 		}
 		want := journal.Record{
 			Identity: journal.Identity{Pod: thePod, Attachment: decided.Attachment}, Binding: decided.Binding,
-			Interface: journal.Interface{Addrs: decided.Addrs, Gateways: decided.Gateways, MAC: decided.MAC, Mode: decided.Mode},
+			Interface: journal.Interface{Addrs: decided.Addrs, Gateways: decided.Gateways, MAC: decided.MAC, Config: netif.Config{Mode: decided.Mode}},
 		}
 		if diff := cmp.Diff(want, rec, compareByValue); diff != "" {
 			t.Errorf("attachment %s (-decided +rebuilt):\n%s", decided.Attachment, diff)

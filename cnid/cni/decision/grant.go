@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -16,12 +16,12 @@ import (
 )
 
 // ungranted returns why CNI plugins may not run for a pod, "" if they may. The plugins run as
-// root, and the AttachmentClaim that has the hash of their configuration is in the namespace of
+// root, and the AttachmentClaim that has their configuration is in the namespace of
 // the pod: only admission keeps the owner of the namespace from writing one. So a node also
 // demands a DelegationGrant, which only administrators write, and checks the operator's
 // conditions for the namespaces. Their rows show whether they belong to tenants. It is asked
 // once, before the plugins' ADD: the end of a grant does not concern pods that run.
-func ungranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, said annotations.Attachment) string {
+func ungranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, said netif.Interface) string {
 	if said.Delegate == nil {
 		return ""
 	}
@@ -31,7 +31,7 @@ func ungranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, said a
 	return ""
 }
 
-func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, said annotations.Attachment) string {
+func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, said netif.Interface) string {
 	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, said.Name))
 	if claim == nil {
 		return "its AttachmentClaim has not arrived yet"
@@ -66,7 +66,7 @@ func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, sai
 
 // exceeds returns why a grant does not permit the plugins and requests of said, "" if the grant
 // permits all of them.
-func exceeds(grant *multinet.Grant, network store.NetworkRef, said *annotations.Delegate) string {
+func exceeds(grant *multinet.Grant, network store.NetworkRef, said *netif.Delegate) string {
 	file, isDefinition := said.File, network.Kind == multinet.KindDefinition
 	if choosesMAC(said) && !slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC) {
 		return fmt.Sprintf("DelegationGrant %s does not permit the request %q: delete the pod to have it decided anew", grant.Name, v1alpha1.DelegationRequestMAC)
@@ -92,11 +92,11 @@ func exceeds(grant *multinet.Grant, network store.NetworkRef, said *annotations.
 
 // choosesIPs reports whether plugins get the pod's addresses without the capability, and
 // choosesMAC whether they get its MAC.
-func choosesIPs(said *annotations.Delegate) bool {
+func choosesIPs(said *netif.Delegate) bool {
 	return said.IP != "" || said.File != nil && said.File.PlainIPs
 }
 
-func choosesMAC(said *annotations.Delegate) bool {
+func choosesMAC(said *netif.Delegate) bool {
 	return said.MAC != "" || said.File != nil && said.File.PlainMAC
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
@@ -17,13 +17,13 @@ import (
 // object without a namespace, and decide which plugins run as root.
 func TestPluginsRunByAGrantAlone(t *testing.T) {
 	const mine, theirs, file = "NetworkAttachmentDefinition/ns/lab", "NetworkAttachmentDefinition/other/lab", "NetworkAttachmentDefinition/ns/lab0"
-	withMAC := func(d *annotations.Delegate) *annotations.Delegate { d.MAC = "02:00:00:00:00:01"; return d }
-	withIP := func(d *annotations.Delegate) *annotations.Delegate { d.IP = "192.0.2.9/24"; return d }
+	withMAC := func(d *netif.Delegate) *netif.Delegate { d.MAC = "02:00:00:00:00:01"; return d }
+	withIP := func(d *netif.Delegate) *netif.Delegate { d.IP = "192.0.2.9/24"; return d }
 	lent := multinet.Grant{Name: "lent", Namespaces: []string{"ns"}, FromNamespaces: []string{"other", "rented", "nowhere"}, Plugins: []string{"bridge"}}
-	conf := func(plugins string) *annotations.Delegate {
-		return &annotations.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[` + plugins + `]}`)}
+	conf := func(plugins string) *netif.Delegate {
+		return &netif.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[` + plugins + `]}`)}
 	}
-	files := func(f annotations.DelegateFile) *annotations.Delegate { return &annotations.Delegate{File: &f} }
+	files := func(f netif.DelegateFile) *netif.Delegate { return &netif.Delegate{File: &f} }
 	bridges := multinet.Grant{Name: "bridges", Namespaces: []string{"ns", "other"}, Plugins: []string{"bridge"}, IPAM: []string{"static"}}
 	named := multinet.Grant{Name: "named", Networks: []string{"ns/lab0", "ClusterNetwork/ext"}, Plugins: []string{"bridge"}, IPAM: []string{"static"}}
 	namedMAC := named
@@ -33,7 +33,7 @@ func TestPluginsRunByAGrantAlone(t *testing.T) {
 	lentByName.Networks = []string{"other/lab1"}
 	for name, c := range map[string]struct {
 		network string
-		said    *annotations.Delegate
+		said    *netif.Delegate
 		grants  []multinet.Grant
 		tenant  string
 		missing string
@@ -60,27 +60,27 @@ func TestPluginsRunByAGrantAlone(t *testing.T) {
 		"a MAC that is granted":     {mine, withMAC(conf(`{"type":"bridge"}`)), []multinet.Grant{{Name: "mac", Namespaces: []string{"ns"}, Plugins: []string{"bridge"}, Requests: []string{"mac"}}}, "", ""},
 		"a configuration of a file": {"ClusterNetwork/ext", conf(`{"type":"bridge"}`), []multinet.Grant{named}, "", "no configuration of its own"},
 
-		"a file of a ClusterNetwork":    {"ClusterNetwork/ext", files(annotations.DelegateFile{NetworkID: "ext", Plugins: []string{"bridge"}}), []multinet.Grant{named}, "", ""},
-		"a file with more plugins":      {"ClusterNetwork/ext", files(annotations.DelegateFile{NetworkID: "ext", Plugins: []string{"bridge", "vrf"}}), []multinet.Grant{named}, "", "permits the plugins"},
-		"a file with another IPAM":      {"ClusterNetwork/ext", files(annotations.DelegateFile{NetworkID: "ext", IPAM: []string{"dhcp"}}), []multinet.Grant{named}, "", "permits the plugins"},
-		"a file by name":                {file, files(annotations.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}}), []multinet.Grant{named}, "", ""},
-		"a file of another name":        {file, files(annotations.DelegateFile{Name: "lab1", Plugins: []string{"bridge"}}), []multinet.Grant{named}, "", "which a file of the nodes needs"},
-		"a file by a namespace's grant": {file, files(annotations.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}}), []multinet.Grant{bridges}, "", "which a file of the nodes needs"},
+		"a file of a ClusterNetwork":    {"ClusterNetwork/ext", files(netif.DelegateFile{NetworkID: "ext", Plugins: []string{"bridge"}}), []multinet.Grant{named}, "", ""},
+		"a file with more plugins":      {"ClusterNetwork/ext", files(netif.DelegateFile{NetworkID: "ext", Plugins: []string{"bridge", "vrf"}}), []multinet.Grant{named}, "", "permits the plugins"},
+		"a file with another IPAM":      {"ClusterNetwork/ext", files(netif.DelegateFile{NetworkID: "ext", IPAM: []string{"dhcp"}}), []multinet.Grant{named}, "", "permits the plugins"},
+		"a file by name":                {file, files(netif.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}}), []multinet.Grant{named}, "", ""},
+		"a file of another name":        {file, files(netif.DelegateFile{Name: "lab1", Plugins: []string{"bridge"}}), []multinet.Grant{named}, "", "which a file of the nodes needs"},
+		"a file by a namespace's grant": {file, files(netif.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}}), []multinet.Grant{bridges}, "", "which a file of the nodes needs"},
 
 		"addresses in CNI_ARGS":          {mine, withIP(conf(`{"type":"bridge"}`)), []multinet.Grant{bridges}, "", ""},
 		"lent, addresses in CNI_ARGS":    {theirs, withIP(conf(`{"type":"bridge"}`)), []multinet.Grant{lent}, "", "in its own namespace alone"},
-		"a file with addresses":          {file, files(annotations.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}, PlainIPs: true}), []multinet.Grant{named}, "", ""},
-		"a file with a MAC":              {file, files(annotations.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}, PlainMAC: true}), []multinet.Grant{named}, "", `does not permit the request "mac"`},
-		"a file with a granted MAC":      {file, files(annotations.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}, PlainMAC: true}), []multinet.Grant{namedMAC}, "", ""},
-		"a file, lent by name":           {lentFile, files(annotations.DelegateFile{Name: "lab1", Plugins: []string{"bridge"}}), []multinet.Grant{lentByName}, "", ""},
-		"a lent file with addresses":     {lentFile, files(annotations.DelegateFile{Name: "lab1", Plugins: []string{"bridge"}, PlainIPs: true}), []multinet.Grant{lentByName}, "", "in its own namespace alone"},
-		"a cluster's file and addresses": {"ClusterNetwork/ext", files(annotations.DelegateFile{NetworkID: "ext", Plugins: []string{"bridge"}, PlainIPs: true}), []multinet.Grant{named}, "", "in its own namespace alone"},
+		"a file with addresses":          {file, files(netif.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}, PlainIPs: true}), []multinet.Grant{named}, "", ""},
+		"a file with a MAC":              {file, files(netif.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}, PlainMAC: true}), []multinet.Grant{named}, "", `does not permit the request "mac"`},
+		"a file with a granted MAC":      {file, files(netif.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}, PlainMAC: true}), []multinet.Grant{namedMAC}, "", ""},
+		"a file, lent by name":           {lentFile, files(netif.DelegateFile{Name: "lab1", Plugins: []string{"bridge"}}), []multinet.Grant{lentByName}, "", ""},
+		"a lent file with addresses":     {lentFile, files(netif.DelegateFile{Name: "lab1", Plugins: []string{"bridge"}, PlainIPs: true}), []multinet.Grant{lentByName}, "", "in its own namespace alone"},
+		"a cluster's file and addresses": {"ClusterNetwork/ext", files(netif.DelegateFile{NetworkID: "ext", Plugins: []string{"bridge"}, PlainIPs: true}), []multinet.Grant{named}, "", "in its own namespace alone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDecided()
 			one := physical("net1")
 			one.Outside, one.Delegate = c.network, c.said
-			d.more, d.grants, d.tenant = []annotations.Attachment{one}, c.grants, c.tenant
+			d.more, d.grants, d.tenant = []netif.Interface{one}, c.grants, c.tenant
 			got := d.decide(t, thePod)
 			if (got.missing == "") != (c.missing == "") || !strings.Contains(got.missing, c.missing) {
 				t.Errorf("answer %+v, want %q", got, c.missing)
@@ -94,8 +94,8 @@ func TestPluginsRunByAGrantAlone(t *testing.T) {
 func TestNoPluginRunsBeforeTheNamespaceIsKnown(t *testing.T) {
 	d := newDecided()
 	one := physical("net1")
-	one.Outside, one.Delegate = "NetworkAttachmentDefinition/ns/lab", &annotations.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`)}
-	d.more, d.grants, d.unfollowed = []annotations.Attachment{one}, []multinet.Grant{{Name: "bridges", Namespaces: []string{"ns"}, Plugins: []string{"bridge"}}}, true
+	one.Outside, one.Delegate = "NetworkAttachmentDefinition/ns/lab", &netif.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`)}
+	d.more, d.grants, d.unfollowed = []netif.Interface{one}, []multinet.Grant{{Name: "bridges", Namespaces: []string{"ns"}, Plugins: []string{"bridge"}}}, true
 	if got := d.decide(t, thePod); !strings.Contains(got.missing, "namespace ns has not been read") {
 		t.Errorf("answer %+v, want that the namespace is missing", got)
 	}

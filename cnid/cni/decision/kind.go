@@ -9,18 +9,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
 // named returns the kinds of a catalog by the names that annotations give them: each
-// by its own name, and pair, which the node has chosen, as annotations.KindPair.
+// by its own name, and pair, which the node has chosen, as netif.KindPair.
 func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
 	kinds := map[string]attach.Kind{}
 	for kind := range catalog {
 		kinds[string(kind)] = kind
 	}
-	kinds[annotations.KindPair] = pair
+	kinds[netif.KindPair] = pair
 	return kinds
 }
 
@@ -35,8 +35,8 @@ func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
 //   - The host end of a pair outside of every VPC has no programs. The pod would reach
 //     the node's own network stack through it.
 //
-// Kind and network outside are confirmed by an AttachmentClaim (unclaimed).
-func (q question) kindOf(said annotations.Attachment) (kind attach.Kind, refusal string) {
+// Kind and network of an interface outside come from its AttachmentClaim (claimed).
+func (q question) kindOf(said netif.Interface) (kind attach.Kind, refusal string) {
 	kind, known := q.kinds[said.Kind]
 	onDevice := said.Link != nil && said.Link.Pool != ""
 	switch datapath := q.cfg.Kinds[kind].Datapath(); {

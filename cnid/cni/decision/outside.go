@@ -4,11 +4,13 @@
 package decision
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/netif"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -20,19 +22,29 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// unclaimed returns the missing part of an attachment outside of every VPC, "" if the attachment
-// is claimed. Only the operator writes AttachmentClaims, so the claim confirms the whole element
-// of the annotation by its hash: network, driver, parent device, addresses and routes. The
-// addresses need their Address objects too, as in a VPC.
-func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachment, name string) (missing string) {
+// claimed returns the description of an interface outside of every VPC, which the AttachmentClaim
+// has, or the missing part. Only the operator writes AttachmentClaims. It returns an interface in a
+// VPC as it is.
+func claimed(tx store.ReadTx, pod *store.Pod, said netif.Interface) (is netif.Interface, missing string) {
+	if said.Outside == "" {
+		return said, ""
+	}
 	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, said.Name))
 	switch {
 	case claim == nil || claim.Deleting || !claim.CountsFor(pod):
-		return fmt.Sprintf("interface %s: its AttachmentClaim has not arrived yet", said.Name)
-	case claim.Interface != said.Name || claim.Driver != said.Kind || claim.Network.UID != said.OutsideUID || claim.ConfigHash != said.Hash:
-		return fmt.Sprintf("interface %s: its AttachmentClaim is for another configuration than the annotation %s has; delete the pod to have both written anew",
-			said.Name, v1alpha1.AttachmentsAnnotation)
+		return said, fmt.Sprintf("interface %s: its AttachmentClaim has not arrived yet", said.Name)
+	case claim.Config == nil:
+		return said, fmt.Sprintf("interface %s: its AttachmentClaim is of release 0.1 and has no configuration; the operator adds it: is alioth-operator of this release running?", said.Name)
 	}
+	if !claim.Fits() {
+		return said, fmt.Sprintf("interface %s: its AttachmentClaim contradicts itself; delete the pod to have the claim written anew", said.Name)
+	}
+	return *claim.Config, ""
+}
+
+// unprepared returns the missing part of an attachment outside of every VPC. Its addresses need
+// their Address objects, as in a VPC.
+func unprepared(tx store.ReadTx, pod *store.Pod, said netif.Interface, name string) (missing string) {
 	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
 	for _, prefix := range said.Addresses {
 		row := store.AddressByIP(tx, domain, prefix.Addr())
@@ -40,13 +52,13 @@ func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachmen
 			return fmt.Sprintf("interface %s: the Address object of %s has not arrived yet", said.Name, prefix.Addr())
 		}
 	}
-	return unlinked(tx, said.Attachment)
+	return unlinked(tx, said)
 }
 
 // unserved returns the missing part of the Services in the network of an attachment: their
 // backends, or the number of the network. With both, the first connection of the pod finds the
 // Services.
-func unserved(tx store.ReadTx, q question, said annotations.Attachment) (missing string) {
+func unserved(tx store.ReadTx, q question, said netif.Interface) (missing string) {
 	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
 	switch {
 	case !q.synced(domain):
@@ -59,16 +71,12 @@ func unserved(tx store.ReadTx, q question, said annotations.Attachment) (missing
 
 // unlinked returns the missing part of an attachment on a VLAN or VXLAN: the object that tells
 // nodes to make and name the link. A device of a pool puts packets into its VLAN itself.
-func unlinked(tx store.ReadTx, said annotations.Attachment) (missing string) {
-	link := said.Link
-	if link == nil || link.Pool != "" || link.VLAN == 0 && link.VXLAN == 0 {
+func unlinked(tx store.ReadTx, said netif.Interface) (missing string) {
+	if said.Link == nil {
 		return ""
 	}
-	id := multinet.LinkID{Device: link.Parent, Type: multinet.VLAN, VNI: link.VLAN}
-	if link.VXLAN != 0 {
-		id.Type, id.VNI = multinet.VXLAN, link.VXLAN
-	}
-	if multinet.GetHostLink(tx, v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)) == nil {
+	id, ok := multinet.LinkBelow(*said.Link)
+	if ok && multinet.GetHostLink(tx, v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)) == nil {
 		return fmt.Sprintf("interface %s: the HostLink object of %s has not arrived yet; is alioth-operator running?", said.Name, id)
 	}
 	return ""
@@ -77,7 +85,7 @@ func unlinked(tx store.ReadTx, said annotations.Attachment) (missing string) {
 // outside returns binding and interface of an attachment that leads to a network outside of every
 // VPC, as the annotation describes it. Without a MAC in the annotation, the MAC follows from the
 // pod and the name of the interface. So the MAC stays the same when the record is rebuilt.
-func outside(said annotations.Attachment, podUID, name string) (journal.Binding, journal.Interface, error) {
+func outside(said netif.Interface, podUID, name string) (journal.Binding, journal.Interface, error) {
 	binding := journal.Binding{Outside: said.Outside}
 	iface := journal.Interface{Addrs: said.Addresses, Gateways: said.Gateways, MAC: macOf(podUID, name), AltName: said.AltName}
 	families := map[bool]bool{}
@@ -94,7 +102,8 @@ func outside(said annotations.Attachment, podUID, name string) (journal.Binding,
 		if said.Link.VXLAN != 0 && said.Link.Pool != "" {
 			return binding, iface, fmt.Errorf("interface %s: a device of a pool has no VXLAN, got %d", name, said.Link.VXLAN)
 		}
-		addLink(&iface, said.Link)
+		iface.Config = *said.Link
+		iface.Routes = slices.Clone(iface.Routes) // the row of the claim has them too
 	}
 	if said.MAC == "" {
 		return binding, iface, nil
@@ -107,24 +116,17 @@ func outside(said annotations.Attachment, podUID, name string) (journal.Binding,
 }
 
 // delegateOf returns the plugins' input, nil for an interface without plugins.
-func delegateOf(said annotations.Attachment) *attach.Delegate {
+func delegateOf(said netif.Interface) *attach.Delegate {
 	if said.Delegate == nil {
 		return nil
 	}
-	d := &attach.Delegate{
-		Conf: said.Delegate.Conf, Args: pluginconf.Plain{IP: said.Delegate.IP, MAC: said.Delegate.MAC}.Args(), InOrder: said.Definition != "",
+	return &attach.Delegate{
+		Conf: said.Delegate.Conf, File: said.Delegate.File, Args: pluginconf.Plain{IP: said.Delegate.IP, MAC: said.Delegate.MAC}.Args(), InOrder: said.Definition != "",
 	}
-	if file := said.Delegate.File; file != nil {
-		d.File = &attach.DelegateFile{
-			NetworkID: file.NetworkID, Name: file.Name, Type: file.Type, Plugins: file.Plugins, IPAM: file.IPAM, Inject: file.Inject,
-			Args: file.Args, Runtime: file.Runtime, PlainIPs: file.PlainIPs, PlainMAC: file.PlainMAC,
-		}
-	}
-	return d
 }
 
 // defaultsOf returns the default routes that the plugins of an interface may make.
-func defaultsOf(i int, said annotations.Attachment) attach.DefaultRoutes {
+func defaultsOf(i int, said netif.Interface) attach.DefaultRoutes {
 	switch {
 	case said.NoDefaultRoute:
 		return attach.NoDefaultRoutes
@@ -132,35 +134,6 @@ func defaultsOf(i int, said annotations.Attachment) attach.DefaultRoutes {
 		return attach.MissingDefaultRoutes
 	}
 	return attach.OwnDefaultRoutes
-}
-
-func addLink(iface *journal.Interface, link *annotations.Link) {
-	iface.Parent, iface.Mode, iface.MTU, iface.IPv6 = link.Parent, link.Mode, link.MTU, attach.IPv6(link.IPv6)
-	if iface.Pool = link.Pool; link.Pool != "" {
-		iface.VF = settingsOf(link) // the device itself puts packets into a VLAN
-	} else {
-		iface.VLAN, iface.VXLAN = link.VLAN, link.VXLAN
-	}
-	for _, route := range link.Routes {
-		iface.Routes = append(iface.Routes, attach.Route{Dst: route.Dst, Gateway: route.Gateway, Table: route.Table})
-	}
-	for _, rule := range link.Rules {
-		iface.Rules = append(iface.Rules, attach.Rule{From: rule.From, Table: rule.Table})
-	}
-}
-
-// settingsOf returns the settings of the device of an interface. By default the device
-// checks the source address of packets, and does not trust the pod.
-func settingsOf(link *annotations.Link) *attach.VF {
-	said := cmp.Or(link.VF, &annotations.VF{})
-	vf := &attach.VF{
-		VLAN: link.VLAN, Proto: said.Proto, SpoofCheck: said.SpoofCheck != annotations.Off, Trust: said.Trust == annotations.On,
-		LinkState: said.LinkState, MinTxRate: said.MinTxRate, MaxTxRate: said.MaxTxRate,
-	}
-	if said.QoS != nil {
-		vf.QoS = *said.QoS
-	}
-	return vf
 }
 
 // macOf returns a locally administered unicast address: 0a, which no attachment in a
@@ -172,27 +145,31 @@ func macOf(podUID, name string) journal.MAC {
 	return mac
 }
 
-// saidOutside returns the attachment of that name from the annotation of a pod on this
-// node. It must lead outside of every VPC, and be claimed.
-func saidOutside(tx store.ReadTx, node, podUID, name string) (said annotations.Attachment, err error) {
+// claimedOutside returns the description of the attachment of that name of a pod on this node. The
+// attachment must lead outside of every VPC, and be claimed.
+func claimedOutside(tx store.ReadTx, node, podUID, name string) (netif.Interface, error) {
 	pod := store.GetPod(tx, podUID)
 	if pod == nil || pod.Node != node || !pod.NetworkReady {
-		return said, fmt.Errorf("the pod with UID %s is not on this node, or not allocated", podUID)
+		return netif.Interface{}, fmt.Errorf("the pod with UID %s is not on this node, or not allocated", podUID)
 	}
-	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	list, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil {
-		return said, err
+		return netif.Interface{}, err
 	}
 	for i, said := range list {
-		if nameOf(i, said.Attachment) != name || said.Outside == "" {
+		if nameOf(i, said) != name || said.Outside == "" {
 			continue
 		}
-		if missing := unclaimed(tx, pod, said, name); missing != "" {
-			return said.Attachment, errors.New(missing)
+		is, missing := claimed(tx, pod, said)
+		if missing == "" {
+			missing = unprepared(tx, pod, is, name)
 		}
-		return said.Attachment, nil
+		if missing != "" {
+			return is, errors.New(missing)
+		}
+		return is, nil
 	}
-	return said, fmt.Errorf("the annotation %s has no attachment %s outside of every VPC", v1alpha1.AttachmentsAnnotation, name)
+	return netif.Interface{}, fmt.Errorf("the annotation %s has no attachment %s outside of every VPC", v1alpha1.AttachmentsAnnotation, name)
 }
 
 // vpcAddrs returns the addresses that a record has in a VPC.

@@ -4,6 +4,7 @@
 package decision
 
 import (
+	"encoding/json"
 	"errors"
 	"net/netip"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
@@ -26,8 +29,8 @@ var compareByValue = cmp.Options{
 }
 
 // physical returns an attachment to a network outside of every VPC, as an annotation has it.
-func physical(name string, addrs ...string) annotations.Attachment {
-	said := annotations.Attachment{Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", OutsideUID: "uid-physical"}
+func physical(name string, addrs ...string) netif.Interface {
+	said := netif.Interface{Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", OutsideUID: "uid-physical"}
 	for _, addr := range addrs {
 		said.Addresses = append(said.Addresses, netip.MustParsePrefix(addr))
 	}
@@ -39,7 +42,7 @@ func physical(name string, addrs ...string) annotations.Attachment {
 // pod gets no interface.
 func TestAForgedAnnotationLeadsNowhere(t *testing.T) {
 	claimed := physical("eth0", "198.51.100.7/24")
-	claimed.Link = &annotations.Link{Parent: "ens4", MTU: 1400}
+	claimed.Link = &netif.Config{Parent: "ens4", MTU: 1400}
 	change := func(f func(*multinet.Claim)) func(*testing.T, store.Tx) {
 		return func(t *testing.T, tx store.Tx) {
 			t.Helper()
@@ -53,17 +56,14 @@ func TestAForgedAnnotationLeadsNowhere(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, want string
-		forge      func(*annotations.Attachment)
+		forge      func(*netif.Interface)
 		rows       func(*testing.T, store.Tx)
 	}{
-		{"another tenant's VLAN", "another configuration", func(a *annotations.Attachment) { a.Link = &annotations.Link{Parent: "ens4", VLAN: 200} }, nil},
-		{"another device", "another configuration", func(a *annotations.Attachment) { a.Link = &annotations.Link{Parent: "ens5", MTU: 1400} }, nil},
-		{"another address", "another configuration", func(a *annotations.Attachment) { a.Addresses = physical("", "198.51.100.8/24").Addresses }, nil},
-		{"another network", "another configuration", func(a *annotations.Attachment) { a.OutsideUID = "uid-theirs" }, nil},
-		{"another interface", "has not arrived", func(a *annotations.Attachment) { a.Name = "net1" }, nil},
+		{"another interface", "has not arrived", func(a *netif.Interface) { a.Name = "net1" }, nil},
 		{"the claim of a pod on another node", "has not arrived", nil, change(func(c *multinet.Claim) { c.Node = "node2" })},
 		{"the claim of a pod before", "has not arrived", nil, change(func(c *multinet.Claim) { c.PodUID = "p0" })},
 		{"the claim of another pod", "has not arrived", nil, change(func(c *multinet.Claim) { c.PodName = "p2" })},
+		{"a claim for another driver", "contradicts itself", nil, change(func(c *multinet.Claim) { c.Driver = "ipvlan" })},
 		{"a claim that is being deleted", "has not arrived", nil, change(func(c *multinet.Claim) { c.Deleting = true })},
 		{"an address that another pod holds", "Address object of 198.51.100.7", nil, func(t *testing.T, tx store.Tx) {
 			t.Helper()
@@ -87,7 +87,7 @@ func TestAForgedAnnotationLeadsNowhere(t *testing.T) {
 				if c.forge != nil {
 					c.forge(&forged)
 				}
-				text, err := annotations.FormatAttachments([]annotations.Attachment{forged})
+				text, err := annotations.FormatAttachments([]netif.Interface{forged})
 				d.pod.Attachments, d.pod.ResourceVersion = text, "3"
 				return errors.Join(err, store.PutPod(tx, &d.pod))
 			})
@@ -99,15 +99,68 @@ func TestAForgedAnnotationLeadsNowhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDecide_ForgedElement_ClaimDecides: the annotation has no part in an interface outside of VPCs.
+func TestDecide_ForgedElement_ClaimDecides(t *testing.T) {
+	claimed := physical("eth0", "198.51.100.7/24")
+	claimed.Link = &netif.Config{Parent: "ens4", MTU: 1400}
+	for name, forge := range map[string]func(*netif.Interface){
+		"nothing":               func(*netif.Interface) {},
+		"another tenant's VLAN": func(a *netif.Interface) { a.Link = &netif.Config{Parent: "ens4", VLAN: 200} },
+		"another device":        func(a *netif.Interface) { a.Link = &netif.Config{Parent: "ens5", MTU: 1400} },
+		"another address":       func(a *netif.Interface) { a.Addresses = physical("", "198.51.100.8/24").Addresses },
+		"another network":       func(a *netif.Interface) { a.OutsideUID = "uid-theirs" },
+		"another driver":        func(a *netif.Interface) { a.Kind = "ipvlan" },
+		"plugins": func(a *netif.Interface) {
+			a.Delegate = &netif.Delegate{Conf: json.RawMessage(`{"plugins":[{"type":"host-device"}]}`)}
+		},
+	} {
+		d := newDecided()
+		d.said, d.addresses = claimed, nil
+		s := newRows(t)
+		d.fill(t, s)
+		forged := claimed
+		forge(&forged)
+		err := s.Update(func(tx store.Tx) error {
+			text, err := annotations.FormatAttachments([]netif.Interface{forged})
+			d.pod.Attachments, d.pod.ResourceVersion = text, "3"
+			return errors.Join(err, store.PutPod(tx, &d.pod))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := d.ask(s, thePod)
+		if len(got.decisions) != 1 {
+			t.Fatalf("%s: answer %+v", name, got)
+		}
+		one := got.decisions[0]
+		if one.Parent != "ens4" || one.MTU != 1400 || one.VLAN != 0 || one.Delegate != nil || one.Kind != attachmenttest.Kind || one.Addrs[0] != claimed.Addresses[0] {
+			t.Errorf("%s: decided %+v", name, one)
+		}
+	}
+}
+
+func TestDecide_ClaimOfRelease01_WaitsForItsConfiguration(t *testing.T) {
 	d := newDecided()
-	d.said, d.addresses = claimed, nil
-	if got := d.decide(t, thePod); len(got.decisions) != 1 || got.decisions[0].Parent != "ens4" {
-		t.Errorf("as claimed: %+v", got)
+	d.said, d.addresses = physical("eth0", "198.51.100.7/24"), nil
+	s := newRows(t)
+	d.fill(t, s)
+	err := s.Update(func(tx store.Tx) error {
+		row := *multinet.GetClaim(tx, thePod.Namespace, v1alpha1.AttachmentClaimName(thePod.UID, "eth0"))
+		row.Config, row.ResourceVersion = nil, "2"
+		return multinet.PutClaim(tx, &row)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.ask(s, thePod); got.decisions != nil || !strings.Contains(got.missing, "of release 0.1") {
+		t.Errorf("answer %+v", got)
 	}
 }
 
 func TestTheKindOfAnAttachmentIsTheNodesChoiceOrADriverOfThatName(t *testing.T) {
-	for name, want := range map[string]attach.Kind{annotations.KindPair: netkit.Kind, "netkit": netkit.Kind} {
+	for name, want := range map[string]attach.Kind{netif.KindPair: netkit.Kind, "netkit": netkit.Kind} {
 		d := newDecided()
 		d.said.Kind = name
 		if got := d.decide(t, thePod); got.missing != "" || got.decisions[0].Kind != want {
@@ -119,18 +172,18 @@ func TestTheKindOfAnAttachmentIsTheNodesChoiceOrADriverOfThatName(t *testing.T) 
 func TestAKindThatDoesNotFitIsRefusedAtOnce(t *testing.T) {
 	cases := []struct {
 		name   string
-		change func(*annotations.Attachment)
+		change func(*netif.Interface)
 		want   string
 	}{
-		{"unknown", func(a *annotations.Attachment) { a.Kind = "bond" }, `kind "bond", and node node1 has the kinds bridge, external, ipvlan, macvlan, netkit, sriov, veth`},
-		{"a device in a VPC", func(a *annotations.Attachment) { a.Kind = "sriov" }, `kind "sriov" has no datapath`},
-		{"a device without a pool", func(a *annotations.Attachment) { a.Kind, a.Outside, a.VPC = "sriov", "physical", "" }, "whether it is a device"},
-		{"a pool for no device", func(a *annotations.Attachment) {
-			a.Kind, a.Outside, a.VPC, a.Link = "macvlan", "physical", "", &annotations.Link{Pool: "x/vf"}
+		{"unknown", func(a *netif.Interface) { a.Kind = "bond" }, `kind "bond", and node node1 has the kinds bridge, external, ipvlan, macvlan, netkit, sriov, veth`},
+		{"a device in a VPC", func(a *netif.Interface) { a.Kind = "sriov" }, `kind "sriov" has no datapath`},
+		{"a device without a pool", func(a *netif.Interface) { a.Kind, a.Outside, a.VPC = "sriov", "physical", "" }, "whether it is a device"},
+		{"a pool for no device", func(a *netif.Interface) {
+			a.Kind, a.Outside, a.VPC, a.Link = "macvlan", "physical", "", &netif.Config{Pool: "x/vf"}
 		}, "whether it is a device"},
-		{"none", func(a *annotations.Attachment) { a.Kind = "" }, `kind ""`},
-		{"a pair outside of every VPC", func(a *annotations.Attachment) { a.Outside, a.VPC = "physical", "" }, `outside of every VPC, and kind "veth"`},
-		{"in a VPC without a datapath", func(a *annotations.Attachment) { a.Kind = "bridge" }, `kind "bridge" has no datapath`},
+		{"none", func(a *netif.Interface) { a.Kind = "" }, `kind ""`},
+		{"a pair outside of every VPC", func(a *netif.Interface) { a.Outside, a.VPC = "physical", "" }, `outside of every VPC, and kind "veth"`},
+		{"in a VPC without a datapath", func(a *netif.Interface) { a.Kind = "bridge" }, `kind "bridge" has no datapath`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -143,36 +196,26 @@ func TestAKindThatDoesNotFitIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// TestADeviceHasTheSettingsOfItsNetwork: where nothing is said, the device checks source
-// addresses and does not trust the pod.
 func TestADeviceHasTheSettingsOfItsNetwork(t *testing.T) {
 	rate := 5
-	for _, tc := range []struct {
-		name string
-		said *annotations.VF
-		want attach.VF
-	}{
-		{"none", nil, attach.VF{VLAN: 7, SpoofCheck: true}},
-		{"the defaults in words", &annotations.VF{SpoofCheck: "on", Trust: "off"}, attach.VF{VLAN: 7, SpoofCheck: true}},
-		{
-			"all", &annotations.VF{SpoofCheck: "off", Trust: "on", LinkState: "disable", MinTxRate: &rate, MaxTxRate: &rate, QoS: &rate, Proto: "802.1ad"},
-			attach.VF{VLAN: 7, QoS: 5, Proto: "802.1ad", Trust: true, LinkState: "disable", MinTxRate: &rate, MaxTxRate: &rate},
-		},
+	for name, said := range map[string]*netif.VF{
+		"none": nil,
+		"all":  {SpoofCheck: netif.Off, Trust: netif.On, LinkState: "disable", MinTxRate: &rate, MaxTxRate: &rate, QoS: &rate, Proto: "802.1ad"},
 	} {
 		d := newDecided()
 		d.said, d.addresses = physical("eth0"), nil
-		d.said.Kind, d.said.Link = "sriov", &annotations.Link{Pool: "x/vf", VLAN: 7, VF: tc.said}
+		d.said.Kind, d.said.Link = "sriov", &netif.Config{Pool: "x/vf", VLAN: 7, VF: said}
 		got := d.decide(t, thePod)
-		if got.missing != "" || len(got.decisions) != 1 || got.decisions[0].Pool != "x/vf" || got.decisions[0].PCI != "" {
-			t.Fatalf("%s: answer %+v", tc.name, got)
+		if got.missing != "" || len(got.decisions) != 1 || got.decisions[0].PCI != "" {
+			t.Fatalf("%s: answer %+v", name, got)
 		}
-		if diff := cmp.Diff(&tc.want, got.decisions[0].VF); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		if diff := cmp.Diff(*d.said.Link, got.decisions[0].Config); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 	d := newDecided()
 	d.said, d.addresses = physical("eth0"), nil
-	d.said.Kind, d.said.Link = "sriov", &annotations.Link{Pool: "x/vf", VXLAN: 7}
+	d.said.Kind, d.said.Link = "sriov", &netif.Config{Pool: "x/vf", VXLAN: 7}
 	if got := d.decide(t, thePod); !strings.Contains(got.missing, "a device of a pool has no VXLAN") {
 		t.Errorf("a VXLAN: %+v", got)
 	}
@@ -231,7 +274,7 @@ func TestServicesOfANetworkAreCompleteBeforeAPodIsAttached(t *testing.T) {
 
 func TestAPodHasAttachmentsInAVPCAndOutside(t *testing.T) {
 	d := newDecided()
-	d.more = []annotations.Attachment{physical("net1", "198.51.100.7/24")}
+	d.more = []netif.Interface{physical("net1", "198.51.100.7/24")}
 	d.more[0].MAC, d.more[0].Gateways = "02:00:00:00:07:07", []netip.Addr{netip.MustParseAddr("198.51.100.1")}
 	got := d.decide(t, thePod)
 	if got.missing != "" || len(got.decisions) != 2 {
@@ -248,15 +291,15 @@ func TestAPodHasAttachmentsInAVPCAndOutside(t *testing.T) {
 }
 
 func TestWhatPluginsGetIsAsTheAnnotationHasIt(t *testing.T) {
-	file := annotations.DelegateFile{
+	file := netif.DelegateFile{
 		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
 		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`), PlainIPs: true, PlainMAC: true,
 	}
-	want := &attach.Delegate{Conf: []byte("conf"), File: &attach.DelegateFile{
+	want := &attach.Delegate{Conf: []byte("conf"), File: &netif.DelegateFile{
 		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
 		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`), PlainIPs: true, PlainMAC: true,
 	}}
-	said := annotations.Attachment{Delegate: &annotations.Delegate{Conf: []byte("conf"), File: &file}}
+	said := netif.Interface{Delegate: &netif.Delegate{Conf: []byte("conf"), File: &file}}
 	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -275,9 +318,9 @@ func TestWhatCanNotBeServedOutsideOfEveryVPCIsRefused(t *testing.T) {
 	}{
 		"ports of the node":            {func(d *decided) { d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} }, "ports of nodes lead to pods in VPCs only"},
 		"two of a family":              {func(d *decided) { d.said = physical("eth0", "198.51.100.7/24", "198.51.100.8/24") }, "at most one address per family"},
-		"a link that no network wants": {func(d *decided) { d.said.Link = &annotations.Link{Parent: "ens4", VLAN: 100} }, "the HostLink object of VLAN 100 on ens4 has not arrived yet"},
+		"a link that no network wants": {func(d *decided) { d.said.Link = &netif.Config{Parent: "ens4", VLAN: 100} }, "the HostLink object of VLAN 100 on ens4 has not arrived yet"},
 		"two links": {func(d *decided) {
-			d.said.Link = &annotations.Link{Parent: "ens4", VLAN: 100, VXLAN: 200}
+			d.said.Link = &netif.Config{Parent: "ens4", VLAN: 100, VXLAN: 200}
 			d.links = []multinet.LinkID{{Device: "ens4", Type: multinet.VXLAN, VNI: 200}}
 		}, "want at most one of them"},
 		"no MAC": {func(d *decided) { d.said.MAC = "x" }, "parse MAC"},
@@ -297,7 +340,7 @@ func TestWhatCanNotBeServedOutsideOfEveryVPCIsRefused(t *testing.T) {
 func TestAnInterfaceOnALinkIsDecidedOnceTheLinkIsWanted(t *testing.T) {
 	d := newDecided()
 	d.said = physical("eth0")
-	d.said.Link = &annotations.Link{Parent: "ens4", VXLAN: 200}
+	d.said.Link = &netif.Config{Parent: "ens4", VXLAN: 200}
 	d.links = []multinet.LinkID{{Device: "ens4", Type: multinet.VXLAN, VNI: 200}}
 	got := d.decide(t, thePod)
 	if len(got.decisions) != 1 || got.decisions[0].Parent != "ens4" || got.decisions[0].VXLAN != 200 || got.decisions[0].VLAN != 0 {
@@ -317,7 +360,7 @@ func (d *decided) rebuild(t *testing.T, kind attach.Kind, found attach.Found) (r
 func TestARebuiltRecordIsAsItWasDecided(t *testing.T) {
 	d := newDecided()
 	d.pod.NetworkProbes = true
-	d.more = []annotations.Attachment{physical("net1", "198.51.100.7/24")}
+	d.more = []netif.Interface{physical("net1", "198.51.100.7/24")}
 	for i, decided := range d.decide(t, thePod).decisions {
 		found := attach.Found{IfName: "eth0", PodUID: "p1"}
 		if i > 0 {
@@ -342,7 +385,7 @@ func TestARebuiltRecordIsAsItWasDecided(t *testing.T) {
 func TestARebuiltRecordOfAStaticPodHasTheUIDOfTheRuntime(t *testing.T) {
 	d := newDecided()
 	d.pod.StaticUID = "computed"
-	d.more = []annotations.Attachment{physical("net1", "198.51.100.7/24")}
+	d.more = []netif.Interface{physical("net1", "198.51.100.7/24")}
 	for kind, found := range map[attach.Kind]attach.Found{
 		netkit.Kind:         {IfName: "eth0", PodUID: "p1"},
 		attachmenttest.Kind: {IfName: "net1", Request: "eth0", PodUID: "p1"},
@@ -364,7 +407,7 @@ func TestARebuildGoesByWhatTheInterfaceIs(t *testing.T) {
 	}
 	for name, change := range map[string]func(*decided){
 		"its annotation has a VPC":       func(d *decided) { *d = *newDecided() },
-		"its annotation has no such one": func(d *decided) { d.said, d.more = newDecided().said, []annotations.Attachment{physical("net2")} },
+		"its annotation has no such one": func(d *decided) { d.said, d.more = newDecided().said, []netif.Interface{physical("net2")} },
 		"its annotation is no list":      func(d *decided) { d.pod.Attachments = "{" },
 		"its pod is gone":                func(d *decided) { d.pod.UID = "" },
 		"its pod is elsewhere":           func(d *decided) { d.pod.Node = "node2" },
@@ -386,8 +429,8 @@ func TestARebuildGoesByWhatTheInterfaceIs(t *testing.T) {
 func TestAnInterfaceOfPluginsIsRebuiltAfterTheEndOfItsGrant(t *testing.T) {
 	d := newDecided()
 	one := physical("net1")
-	one.Outside, one.Delegate = "NetworkAttachmentDefinition/other/lab", &annotations.Delegate{Conf: []byte(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`)}
-	d.more = []annotations.Attachment{one}
+	one.Outside, one.Delegate = "NetworkAttachmentDefinition/other/lab", &netif.Delegate{Conf: []byte(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`)}
+	d.more = []netif.Interface{one}
 	if got := d.decide(t, thePod); got.missing == "" {
 		t.Fatalf("a new pod without a grant gets %+v", got)
 	}

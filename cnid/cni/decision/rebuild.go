@@ -34,7 +34,7 @@ func holderOf(tx store.ReadTx, uid, node string) store.Holder {
 // objects that they refer to: neither the pod's annotations nor the content of its network
 // namespace is trusted. Other interfaces without a datapath lead outside of every VPC, unless
 // another CNI plugin has made them: the annotation describes one, and its AttachmentClaim
-// confirms that (unclaimed).
+// confirms that (claimed).
 func Rebuild(tx store.ReadTx, cfg plan.Config, can attach.Capabilities, found attach.Found) (rec journal.Record, err error) {
 	name := v1alpha1.PodAttachment
 	if found.Request != "" {
@@ -82,7 +82,7 @@ func staticUID(pod *store.Pod) string {
 }
 
 func rebuildOutside(tx store.ReadTx, node, name string, found attach.Found) (rec journal.Record, err error) {
-	said, err := saidOutside(tx, node, found.PodUID, name)
+	said, err := claimedOutside(tx, node, found.PodUID, name)
 	if err != nil {
 		return rec, err
 	}

@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
 )
@@ -34,7 +34,7 @@ func separate(decisions []attachment.Decision) {
 		if !d.InVPC() {
 			continue
 		}
-		decisions[i].Routes = slices.DeleteFunc(d.Routes, func(r attach.Route) bool { return taken[r.Dst] })
+		decisions[i].Routes = slices.DeleteFunc(d.Routes, func(r netif.Route) bool { return taken[r.Dst] })
 		for _, route := range decisions[i].Routes {
 			taken[route.Dst] = true
 		}
@@ -44,8 +44,8 @@ func separate(decisions []attachment.Decision) {
 // routed returns the index of the attachment whose gateways serve the pod's default routes: the
 // first one in a VPC, unless the pod has its default routes elsewhere. It is -1 without such an
 // attachment. The annotation alone decides, because the choice concerns the pod alone.
-func routed(list []annotations.HashedAttachment) int {
-	return slices.IndexFunc(list, func(a annotations.HashedAttachment) bool { return a.Outside == "" && !a.NoDefaultRoute })
+func routed(list []netif.Interface) int {
+	return slices.IndexFunc(list, func(a netif.Interface) bool { return a.Outside == "" && !a.NoDefaultRoute })
 }
 
 // routedNow reports whether the attachment of that name of a pod has default routes.
@@ -54,18 +54,18 @@ func routedNow(pod *store.Pod, name string, requested bool) bool {
 	if pod == nil {
 		return requested
 	}
-	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	list, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil || len(list) == 0 {
 		return requested
 	}
 	i := routed(list)
-	return i >= 0 && nameOf(i, list[i].Attachment) == name
+	return i >= 0 && nameOf(i, list[i]) == name
 }
 
 // insideRoutes returns the routes of an interface in a VPC whose pod has its default
 // routes elsewhere: to the VPC's ranges, to Services, and to the node, which probes the pod
 // and forwards ports to it, by the gateways of its subnets.
-func insideRoutes(tx store.ReadTx, cfg plan.Config, vpc *store.VPC, d attachment.Decision) []attach.Route {
+func insideRoutes(tx store.ReadTx, cfg plan.Config, vpc *store.VPC, d attachment.Decision) []netif.Route {
 	destinations := slices.Concat(vpc.Prefixes, cfg.ServiceRanges)
 	for _, shadows := range cfg.Shadows {
 		node := journal.NodeShadow(shadows)
@@ -75,11 +75,11 @@ func insideRoutes(tx store.ReadTx, cfg plan.Config, vpc *store.VPC, d attachment
 		destinations = append(destinations, row.Prefixes...)
 	}
 	slices.SortFunc(destinations, netip.Prefix.Compare)
-	var routes []attach.Route
+	var routes []netif.Route
 	for _, dst := range slices.Compact(destinations) {
 		for i, own := range d.Addrs {
 			if own.Addr().Is4() == dst.Addr().Is4() && own.Masked() != dst {
-				routes = append(routes, attach.Route{Dst: dst, Gateway: d.Gateways[i]})
+				routes = append(routes, netif.Route{Dst: dst, Gateway: d.Gateways[i]})
 			}
 		}
 	}
@@ -89,11 +89,11 @@ func insideRoutes(tx store.ReadTx, cfg plan.Config, vpc *store.VPC, d attachment
 // rebuiltRoutes returns the routes of an attachment in a VPC as they were decided, from the
 // annotation's elements for the pod's other interfaces. Routes concern the pod alone, so the
 // annotation is enough.
-func rebuiltRoutes(tx store.ReadTx, cfg plan.Config, pod *store.Pod, rec journal.Record) []attach.Route {
+func rebuiltRoutes(tx store.ReadTx, cfg plan.Config, pod *store.Pod, rec journal.Record) []netif.Route {
 	if pod == nil {
 		return nil
 	}
-	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	list, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil {
 		return nil
 	}
@@ -103,13 +103,13 @@ func rebuiltRoutes(tx store.ReadTx, cfg plan.Config, pod *store.Pod, rec journal
 		d := &decisions[i]
 		d.Binding = journal.Binding{VPC: said.VPC, Outside: said.Outside}
 		d.Addrs, d.Gateways = said.Addresses, make([]netip.Addr, len(said.Addresses))
-		if nameOf(i, said.Attachment) == rec.Attachment {
+		if nameOf(i, said) == rec.Attachment {
 			own, d.Binding, d.Interface = i, rec.Binding, rec.Interface
 		}
 		if vpc := store.GetVPC(tx, d.VPC); said.NoDefaultRoute && vpc != nil {
 			d.Routes = insideRoutes(tx, cfg, vpc, *d)
 		} else if said.Link != nil {
-			addLink(&d.Interface, said.Link)
+			d.Config = *said.Link
 		}
 	}
 	if own < 0 {

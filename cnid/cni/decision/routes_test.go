@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
@@ -26,7 +26,7 @@ import (
 func TestAnInterfaceWithoutTheDefaultRouteLeadsToItsVPCAndServices(t *testing.T) {
 	d := newDecided()
 	d.said.NoDefaultRoute = true
-	d.more = []annotations.Attachment{physical("net1", "198.51.100.7/24")}
+	d.more = []netif.Interface{physical("net1", "198.51.100.7/24")}
 	got := d.decide(t, thePod)
 	if got.missing != "" || len(got.decisions) != 2 {
 		t.Fatalf("answer %+v", got)
@@ -51,14 +51,14 @@ func TestAnInterfaceWithoutTheDefaultRouteLeadsToItsVPCAndServices(t *testing.T)
 
 // The kernel refuses a second route to one destination, whatever the interface.
 func TestNoTwoInterfacesHaveARouteToOneDestination(t *testing.T) {
-	route := func(dst string) attach.Route { return attach.Route{Dst: netip.MustParsePrefix(dst)} }
-	inside := func(own string, routes ...attach.Route) attachment.Decision {
+	route := func(dst string) netif.Route { return netif.Route{Dst: netip.MustParsePrefix(dst)} }
+	inside := func(own string, routes ...netif.Route) attachment.Decision {
 		return attachment.Decision{
 			Binding:   journal.Binding{VPC: "blue"},
-			Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix(own)}, Routes: routes},
+			Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix(own)}, Config: netif.Config{Routes: routes}},
 		}
 	}
-	outside := inside("10.9.0.7/16", route("10.8.0.0/16"), attach.Route{Dst: netip.MustParsePrefix("10.7.0.0/16"), Table: 200})
+	outside := inside("10.9.0.7/16", route("10.8.0.0/16"), netif.Route{Dst: netip.MustParsePrefix("10.7.0.0/16"), Table: 200})
 	outside.Binding = journal.Binding{Outside: "DanmNet/a/ext"}
 	all := []attachment.Decision{
 		inside("10.0.1.5/24", route("10.96.0.0/12"), route("10.8.0.0/16"), route("10.7.0.0/16")),
@@ -85,9 +85,9 @@ func TestPluginsGetTheClaimedConfiguration(t *testing.T) {
 	d := newDecided()
 	one := physical("net1")
 	one.Outside = "NetworkAttachmentDefinition/ns/lab"
-	one.Delegate = &annotations.Delegate{Conf: json.RawMessage(conf)}
+	one.Delegate = &netif.Delegate{Conf: json.RawMessage(conf)}
 	d.grants = []multinet.Grant{{Name: "g", Namespaces: []string{"ns"}, Plugins: []string{"bridge"}}}
-	d.more = []annotations.Attachment{one}
+	d.more = []netif.Interface{one}
 	got := d.decide(t, thePod)
 	if got.missing != "" || len(got.decisions) != 2 || got.decisions[1].Delegate == nil || string(got.decisions[1].Delegate.Conf) != conf {
 		t.Fatalf("answer %+v", got)
@@ -102,14 +102,14 @@ func TestPluginsGetTheClaimedConfiguration(t *testing.T) {
 func TestPluginsMakeTheDefaultRoutesThatThePodMayHave(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, other bool
-		change       func(*annotations.Attachment)
+		change       func(*netif.Interface)
 		want         attach.DefaultRoutes
 	}{
-		"a further interface":       {false, true, func(*annotations.Attachment) {}, attach.MissingDefaultRoutes},
-		"the first interface":       {true, false, func(*annotations.Attachment) {}, attach.OwnDefaultRoutes},
-		"the one that is chosen":    {false, true, func(a *annotations.Attachment) { a.DefaultRoute = true }, attach.OwnDefaultRoutes},
-		"another one is chosen":     {false, true, func(a *annotations.Attachment) { a.NoDefaultRoute = true }, attach.NoDefaultRoutes},
-		"the first, another chosen": {true, false, func(a *annotations.Attachment) { a.NoDefaultRoute = true }, attach.NoDefaultRoutes},
+		"a further interface":       {false, true, func(*netif.Interface) {}, attach.MissingDefaultRoutes},
+		"the first interface":       {true, false, func(*netif.Interface) {}, attach.OwnDefaultRoutes},
+		"the one that is chosen":    {false, true, func(a *netif.Interface) { a.DefaultRoute = true }, attach.OwnDefaultRoutes},
+		"another one is chosen":     {false, true, func(a *netif.Interface) { a.NoDefaultRoute = true }, attach.NoDefaultRoutes},
+		"the first, another chosen": {true, false, func(a *netif.Interface) { a.NoDefaultRoute = true }, attach.NoDefaultRoutes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDecided()
@@ -117,12 +117,12 @@ func TestPluginsMakeTheDefaultRoutesThatThePodMayHave(t *testing.T) {
 			if c.first {
 				one = physical("eth0")
 			}
-			one.Outside, one.Delegate = "NetworkAttachmentDefinition/ns/lab", &annotations.Delegate{
+			one.Outside, one.Delegate = "NetworkAttachmentDefinition/ns/lab", &netif.Delegate{
 				Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`), IP: "192.0.2.9/24",
 			}
 			c.change(&one)
 			d.grants = []multinet.Grant{{Name: "g", Namespaces: []string{"ns"}, Plugins: []string{"bridge"}}}
-			if d.more = []annotations.Attachment{one}; c.first {
+			if d.more = []netif.Interface{one}; c.first {
 				d.said, d.more, d.addresses = one, nil, nil
 			}
 			got := d.decide(t, thePod)

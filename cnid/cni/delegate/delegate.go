@@ -28,6 +28,7 @@ import (
 
 	"github.com/containernetworking/cni/pkg/utils"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns"
@@ -94,7 +95,7 @@ type Attachment struct {
 	// Args are the keys and values of CNI_ARGS.
 	Args [][2]string `json:"args,omitempty"`
 	// Rules have the meaning of attach.Spec, for the caller: no plugin gets them.
-	Rules []attach.Rule `json:"rules,omitempty"`
+	Rules []netif.Rule `json:"rules,omitempty"`
 }
 
 // Kept is an attachment on disk.

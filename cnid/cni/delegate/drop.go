@@ -11,13 +11,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
 // DropRoutes removes routes in the main table from the kept result, so that CHECK and DEL do not
 // name missing routes. It returns the result. A route of the result without a gateway has the
 // gateway of an address.
-func (d *Delegates) DropRoutes(containerID, ifName string, dropped []attach.Route) (*attach.Result, error) {
+func (d *Delegates) DropRoutes(containerID, ifName string, dropped []netif.Route) (*attach.Result, error) {
 	k, err := d.Get(containerID, ifName)
 	if err != nil {
 		return nil, err
@@ -28,8 +29,8 @@ func (d *Delegates) DropRoutes(containerID, ifName string, dropped []attach.Rout
 	}
 	raw, err := withoutRoutes(k.RawResult, func(route attach.ResultRoute) bool {
 		route.Gateway = result.GatewayOf(route)
-		return slices.Contains(dropped, attach.Route{Dst: route.Dst, Gateway: route.Gateway}) ||
-			slices.Contains(dropped, attach.Route{Dst: route.Dst})
+		return slices.Contains(dropped, netif.Route{Dst: route.Dst, Gateway: route.Gateway}) ||
+			slices.Contains(dropped, netif.Route{Dst: route.Dst})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("remove routes from the result of a delegated attachment: %w", err)

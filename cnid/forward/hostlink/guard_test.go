@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -27,7 +29,7 @@ import (
 )
 
 // onRed is a record of a pod on VXLAN 100.
-var onRed = journal.Record{Interface: journal.Interface{Parent: "eth0", VXLAN: 100}}
+var onRed = journal.Record{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VXLAN: 100}}}
 
 // peersOf returns the nodes to which a link sends what it has no other entry for.
 func peersOf(t *testing.T, n *node, link string) []string {
@@ -73,7 +75,7 @@ func TestADaemonThatHasNotReadTheAPIChangesNothing(t *testing.T) {
 	if name, err := a.keeper.Name(t.Context(), onRed); err != nil || name != "vx_red" {
 		t.Errorf("an attachment is on %q, %v", name, err)
 	}
-	other := journal.Record{Interface: journal.Interface{Parent: "eth0", VXLAN: 200}}
+	other := journal.Record{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VXLAN: 200}}}
 	if name, err := a.keeper.Name(t.Context(), other); err == nil || !strings.Contains(err.Error(), "has not read the API") {
 		t.Errorf("an attachment on a link that is missing is on %q, %v", name, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -303,7 +305,7 @@ func TestLinksThatNobodyWantsAnyMoreAreCollected(t *testing.T) {
 	if got := a.links(t); len(got) != 3 {
 		t.Fatalf("links are %v, want three, of which a second one for network mine has another name", got)
 	}
-	used := journal.Record{Interface: journal.Interface{Parent: "eth0", VXLAN: 100}}
+	used := journal.Record{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VXLAN: 100}}}
 	a.records = []journal.Record{used}
 	a.wants(t)
 	a.pass(t)
@@ -364,7 +366,7 @@ func TestFailuresNameCauseAndRemedy(t *testing.T) {
 			if len(got) != 1 || got[0].Reason != c.reason || !strings.Contains(got[0].Message, c.says) || !got[0].Concerns(c.row.LinkID) {
 				t.Errorf("failures are %+v", got)
 			}
-			rec := journal.Record{Interface: journal.Interface{Parent: c.row.Device, VXLAN: c.row.VNI}}
+			rec := journal.Record{Interface: journal.Interface{Config: netif.Config{Parent: c.row.Device, VXLAN: c.row.VNI}}}
 			if _, err := a.keeper.Name(t.Context(), rec); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("an attachment is told %v", err)
 			}
@@ -381,7 +383,7 @@ func addEthernet(name string) error {
 func TestAnAttachmentMakesItsLink(t *testing.T) {
 	a, _ := pair(t)
 	a.wants(t, vxlan(100, "red"))
-	rec := journal.Record{Interface: journal.Interface{Parent: "eth0", VXLAN: 100}}
+	rec := journal.Record{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VXLAN: 100}}}
 	for _, state := range []string{"not made yet", "made", "deleted by hand"} {
 		if state == "deleted by hand" {
 			a.Do(t, netnstest.OnLink("vx_red", netlink.LinkDel))

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
@@ -84,7 +86,7 @@ func TestPodsOfOneVLANReachEachOther(t *testing.T) {
 func TestAVLANIsRepairedAndCollected(t *testing.T) {
 	a, _ := withVLANs(t, vlan(100, "red"))
 	a.Do(t, netnstest.OnLink("red.100", netlink.LinkDel))
-	rec := journal.Record{Interface: journal.Interface{Parent: "eth0", VLAN: 100}}
+	rec := journal.Record{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VLAN: 100}}}
 	if name, err := a.keeper.Name(t.Context(), rec); err != nil || name != "red.100" {
 		t.Errorf("after a deletion by hand: %q, %v", name, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/drivers"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
@@ -133,7 +134,7 @@ func (w *world) hold(rec journal.Record) {
 // tell puts a pod of node1 with an address of a VPC in its allocation status.
 func tell(name, vpc, addr string) func(store.Tx) error {
 	return func(tx store.Tx) error {
-		text, err := annotations.FormatAttachments([]annotations.Attachment{{Name: "eth0", VPC: vpc, Addresses: prefixes(addr)}})
+		text, err := annotations.FormatAttachments([]netif.Interface{{Name: "eth0", VPC: vpc, Addresses: prefixes(addr)}})
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
@@ -243,7 +244,7 @@ func (c *comparison) annotation(pod *store.Pod, held []netip.Addr) {
 
 // claimed reports whether the addresses of an attachment are Address objects: addresses of a VPC
 // are, and so are addresses of a network outside of every VPC whose UID the annotation has.
-func claimed(a annotations.Attachment) bool {
+func claimed(a netif.Interface) bool {
 	return a.Outside == "" || a.OutsideUID != "" && len(a.Addresses) > 0
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/ipfamily"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
@@ -30,7 +31,7 @@ func TestAClusterInWhichEverythingAgreesHasNoDifference(t *testing.T) {
 
 func TestAttachmentsOutsideOfEveryVPCAndFurtherOnesAreNoDifference(t *testing.T) {
 	w := newWorld(t)
-	tell := func(pod string, list ...annotations.Attachment) {
+	tell := func(pod string, list ...netif.Interface) {
 		said, err := annotations.ParseAttachments(w.pods[pod].Attachments)
 		if err != nil {
 			t.Fatal(err)
@@ -39,14 +40,14 @@ func TestAttachmentsOutsideOfEveryVPCAndFurtherOnesAreNoDifference(t *testing.T)
 			t.Fatal(err)
 		}
 	}
-	outside := annotations.Attachment{Name: "eth0", Kind: "bridge", Outside: "physical", Addresses: prefixes("198.51.100.7/24")}
+	outside := netif.Interface{Name: "eth0", Kind: "bridge", Outside: "physical", Addresses: prefixes("198.51.100.7/24")}
 	w.pods["p3"] = &store.Pod{Meta: store.Meta{UID: "uid-p3"}, Namespace: "ns", Name: "p3", Node: "node1", Attachments: "[]", NetworkReady: true, Reason: v1alpha1.AttachedReason}
 	w.status["uid-p3"] = Pod{Running: true, IPs: ips("198.51.100.7")}
 	tell("p3", outside)
 	outside.Name = "net1"
-	further := annotations.Attachment{Name: "net2", Kind: "veth", VPC: "blue", Subnet: "net1", Addresses: prefixes("10.10.1.12/24"), MAC: mac1}
+	further := netif.Interface{Name: "net2", Kind: "veth", VPC: "blue", Subnet: "net1", Addresses: prefixes("10.10.1.12/24"), MAC: mac1}
 	tell("p1", outside, further)
-	claimed := annotations.Attachment{Name: "net3", Kind: "macvlan", Outside: "DanmNet/ns/internal", OutsideUID: "u1", Addresses: prefixes("10.10.1.12/24")}
+	claimed := netif.Interface{Name: "net3", Kind: "macvlan", Outside: "DanmNet/ns/internal", OutsideUID: "u1", Addresses: prefixes("10.10.1.12/24")}
 	tell("p1", claimed)
 	w.claimInNetwork("10.10.1.12", "net3", "p1")
 	d := w.dumps["node1"]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/drivers"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
@@ -150,7 +151,7 @@ func (w *world) addPod(t *testing.T, name, node, mac, ip4, ip6 string) {
 	uid := "uid-" + name
 	addrs := prefixes(ip4+"/24", ip6+"/64")
 	gateways := ips("10.10.1.1", "fd10:0:0:1::1")
-	told, err := annotations.FormatAttachments([]annotations.Attachment{{
+	told, err := annotations.FormatAttachments([]netif.Interface{{
 		Name: "eth0", Kind: "veth", VPC: "blue", Subnet: "net1", Addresses: addrs, Gateways: gateways, MAC: mac,
 	}})
 	if err != nil {
@@ -170,7 +171,7 @@ func (w *world) addPod(t *testing.T, name, node, mac, ip4, ip6 string) {
 	d.Attachments = append(d.Attachments, convert.Attachments([]journal.Record{{
 		Identity:  journal.Identity{Key: journal.Key{ContainerID: "container-of-" + name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: uid}, Attachment: "eth0"},
 		Binding:   journal.Binding{VPC: "blue", VNI: 20},
-		Interface: journal.Interface{Kind: veth.Kind, HostIfName: "alv" + name, Addrs: addrs, Gateways: gateways, MAC: parsed, MTU: 1450, Device: journal.Device{HostIfindex: 10, NetnsCookie: 4711}},
+		Interface: journal.Interface{Kind: veth.Kind, HostIfName: "alv" + name, Addrs: addrs, Gateways: gateways, MAC: parsed, Config: netif.Config{MTU: 1450}, Device: journal.Device{HostIfindex: 10, NetnsCookie: 4711}},
 		Shadow4:   netip.MustParseAddr("169.254.64.2"), Shadow6: netip.MustParseAddr("fd41::2"), Seq: 1, Begun: time.Unix(1, 0), Phase: journal.PhaseDone,
 	}})...)
 }

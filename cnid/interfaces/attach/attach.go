@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+
+	"github.com/alioth-net/alioth/api/netif"
 )
 
 // Kind names a driver, in the journal too.
@@ -109,25 +111,16 @@ type Spec struct {
 	Addrs    []netip.Prefix
 	Gateways []netip.Addr
 	MAC      net.HardwareAddr
-	// MTU in bytes; 0: the driver takes the MTU of the interface's network.
-	MTU int
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string
-	// Parent is the device on the node that the interface is derived from, and Mode how;
-	// "" is the driver's default. Pairs have neither.
-	Parent, Mode string
-	// PCI is the address of the device that becomes the interface, and VF its settings; ""
-	// and nil for an interface without a device.
+	// PCI is the address of the device that becomes the interface, "" for an interface without
+	// a device.
 	PCI string
-	VF  *VF
 	// OnLink: Parent is a VLAN or VXLAN link that Alioth has made, and that the network has
 	// by device and number. Networks that name such a link as their device are refused.
 	OnLink bool
-	// Routes in addition to those by Gateways, and Rules that lead to their tables.
-	Routes []Route
-	Rules  []Rule
-	// IPv6 is the interface's part in IPv6.
-	IPv6 IPv6
+	// Config has the other settings.
+	netif.Config
 	// Delegate is the part of an interface that another CNI plugin makes, nil for others.
 	Delegate *Delegate
 }
@@ -136,26 +129,6 @@ type Spec struct {
 // address Spec.MAC, that another CNI plugin moves into the pod. The mode of an interface that
 // such a plugin makes is "".
 const ModeDevice = "device"
-
-// VF has the settings that a virtual function gets of its physical function, which
-// enforces them. The Ethernet address is Spec.MAC.
-type VF struct {
-	// VLAN is the ID in the tag of all packets, 1 to 4094; 0: no tag, and the device passes the
-	// pod's own tags. QoS is the priority in the tag, 0 to 7, and Proto the sort of the tag:
-	// "802.1q", "802.1ad", or "" for the former.
-	VLAN  uint32 `json:"vlan,omitempty"`
-	QoS   int    `json:"qos,omitempty"`
-	Proto string `json:"proto,omitempty"`
-	// SpoofCheck: the device drops packets with another source address than Spec.MAC.
-	SpoofCheck bool `json:"spoofCheck,omitempty"`
-	// Trust: the pod may change its address, and receive packets for others.
-	Trust bool `json:"trust,omitempty"`
-	// LinkState is "auto", "enable" or "disable"; "" leaves it.
-	LinkState string `json:"linkState,omitempty"`
-	// MinTxRate and MaxTxRate are rates in Mbit/s, 0 for no limit; nil leaves them.
-	MinTxRate *int `json:"minTxRate,omitempty"`
-	MaxTxRate *int `json:"maxTxRate,omitempty"`
-}
 
 // IPs returns the addresses without prefix lengths.
 func (s Spec) IPs() []netip.Addr {
@@ -171,7 +144,7 @@ type Delegate struct {
 	// Conf is a list of configurations in JSON, complete (pluginconf.Build).
 	Conf []byte
 	// File is a configuration on the node's disk, the source of Conf; nil if Conf is given.
-	File *DelegateFile
+	File *netif.DelegateFile
 	// Args are the keys and values of CNI_ARGS. They have no semicolon.
 	Args [][2]string
 	// InOrder: the plugins of the interface run after the plugins of all interfaces before it, as the
@@ -201,51 +174,6 @@ const (
 
 // Notice is an event for a pod whose interface exists.
 type Notice struct{ Reason, Message string }
-
-// DelegateFile is a configuration on the node's disk, as annotations.DelegateFile.
-type DelegateFile struct {
-	NetworkID, Name, Type string
-	Plugins, IPAM         []string
-	Inject                bool
-	Args, Runtime         []byte
-	PlainIPs, PlainMAC    bool
-}
-
-// Route is a route by an interface.
-type Route struct {
-	Dst netip.Prefix `json:"dst"`
-	// Gateway is the zero value where Dst is on the link. A gateway outside of the
-	// addresses' prefixes is on the link too.
-	Gateway netip.Addr `json:"gateway,omitzero"`
-	// Table is the number of a routing table, 1 to 4294967295; 0 stands for the main table.
-	Table int `json:"table,omitempty"`
-}
-
-// Rule is a routing rule: packets from these addresses are routed by a table first.
-type Rule struct {
-	// From is unspecified, with its family only, where CNI plugins choose the address.
-	From netip.Prefix `json:"from"`
-	// Table as in Route, except 0.
-	Table int `json:"table"`
-}
-
-// IPv6 is an interface's part in IPv6. Router advertisements and the detection of duplicate
-// addresses are off in each case: the addresses of an interface are decided elsewhere.
-type IPv6 string
-
-const (
-	// IPv6Default is for VPCs: IPv6 is on if the interface has an IPv6 address. The
-	// interface has no link-local address, because nobody has decided it.
-	IPv6Default IPv6 = ""
-	// IPv6Off turns IPv6 off.
-	IPv6Off IPv6 = "off"
-	// IPv6None turns IPv6 on for an interface without a decided address. It has a link-local one
-	// (RFC 4291 section 2.8), so that software in the pod can begin.
-	IPv6None IPv6 = "none"
-	// IPv6On turns IPv6 on for an interface with addresses and a link-local one, as hosts
-	// on an Ethernet have.
-	IPv6On IPv6 = "on"
-)
 
 // Link is the result of Attach.
 type Link struct {

@@ -6,6 +6,8 @@ package attach
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/alioth-net/alioth/api/netif"
 )
 
 // Result is the report of a delegated attachment's plugin (CNI 1.1, section "ADD success"). Only
@@ -94,7 +96,7 @@ func (r *Result) GatewayOf(route ResultRoute) netip.Addr {
 // Lacks reports whether a route of an interface remains to be made after the plugins: they
 // have not made it, the interface has an address of its family, and the gateway is not the
 // interface itself. The first is about the main table alone.
-func (r *Result) Lacks(route Route, ifName string) bool {
+func (r *Result) Lacks(route netif.Route, ifName string) bool {
 	if route.Table == 0 && r.HasRoute(route) {
 		return false
 	}
@@ -109,6 +111,6 @@ func (r *Result) Lacks(route Route, ifName string) bool {
 }
 
 // HasRoute reports whether the plugins have made that route.
-func (r *Result) HasRoute(route Route) bool {
+func (r *Result) HasRoute(route netif.Route) bool {
 	return slices.ContainsFunc(r.Routes, func(made ResultRoute) bool { return made.Dst == route.Dst && r.GatewayOf(made) == route.Gateway })
 }

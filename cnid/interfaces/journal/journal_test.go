@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -53,7 +55,7 @@ func testRecord(i int, addrs ...string) Record {
 	rec := Record{
 		Identity:  Identity{Key: Key{ContainerID: fmt.Sprintf("c%04d", i), IfName: "eth0"}, Pod: Pod{Namespace: "customer-a", Name: fmt.Sprintf("web-%d", i), UID: fmt.Sprintf("uid-%d", i)}, CNINetwork: "alioth", NetnsPath: "/var/run/netns/x", Attachment: "eth0"},
 		Binding:   Binding{VPC: "vpc-1", VNI: 7},
-		Interface: Interface{Kind: "veth", HostIfName: "alv0", MAC: MAC{2, 0, 10, 10, 1, 7}, MTU: 1450},
+		Interface: Interface{Kind: "veth", HostIfName: "alv0", MAC: MAC{2, 0, 10, 10, 1, 7}, Config: netif.Config{MTU: 1450}},
 	}
 	for _, a := range addrs {
 		rec.Addrs = append(rec.Addrs, netip.MustParsePrefix(a))

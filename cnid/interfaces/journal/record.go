@@ -16,6 +16,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
@@ -207,30 +209,14 @@ type Interface struct {
 	// Gateways are the gateways of the subnets, in the order of Addrs.
 	Gateways []netip.Addr `json:"gateways"`
 	MAC      MAC          `json:"mac"`
-	// MTU of both ends, in bytes; 0: the driver takes the MTU of the network outside of every
-	// VPC.
-	MTU int `json:"mtu"`
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string `json:"altName,omitempty"`
-	// Parent, Mode, Routes, Rules and IPv6 have the meaning of attach.Spec. A record of a pair
-	// has none of them.
-	Parent string `json:"parent,omitempty"`
-	// VLAN and VXLAN are the number of the interface's parent link on Parent; at most one is not
-	// 0. Both are 0 for an interface of Parent itself.
-	VLAN  uint32 `json:"vlan,omitempty"`
-	VXLAN uint32 `json:"vxlan,omitempty"`
-
-	Mode   string         `json:"mode,omitempty"`
-	Routes []attach.Route `json:"routes,omitempty"`
-	Rules  []attach.Rule  `json:"rules,omitempty"`
-	IPv6   attach.IPv6    `json:"ipv6,omitempty"`
-	// Pool is the extended resource that the device of the interface is from, PCI its
-	// address and VF its settings; "" and nil for an interface without a device. No two
-	// records have one device.
-	Pool   string     `json:"pool,omitempty"`
-	PCI    string     `json:"pci,omitempty"`
-	VF     *attach.VF `json:"vf,omitempty"`
-	Device Device     `json:"device"`
+	// Config has the other settings. An interface in a VPC has an MTU and may have Routes.
+	netif.Config
+	// PCI is the address of the device of the interface, which is from Config.Pool; "" for an
+	// interface without a device. No two records have one device.
+	PCI    string `json:"pci,omitempty"`
+	Device Device `json:"device"`
 }
 
 // Ethernet returns the address that the interface has.

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"reflect"
 	"testing"
+
+	"github.com/alioth-net/alioth/api/netif"
 )
 
 // ofFirstFormat is a record as releases wrote it before records had parts.
@@ -32,7 +34,7 @@ func TestARecordWithoutPartsIsReadAsItWas(t *testing.T) {
 		Binding: Binding{VPC: "blue", VNI: 20, Subnets: []string{"net1"}},
 		Interface: Interface{
 			Kind: "netkit", HostIfName: "alv0", Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.2/24")},
-			Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1")}, MAC: MAC{2, 0, 10, 10, 1, 2}, MTU: 1450, AltName: "nic",
+			Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1")}, MAC: MAC{2, 0, 10, 10, 1, 2}, Config: netif.Config{MTU: 1450}, AltName: "nic",
 			Device: Device{HostIfindex: 9, NetnsInode: 10, NetnsCookie: 11},
 		},
 		Probed: true, Shadow4: netip.MustParseAddr("169.254.64.2"), Seq: 7, Begun: got.Begun, Phase: PhaseDone,

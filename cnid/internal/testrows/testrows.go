@@ -75,13 +75,13 @@ func PutClaims(tx store.Tx, pod *store.Pod) error {
 		if said.Outside == "" {
 			continue
 		}
-		network, ok := allocation.NetworkOf(said.Attachment)
+		network, ok := allocation.NetworkOf(said.Interface)
 		if !ok {
 			network = store.NetworkRef{Kind: "ClusterNetwork", Name: said.Outside, UID: said.OutsideUID}
 		}
 		err = errors.Join(err, multinet.PutClaim(tx, &multinet.Claim{
 			Meta: Meta(pod.UID + said.Name), Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, said.Name),
-			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: said.Name, Driver: said.Kind, Network: network, ConfigHash: said.Hash,
+			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: said.Name, Driver: said.Kind, Network: network, Config: &said.Interface, ConfigHash: said.Hash,
 		}))
 		for _, prefix := range said.Addresses {
 			row := &store.Address{

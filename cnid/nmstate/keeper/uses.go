@@ -54,7 +54,14 @@ func usesOf(records []journal.Record, wanted []links.Wanted, number func(pci str
 	for _, rec := range records {
 		by := fmt.Sprintf("pod %s (interface %s)", rec.Pod, rec.IfName)
 		if rec.Parent != "" {
-			uses = append(uses, permit.Use{Interface: rec.Parent, MTU: below(rec.MTU, rec.VXLAN != 0), VLAN: int(rec.VLAN), By: by})
+			use := permit.Use{Interface: rec.Parent, MTU: rec.MTU, By: by}
+			switch number, vxlan := rec.ParentLink(); {
+			case vxlan:
+				use.MTU = below(rec.MTU, true)
+			default:
+				use.VLAN = int(number)
+			}
+			uses = append(uses, use)
 		}
 		if rec.PCI == "" {
 			continue

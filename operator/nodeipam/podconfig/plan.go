@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	pods "github.com/alioth-net/alioth/operator/nodeipam"
 	"github.com/alioth-net/alioth/store"
@@ -94,7 +94,7 @@ func claimed(tx store.ReadTx, pod *store.Pod) bool {
 	delegated, lacking := false, len(held(tx, pod))
 	for _, one := range allocation.Told(pod) {
 		ips := allocation.IPs(one)
-		if one.Kind != annotations.KindExternal || len(ips) == 0 {
+		if one.Kind != netif.KindExternal || len(ips) == 0 {
 			return false
 		}
 		for _, ip := range ips {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
@@ -31,13 +32,13 @@ func asked(change func(*store.Pod)) *store.Pod {
 
 // told gives a pod its allocation status: an address of its node, and two by the API.
 func told(pod *store.Pod) {
-	attachment := func(name, vpc, ip string) annotations.Attachment {
-		return annotations.Attachment{
-			Name: name, Kind: annotations.KindExternal, VPC: vpc, Subnet: "sub", MAC: "00:00:00:00:00:01",
+	attachment := func(name, vpc, ip string) netif.Interface {
+		return netif.Interface{
+			Name: name, Kind: netif.KindExternal, VPC: vpc, Subnet: "sub", MAC: "00:00:00:00:00:01",
 			Addresses: []netip.Prefix{netip.MustParsePrefix(ip)}, Gateways: []netip.Addr{netip.MustParsePrefix(ip).Masked().Addr().Next()},
 		}
 	}
-	text, err := annotations.FormatAttachments([]annotations.Attachment{
+	text, err := annotations.FormatAttachments([]netif.Interface{
 		attachment("eth0", "infra", "10.9.0.2/24"), attachment("eth1", "v", "10.0.1.2/24"), attachment("eth2", "v", "10.0.1.3/24"),
 	})
 	if err != nil {

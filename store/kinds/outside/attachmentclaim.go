@@ -6,6 +6,8 @@ package outside
 import (
 	"slices"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/values"
@@ -25,6 +27,16 @@ func convertAttachmentClaim(in *v1alpha1.AttachmentClaim) (*multinet.Claim, erro
 		Meta: values.Meta(in), Namespace: in.Namespace, Name: in.Name,
 		PodName: in.Spec.Pod.Name, PodUID: in.Spec.Pod.UID, Node: in.Spec.Node,
 		Interface: in.Spec.Interface, Driver: in.Spec.Driver, Network: values.NetworkRef(&in.Spec.Network),
-		ConfigHash: in.Spec.ConfigHash, Addresses: slices.Clone(in.Spec.Addresses), Released: in.Status.Released,
+		Config: configOf(in), ConfigHash: in.Spec.ConfigHash, Addresses: slices.Clone(in.Spec.Addresses), Released: in.Status.Released,
 	}, nil
+}
+
+// configOf returns the configuration of a claim, nil for a claim without one. A configuration that
+// can't be read fits no claim (multinet.Claim.Fits).
+func configOf(in *v1alpha1.AttachmentClaim) *netif.Interface {
+	config, err := netif.Decode(in.Spec.Config)
+	if err != nil {
+		return &netif.Interface{}
+	}
+	return config
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/cniconf"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/values"
@@ -38,7 +39,7 @@ func convertDefinition(in *nadv1.NetworkAttachmentDefinition) (*multinet.Definit
 		row.Problem = err.Error()
 		return row, nil //nolint:nilerr // Problem has it
 	}
-	row.Target, row.ResourceName, row.VF = multinet.Target(read.Target), read.ResourceName, multinet.VF(read.VF)
+	row.Target, row.ResourceName, row.VF = multinet.Target(read.Target), read.ResourceName, netif.VF(read.VF)
 	config := strings.TrimSpace(in.Spec.Config)
 	switch {
 	case row.Target.Kind != "":
@@ -76,7 +77,7 @@ var DelegationGrant = descriptor.Define(&all, descriptor.Description[*v1alpha1.D
 // setting that this version does not know: whoever wrote it counts on it.
 func convertDelegationGrant(in *v1alpha1.DelegationGrant) (*multinet.Grant, error) {
 	err := cmp.Or(values.EachKnown("spec.requests", in.Spec.Requests, v1alpha1.DelegationRequestArgs, v1alpha1.DelegationRequestMAC, v1alpha1.DelegationRequestGUID),
-		values.EachKnown("spec.settings", in.Spec.Settings, annotations.VFSpoofCheck, annotations.VFTrust, annotations.VFMinTxRate, annotations.VFQoS, annotations.VFProto))
+		values.EachKnown("spec.settings", in.Spec.Settings, netif.VFSpoofCheck, netif.VFTrust, netif.VFMinTxRate, netif.VFQoS, netif.VFProto))
 	if err != nil {
 		return nil, fmt.Errorf("convert DelegationGrant %s: %w", in.Name, err)
 	}

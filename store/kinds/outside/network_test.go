@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -319,17 +321,17 @@ func TestTheSettingsOfVirtualFunctionsAreRead(t *testing.T) {
 	for _, tc := range []struct {
 		name, kind, networkType, text string
 		vlan                          int32
-		want                          multinet.VF
+		want                          netif.VF
 		invalid                       string
 	}{
 		{name: "none", kind: "DanmNet", networkType: "sriov"},
-		{name: "harmless ones of a namespace", kind: "DanmNet", networkType: "sriov", text: `{"max_tx_rate":5,"trust":"off"}`, want: multinet.VF{MaxTxRate: &rate, Trust: "off"}},
-		{name: "an administrator trusts", kind: "ClusterNetwork", networkType: "SRIOV", text: `{"trust":"on","spoofchk":"off"}`, want: multinet.VF{Trust: "on", SpoofCheck: "off"}},
+		{name: "harmless ones of a namespace", kind: "DanmNet", networkType: "sriov", text: `{"max_tx_rate":5,"trust":"off"}`, want: netif.VF{MaxTxRate: &rate, Trust: "off"}},
+		{name: "an administrator trusts", kind: "ClusterNetwork", networkType: "SRIOV", text: `{"trust":"on","spoofchk":"off"}`, want: netif.VF{Trust: "on", SpoofCheck: "off"}},
 		{name: "the owner of a namespace trusts", kind: "DanmNet", networkType: "sriov", text: `{"trust":"on"}`, invalid: "trust in the annotation alioth.dev/sriov gives pods power"},
 		{name: "a tenant turns the check off", kind: "TenantNetwork", networkType: "sriov", text: `{"spoofchk":"off"}`, invalid: "only a ClusterNetwork can have it"},
 		{name: "no JSON", kind: "ClusterNetwork", networkType: "sriov", text: "trust=on", invalid: "want a JSON object"},
 		{name: "another type", kind: "ClusterNetwork", networkType: "macvlan", text: `{}`, invalid: "for networks of type sriov"},
-		{name: "a tag on a VLAN", kind: "ClusterNetwork", networkType: "sriov", vlan: 7, text: `{"vlanProto":"802.1ad"}`, want: multinet.VF{Proto: "802.1ad"}},
+		{name: "a tag on a VLAN", kind: "ClusterNetwork", networkType: "sriov", vlan: 7, text: `{"vlanProto":"802.1ad"}`, want: netif.VF{Proto: "802.1ad"}},
 		{name: "a tag without a VLAN", kind: "ClusterNetwork", networkType: "sriov", text: `{"vlanProto":"802.1ad"}`, invalid: "need a VLAN"},
 	} {
 		meta := objectMeta("net", 1)

@@ -6,6 +6,8 @@ package multinet
 import (
 	"slices"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
 )
@@ -25,6 +27,8 @@ type Claim struct {
 	// Driver is the kind of the attachment.
 	Driver  string
 	Network store.NetworkRef
+	// Config is the configuration of the interface, nil in a claim of release 0.1.
+	Config *netif.Interface
 	// ConfigHash is the SHA-256 of the attachment's element in the annotation, 64
 	// digits in hex.
 	ConfigHash string
@@ -38,6 +42,11 @@ type Claim struct {
 // node must all agree, as with an Address.
 func (c *Claim) CountsFor(pod *store.Pod) bool {
 	return c.Namespace == pod.Namespace && c.PodName == pod.Name && c.PodUID == pod.UID && c.Node == pod.Node
+}
+
+// Fits reports whether the configuration is for the interface, driver and network of the claim.
+func (c *Claim) Fits() bool {
+	return c.Config != nil && c.Config.Name == c.Interface && c.Config.Kind == c.Driver && c.Config.OutsideUID == c.Network.UID
 }
 
 // Holder returns the pod as the holder of addresses.

@@ -4,6 +4,7 @@
 package multinet
 
 import (
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
 )
@@ -30,7 +31,7 @@ type Definition struct {
 	// ResourceName is the extended resource that has the devices of the network, or "".
 	ResourceName string
 	// VF has the settings of interfaces on virtual functions, beside the settings of Target.
-	VF VF
+	VF netif.VF
 	// Problem says why pods can't use it, or is "".
 	Problem string
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
 )
@@ -25,6 +27,19 @@ type LinkID struct {
 	// Type is VLAN or VXLAN, VNI its number; or DeviceOnly, without a number.
 	Type string
 	VNI  uint32
+}
+
+// LinkBelow returns the link that an interface of this configuration is on. It returns false for
+// an interface on the parent itself, and for a device of a pool.
+func LinkBelow(config netif.Config) (LinkID, bool) {
+	number, vxlan := config.ParentLink()
+	switch {
+	case number == 0:
+		return LinkID{}, false
+	case vxlan:
+		return LinkID{Device: config.Parent, Type: VXLAN, VNI: number}, true
+	}
+	return LinkID{Device: config.Parent, Type: VLAN, VNI: number}, true
 }
 
 // Segment returns the segment of networks on the link.

@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
 )
@@ -70,7 +72,7 @@ type Network struct {
 	// Mode of macvlan interfaces, "" for the driver's default.
 	Mode string
 	// VF has the settings of interfaces of type sriov.
-	VF VF
+	VF netif.VF
 	// VLAN ID or VXLAN network identifier on the parent; 0 for none, at most one is set.
 	VLAN, VXLAN uint32
 	// Prefix starts the names of interfaces in pods; "" for the default.

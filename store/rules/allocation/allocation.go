@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -22,7 +23,7 @@ import (
 
 // Told returns the allocation status of a pod as it is written, nil if the pod has none. The
 // status is not a decision: everybody with the right to write pod statuses may have written it.
-func Told(pod *store.Pod) []annotations.Attachment {
+func Told(pod *store.Pod) []netif.Interface {
 	if !IsTold(pod) {
 		return nil
 	}
@@ -41,7 +42,7 @@ func IsTold(pod *store.Pod) bool {
 // Confirms reports whether the objects of the operator confirm an attachment of a pod's
 // allocation status: the pod holds an address of the same domain at that interface, or has
 // an AttachmentClaim for the interface in that network.
-func Confirms(tx store.ReadTx, pod *store.Pod, one annotations.Attachment) bool {
+func Confirms(tx store.ReadTx, pod *store.Pod, one netif.Interface) bool {
 	domain := Domain(one)
 	if domain == "" {
 		return false
@@ -58,7 +59,7 @@ func Confirms(tx store.ReadTx, pod *store.Pod, one annotations.Attachment) bool 
 }
 
 // IPs returns the addresses of an attachment.
-func IPs(attachment annotations.Attachment) []netip.Addr {
+func IPs(attachment netif.Interface) []netip.Addr {
 	ips := make([]netip.Addr, 0, len(attachment.Addresses))
 	for _, prefix := range attachment.Addresses {
 		ips = append(ips, prefix.Addr())
@@ -67,7 +68,7 @@ func IPs(attachment annotations.Attachment) []netip.Addr {
 }
 
 // Domain returns the domain of the addresses of an attachment, "" if they are not claimed.
-func Domain(attachment annotations.Attachment) string {
+func Domain(attachment netif.Interface) string {
 	if network, ok := NetworkOf(attachment); ok {
 		return network.Domain()
 	}
@@ -76,7 +77,7 @@ func Domain(attachment annotations.Attachment) string {
 
 // NetworkOf returns the network outside of every VPC that the addresses of an attachment are
 // claimed in. It returns false for an attachment in a VPC. The annotation has no group.
-func NetworkOf(attachment annotations.Attachment) (store.NetworkRef, bool) {
+func NetworkOf(attachment netif.Interface) (store.NetworkRef, bool) {
 	if attachment.OutsideUID == "" {
 		return store.NetworkRef{}, false
 	}
@@ -117,7 +118,7 @@ func Same(pod *store.Pod, domain string, ips []netip.Addr) bool {
 	if pod.Deleting || pod.Terminal {
 		return false
 	}
-	return slices.ContainsFunc(Told(pod), func(attachment annotations.Attachment) bool {
+	return slices.ContainsFunc(Told(pod), func(attachment netif.Interface) bool {
 		return domain != "" && Domain(attachment) == domain && slices.Equal(sorted(IPs(attachment)), sorted(ips))
 	})
 }

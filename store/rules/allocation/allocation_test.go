@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
@@ -18,7 +19,7 @@ import (
 func podTold(t *testing.T, name string, addrs ...string) *store.Pod {
 	t.Helper()
 	pod := operatortest.Pod("blue", "a", name, "", "")
-	text, err := annotations.FormatAttachments([]annotations.Attachment{{
+	text, err := annotations.FormatAttachments([]netif.Interface{{
 		Name: "eth0", VPC: "v", Subnet: "s", Addresses: operatortest.Prefixes(addrs...),
 	}})
 	if err != nil {
@@ -186,7 +187,7 @@ func TestWhatTheOperatorDeletesIsNotKept(t *testing.T) {
 func TestAnAttachmentIsConfirmedByObjectsAlone(t *testing.T) {
 	pod := podTold(t, "p", "10.0.0.9/24")
 	inVPC := Told(pod)[0]
-	outside := annotations.Attachment{Name: "net1", Outside: "DanmNet/a/lan", OutsideUID: "u1"}
+	outside := netif.Interface{Name: "net1", Outside: "DanmNet/a/lan", OutsideUID: "u1"}
 	elsewhere := operatortest.Address("w", "s", "10.0.0.9", pod)
 	second := operatortest.Address("v", "s", "10.0.0.9", pod)
 	second.Attachment = "eth1"
@@ -199,7 +200,7 @@ func TestAnAttachmentIsConfirmedByObjectsAlone(t *testing.T) {
 		return row
 	}
 	for name, tc := range map[string]struct {
-		one   annotations.Attachment
+		one   netif.Interface
 		row   *store.Address
 		claim *multinet.Claim
 		want  bool
@@ -212,7 +213,7 @@ func TestAnAttachmentIsConfirmedByObjectsAlone(t *testing.T) {
 		"outside, its claim":         {outside, nil, claim(func(*multinet.Claim) {}), true},
 		"outside, a claim elsewhere": {outside, nil, claim(func(c *multinet.Claim) { c.Network.UID = "u2" }), false},
 		"outside, another interface": {outside, nil, claim(func(c *multinet.Claim) { c.Interface = "net2" }), false},
-		"nowhere":                    {annotations.Attachment{Name: "eth0"}, operatortest.Address("v", "s", "10.0.0.9", pod), nil, false},
+		"nowhere":                    {netif.Interface{Name: "eth0"}, operatortest.Address("v", "s", "10.0.0.9", pod), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := operatortest.New(t, pod)

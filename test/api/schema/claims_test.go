@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -162,7 +163,8 @@ func attachmentClaimOf(iface string) *v1alpha1.AttachmentClaim {
 		ObjectMeta: named(v1alpha1.AttachmentClaimName("3f0c", iface)),
 		Spec: v1alpha1.AttachmentClaimSpec{
 			Pod: v1alpha1.AttachmentPod{Name: "web-0", UID: "3f0c"}, Node: "node-a", Interface: iface, Driver: "macvlan",
-			Network: *reference("DanmNet", "internal"), ConfigHash: strings.Repeat("0f", 32), Addresses: []string{"10.10.1.5/24"},
+			Network: *reference("DanmNet", "internal"), Config: &runtime.RawExtension{Raw: []byte(`{"name": "net1", "kind": "macvlan", "outsideUID": "77", "link": {"parent": "ens4", "new": 1}}`)},
+			ConfigHash: strings.Repeat("0f", 32), Addresses: []string{"10.10.1.5/24"},
 		},
 	}
 	c.Namespace = "default"
@@ -195,10 +197,28 @@ func TestAttachmentClaimIsChecked(t *testing.T) {
 	})
 }
 
+// TestAttachmentClaim_OfRelease01_GetsItsConfigurationAlone: the operator adds the configuration to
+// claims without one.
+func TestAttachmentClaim_OfRelease01_GetsItsConfigurationAlone(t *testing.T) {
+	old := func() *v1alpha1.AttachmentClaim { c := attachmentClaim(); c.Spec.Config = nil; return c }
+	configured := func(c *v1alpha1.AttachmentClaim) { c.Spec.Config = attachmentClaim().Spec.Config }
+	checkUpdates(t, old, []update[*v1alpha1.AttachmentClaim]{
+		{name: "the configuration", mutate: configured, want: ""},
+		{name: "another hash too", mutate: func(c *v1alpha1.AttachmentClaim) { configured(c); c.Spec.ConfigHash = strings.Repeat("0e", 32) }, want: "an AttachmentClaim can't change"},
+		{name: "another node too", mutate: func(c *v1alpha1.AttachmentClaim) { configured(c); c.Spec.Node = "node-9" }, want: "an AttachmentClaim can't change"},
+		{name: "other addresses too", mutate: func(c *v1alpha1.AttachmentClaim) { configured(c); c.Spec.Addresses = []string{"10.20.1.9/24"} }, want: "an AttachmentClaim can't change"},
+		{name: "no addresses", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Addresses = nil }, want: "an AttachmentClaim can't change"},
+	})
+}
+
 func TestAttachmentClaimNeverChanges(t *testing.T) {
 	checkUpdates(t, attachmentClaim, []update[*v1alpha1.AttachmentClaim]{
 		{name: "another hash", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.ConfigHash = strings.Repeat("0e", 32) }, want: "an AttachmentClaim can't change"},
 		{name: "another network", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Network.UID = "0b9e-2" }, want: "an AttachmentClaim can't change"},
+		{name: "another configuration", mutate: func(c *v1alpha1.AttachmentClaim) {
+			c.Spec.Config.Raw = []byte(`{"name": "net1", "mac": "02:00:00:00:00:01"}`)
+		}, want: "an AttachmentClaim can't change"},
+		{name: "no configuration", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Config = nil }, want: "an AttachmentClaim can't change"},
 		{name: "a label", mutate: func(c *v1alpha1.AttachmentClaim) { c.Labels = map[string]string{"a": "b"} }, want: ""},
 	})
 }

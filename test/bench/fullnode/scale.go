@@ -25,6 +25,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/test/api/apiserver"
@@ -250,7 +251,7 @@ func (s *scaleRig) address(ctx context.Context, i, n int, node, pod, uid string)
 // pod makes a pod with address n of a VPC, and attaches it to its node.
 func (s *scaleRig) pod(ctx context.Context, i, n int, node *nodes.Node, role string) error {
 	name := fmt.Sprintf("%s-%d", role, i)
-	text, err := annotations.FormatAttachments([]annotations.Attachment{{
+	text, err := annotations.FormatAttachments([]netif.Interface{{
 		Name: v1alpha1.PodAttachment, Kind: "veth", VPC: scaleVPC(i), Subnet: scaleVPC(i),
 		Addresses: []netip.Prefix{netip.PrefixFrom(scaleIP(n), 20)}, MAC: scaleMAC(i, n),
 	}})

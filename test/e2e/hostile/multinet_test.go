@@ -21,6 +21,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/refusal"
 	"github.com/alioth-net/alioth/test/e2e/scene"
@@ -70,24 +71,24 @@ func (e *env) forger(t *testing.T) *forger {
 func (f *forger) forgeries(t *testing.T) map[string]string {
 	t.Helper()
 	addresses := []netip.Prefix{netip.MustParsePrefix("10.104.1.66/24")}
-	outside := annotations.Attachment{
+	outside := netif.Interface{
 		Name: "eth0", Kind: "macvlan", Outside: "DanmNet/" + f.secret.Namespace + "/" + f.secret.Name, OutsideUID: string(f.secret.UID),
-		Addresses: addresses, MAC: "0a:00:00:00:00:66", Link: &annotations.Link{Parent: nodeDevice, Mode: "bridge"},
+		Addresses: addresses, MAC: "0a:00:00:00:00:66", Link: &netif.Config{Parent: nodeDevice, Mode: "bridge"},
 	}
 	layer2 := outside
-	layer2.Addresses, layer2.Link = nil, &annotations.Link{Parent: nodeDevice, Mode: "passthru", IPv6: annotations.IPv6None}
-	inside := annotations.Attachment{
-		Name: "eth0", Kind: annotations.KindPair, VPC: f.victim.VPC.Name, Subnet: f.victim.Subnets[0].Name, MAC: "0a:00:00:00:00:67",
+	layer2.Addresses, layer2.Link = nil, &netif.Config{Parent: nodeDevice, Mode: "passthru", IPv6: netif.IPv6None}
+	inside := netif.Interface{
+		Name: "eth0", Kind: netif.KindPair, VPC: f.victim.VPC.Name, Subnet: f.victim.Subnets[0].Name, MAC: "0a:00:00:00:00:67",
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.10.1.66/24")}, Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1")},
 	}
 	// As root on the node, if the daemon ran it.
-	plugin := annotations.Attachment{
-		Name: "eth0", Kind: annotations.KindDelegate, Outside: "NetworkAttachmentDefinition/" + f.Namespace.Name + "/own", OutsideUID: string(f.secret.UID),
-		Delegate: &annotations.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"own","plugins":[{"type":"bridge","bridge":"forged0","ipam":{}}]}`)},
+	plugin := netif.Interface{
+		Name: "eth0", Kind: netif.KindDelegate, Outside: "NetworkAttachmentDefinition/" + f.Namespace.Name + "/own", OutsideUID: string(f.secret.UID),
+		Delegate: &netif.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"own","plugins":[{"type":"bridge","bridge":"forged0","ipam":{}}]}`)},
 	}
 	texts := map[string]string{}
-	for name, one := range map[string]annotations.Attachment{"outside": outside, "layer2": layer2, "inside": inside, "plugin": plugin} {
-		text, err := annotations.FormatAttachments([]annotations.Attachment{one})
+	for name, one := range map[string]netif.Interface{"outside": outside, "layer2": layer2, "inside": inside, "plugin": plugin} {
+		text, err := annotations.FormatAttachments([]netif.Interface{one})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,10 +114,14 @@ func (f *forger) claim(t *testing.T, pod *corev1.Pod, text string) *v1alpha1.Att
 	if err != nil {
 		t.Fatal(err)
 	}
+	config, err := netif.Encode(&list[0].Interface)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &v1alpha1.AttachmentClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(string(pod.UID), "eth0")},
 		Spec: v1alpha1.AttachmentClaimSpec{
-			Pod: v1alpha1.AttachmentPod{Name: pod.Name, UID: string(pod.UID)}, Node: f.node, Interface: "eth0", Driver: "macvlan", ConfigHash: list[0].Hash,
+			Pod: v1alpha1.AttachmentPod{Name: pod.Name, UID: string(pod.UID)}, Node: f.node, Interface: "eth0", Driver: "macvlan", Config: config, ConfigHash: list[0].Hash,
 			Network: v1alpha1.NetworkReference{
 				Group: danmv1.GroupVersion.Group, Kind: "DanmNet", Namespace: f.secret.Namespace, Name: f.secret.Name, UID: string(f.secret.UID),
 			},

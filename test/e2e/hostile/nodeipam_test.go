@@ -19,6 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	nodeipamclient "github.com/alioth-net/alioth/cnid/nodeipam/client"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
@@ -172,14 +173,14 @@ func (p *poacher) reportsNothing(t *testing.T, pod *corev1.Pod) {
 // address that is reserved for the victim.
 func (p *poacher) deviceOfVictim(t *testing.T, mac string) string {
 	t.Helper()
-	first := annotations.Attachment{
-		Name: "eth0", Kind: annotations.KindExternal, VPC: v1alpha1.DefaultVPCName, Subnet: v1alpha1.DefaultVPCName, MAC: "02:00:00:00:00:68",
+	first := netif.Interface{
+		Name: "eth0", Kind: netif.KindExternal, VPC: v1alpha1.DefaultVPCName, Subnet: v1alpha1.DefaultVPCName, MAC: "02:00:00:00:00:68",
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.10.1.68/24")}, Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1")},
 	}
 	second := first
 	second.Name, second.VPC, second.Subnet, second.MAC = "eth1", p.victim.VPC.Name, p.victim.Subnets[0].Name, mac
 	second.Addresses = []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr(p.instance.Status.PodIPAddresses[0]), 24)}
-	text, err := annotations.FormatAttachments([]annotations.Attachment{first, second})
+	text, err := annotations.FormatAttachments([]netif.Interface{first, second})
 	if err != nil {
 		t.Fatal(err)
 	}

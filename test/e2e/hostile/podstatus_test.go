@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
@@ -34,8 +35,8 @@ const gate = "example.com/forging"
 // VPC.
 func naming(t *testing.T, pod *corev1.Pod, vpc, ip string) *corev1.Pod {
 	t.Helper()
-	text, err := annotations.FormatAttachments([]annotations.Attachment{{
-		Name: "eth0", Kind: annotations.KindPair, VPC: vpc, Subnet: vpc + "-net1", MAC: "02:00:0a:0a:01:4d",
+	text, err := annotations.FormatAttachments([]netif.Interface{{
+		Name: "eth0", Kind: netif.KindPair, VPC: vpc, Subnet: vpc + "-net1", MAC: "02:00:0a:0a:01:4d",
 		Addresses: []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr(ip), 24)}, Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1")},
 	}})
 	if err != nil {

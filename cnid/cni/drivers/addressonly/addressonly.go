@@ -18,7 +18,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/nic"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
@@ -26,7 +26,7 @@ import (
 )
 
 // Kind is the driver's.
-const Kind attach.Kind = annotations.KindExternal
+const Kind attach.Kind = netif.KindExternal
 
 var capabilities = attach.Capabilities{External: true}
 

@@ -21,6 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child/childtest"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/macvlan"
 	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
@@ -182,8 +183,8 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 			pod := netnstest.New(t)
 			s := childtest.Spec(pod)
 			s.AltName = "blue"
-			s.Routes = []attach.Route{{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.254"), Table: 300}}
-			s.Rules = []attach.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 300}}
+			s.Routes = []netif.Route{{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.254"), Table: 300}}
+			s.Rules = []netif.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 300}}
 			if tc.onNode != nil {
 				n.Do(t, tc.onNode)
 			}
@@ -301,7 +302,7 @@ func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 			n, _ := childtest.NewNode(t, macvlan.Devices)
 			pod := netnstest.New(t)
 			s := childtest.Spec(pod)
-			s.Rules = []attach.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 100}}
+			s.Rules = []netif.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 100}}
 			leave(t, n, s)
 			n.Start(t)
 			s.Addrs, s.Gateways = []netip.Prefix{netip.MustParsePrefix("192.0.2.8/24")}, s.Gateways[:1]
@@ -327,7 +328,7 @@ func TestDetachRemovesInterfaceAndRules(t *testing.T) {
 	pod := netnstest.New(t)
 	before := pod.Rules(t)
 	s := childtest.Spec(pod)
-	s.Rules = []attach.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 100}, {From: netip.MustParsePrefix("2001:db8::7/128"), Table: 300}}
+	s.Rules = []netif.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 100}, {From: netip.MustParsePrefix("2001:db8::7/128"), Table: 300}}
 	childtest.MustAttach(t, n, s)
 	n.Start(t) // a daemon that was restarted
 	pod.Do(t, netnstest.OnLink("eth0", func(l netlink.Link) error {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
@@ -39,9 +41,9 @@ func TestEachAddressLeavesByItsOwnGateway(t *testing.T) {
 			gateway := p.Masked().Addr().Next()
 			to := map[bool]string{true: "203.0.113.0/24", false: "2001:db8:9::/48"}[p.Addr().Is4()]
 			s.Routes = append(s.Routes,
-				attach.Route{Dst: p.Masked(), Table: table},
-				attach.Route{Dst: netip.MustParsePrefix(to), Gateway: gateway, Table: table})
-			s.Rules = append(s.Rules, attach.Rule{From: netip.PrefixFrom(p.Addr(), p.Addr().BitLen()), Table: table})
+				netif.Route{Dst: p.Masked(), Table: table},
+				netif.Route{Dst: netip.MustParsePrefix(to), Gateway: gateway, Table: table})
+			s.Rules = append(s.Rules, netif.Rule{From: netip.PrefixFrom(p.Addr(), p.Addr().BitLen()), Table: table})
 		}
 		childtest.MustAttach(t, n, s)
 		if _, err := n.Driver.Check(t.Context(), s); err != nil {
@@ -115,12 +117,12 @@ func TestCheckNoticesWhatChanged(t *testing.T) {
 			pod := netnstest.New(t)
 			s := childtest.Spec(pod)
 			s.MTU = 1400
-			s.Routes = []attach.Route{
+			s.Routes = []netif.Route{
 				{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.254")},
 				{Dst: netip.MustParsePrefix("203.0.113.0/24"), Gateway: netip.MustParseAddr("192.0.2.254"), Table: 300},
 				{Dst: netip.MustParsePrefix("2001:db8:5::/48")},
 			}
-			s.Rules = []attach.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 300}}
+			s.Rules = []netif.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 300}}
 			made := childtest.MustAttach(t, n, s)
 			pod.Do(t, tc.change)
 			got, err := n.Driver.Check(t.Context(), s)
@@ -139,20 +141,20 @@ func TestCheckNoticesWhatChanged(t *testing.T) {
 
 func TestIPv6IsAsTheNetworkWantsIt(t *testing.T) {
 	for _, tc := range []struct {
-		ipv6     attach.IPv6
+		ipv6     netif.IPv6
 		addrs    []string
 		want     []string
 		settings map[string]string
 	}{
-		{attach.IPv6Off, []string{"192.0.2.7/24"}, []string{"192.0.2.7/24"}, map[string]string{"disable_ipv6": "1"}},
-		{attach.IPv6None, []string{"192.0.2.7/24"}, []string{"192.0.2.7/24", "link-local"}, map[string]string{"disable_ipv6": "0", "ndisc_notify": "1"}},
-		{attach.IPv6On, []string{"192.0.2.7/24", "2001:db8::7/64"}, []string{"192.0.2.7/24", "2001:db8::7/64", "link-local"}, map[string]string{"disable_ipv6": "0", "ndisc_notify": "1"}},
-		{attach.IPv6Default, []string{"192.0.2.7/24", "2001:db8::7/64"}, []string{"192.0.2.7/24", "2001:db8::7/64"}, map[string]string{"disable_ipv6": "0", "ndisc_notify": "0", "addr_gen_mode": "1"}},
+		{netif.IPv6Off, []string{"192.0.2.7/24"}, []string{"192.0.2.7/24"}, map[string]string{"disable_ipv6": "1"}},
+		{netif.IPv6None, []string{"192.0.2.7/24"}, []string{"192.0.2.7/24", "link-local"}, map[string]string{"disable_ipv6": "0", "ndisc_notify": "1"}},
+		{netif.IPv6On, []string{"192.0.2.7/24", "2001:db8::7/64"}, []string{"192.0.2.7/24", "2001:db8::7/64", "link-local"}, map[string]string{"disable_ipv6": "0", "ndisc_notify": "1"}},
+		{netif.IPv6Default, []string{"192.0.2.7/24", "2001:db8::7/64"}, []string{"192.0.2.7/24", "2001:db8::7/64"}, map[string]string{"disable_ipv6": "0", "ndisc_notify": "0", "addr_gen_mode": "1"}},
 	} {
 		t.Run("IPv6 "+string(tc.ipv6), func(t *testing.T) {
 			n, _ := childtest.NewNode(t, macvlan.Devices)
 			pod := netnstest.New(t)
-			if tc.ipv6 != attach.IPv6Off {
+			if tc.ipv6 != netif.IPv6Off {
 				pod.Do(t, func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0o644) })
 			}
 			s := childtest.Spec(pod, tc.addrs...)
@@ -174,7 +176,7 @@ func TestIPv6IsAsTheNetworkWantsIt(t *testing.T) {
 			if _, err := n.Driver.Check(t.Context(), s); err != nil {
 				t.Error(err)
 			}
-			if tc.ipv6 == attach.IPv6Default {
+			if tc.ipv6 == netif.IPv6Default {
 				return
 			}
 			pod.Do(t, func() error {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
@@ -46,7 +47,7 @@ func (d *Driver) route(link *attach.Link, spec attach.Spec) error {
 
 // kept returns events about default routes that were left out in favour of others that the pod
 // has by itself. If the pod requests its default routes elsewhere, such routes cause no event.
-func kept(spec attach.Spec, removed []attach.Route) (list []attach.Notice) {
+func kept(spec attach.Spec, removed []netif.Route) (list []attach.Notice) {
 	if spec.Delegate.DefaultRoutes != attach.MissingDefaultRoutes {
 		return nil
 	}
@@ -68,7 +69,7 @@ func kept(spec attach.Spec, removed []attach.Route) (list []attach.Notice) {
 
 // removeDefaults removes the default routes that the interface may not have, and returns
 // them.
-func removeDefaults(h *rtnl.Socket, spec attach.Spec) (removed []attach.Route, err error) {
+func removeDefaults(h *rtnl.Socket, spec attach.Spec) (removed []netif.Route, err error) {
 	index, err := h.IndexOf(spec.IfName)
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func surplus(one hop, all []hop, spec attach.Spec) bool {
 	case attach.OwnDefaultRoutes:
 	}
 	made := one.plain()
-	replaced := func(wanted attach.Route) bool { return wanted.Dst == made.Dst && wanted.Gateway != made.Gateway }
+	replaced := func(wanted netif.Route) bool { return wanted.Dst == made.Dst && wanted.Gateway != made.Gateway }
 	return slices.ContainsFunc(spec.Routes, replaced)
 }
 
@@ -107,13 +108,13 @@ func surplus(one hop, all []hop, spec attach.Spec) bool {
 type hop struct{ netlink.Route }
 
 // plain returns the route as results have it.
-func (o hop) plain() attach.Route {
+func (o hop) plain() netif.Route {
 	all := netip.IPv6Unspecified()
 	if o.Family == unix.AF_INET {
 		all = netip.IPv4Unspecified()
 	}
 	gateway, _ := netip.AddrFromSlice(o.Gw)
-	return attach.Route{Dst: netip.PrefixFrom(all, 0), Gateway: gateway.Unmap()}
+	return netif.Route{Dst: netip.PrefixFrom(all, 0), Gateway: gateway.Unmap()}
 }
 
 // defaultHops lists the default routes in the main table, without routes that the kernel learns

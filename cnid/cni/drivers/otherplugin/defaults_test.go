@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
@@ -99,7 +100,7 @@ func TestTheDefaultRoutesOfPluginsGiveWay(t *testing.T) {
 			spec := r.spec(build(t, bridge(r, c.routes), nil))
 			spec.Delegate.DefaultRoutes = c.mode
 			if c.asked != "" {
-				spec.Routes = []attach.Route{{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr(c.asked)}}
+				spec.Routes = []netif.Route{{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr(c.asked)}}
 			}
 			link, err := r.attach(t, spec)
 			if err != nil {
@@ -136,7 +137,7 @@ func TestTheDefaultRoutesOfPluginsGiveWay(t *testing.T) {
 func TestARequestThatAFileDoesNotTakeHasAnEvent(t *testing.T) {
 	r := newRig(t)
 	r.writeConf(t, "20-lab.conflist", `{"cniVersion":"1.0.0","name":"storage","plugins":[{"type":"bridge","bridge":"br8"}]}`)
-	link, err := r.attach(t, r.spec(&attach.Delegate{File: &attach.DelegateFile{
+	link, err := r.attach(t, r.spec(&attach.Delegate{File: &netif.DelegateFile{
 		Name: "storage", Plugins: []string{"bridge"}, Runtime: []byte(`{"ips":["192.0.2.9"],"bandwidth":{"ingressRate":8}}`),
 	}}))
 	if err != nil || len(link.Notices) != 2 {
@@ -168,7 +169,7 @@ func TestThePodsDefaultRouteLeadsThroughTheInterface(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			spec := r.spec(build(t, c.edit(r.bridge()), nil))
-			spec.Routes = []attach.Route{{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr(c.gateway)}}
+			spec.Routes = []netif.Route{{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr(c.gateway)}}
 			_, err := r.attach(t, spec)
 			if !c.fails {
 				if got := r.defaultGateways(t, netlink.FAMILY_V4); err != nil || !slices.Equal(got, []string{c.gateway}) {

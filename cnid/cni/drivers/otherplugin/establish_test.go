@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/delegatetest"
@@ -89,7 +90,7 @@ func TestDelegatesFollowEachOtherUntilOneFails(t *testing.T) {
 				control.decided = append(control.decided, delegated([]string{"net1", "net2"}[i], build(t, text, nil)))
 			}
 			control.decided = append(control.decided, attachment.Decision{
-				Attachment: "eth0", Binding: journal.Binding{Outside: "physical"}, Interface: journal.Interface{Kind: attachmenttest.Kind, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, MTU: 1500},
+				Attachment: "eth0", Binding: journal.Binding{Outside: "physical"}, Interface: journal.Interface{Kind: attachmenttest.Kind, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, Config: netif.Config{MTU: 1500}},
 			})
 			var list []attachment.Attached
 			var err error
@@ -143,7 +144,7 @@ func TestAFileOfTheNodeIsBuiltWithTheOperatorsAddresses(t *testing.T) {
 	r := newRig(t)
 	text := `{"cniVersion":"1.0.0","name":"other","type":"bridge","bridge":"br7","ipam":{"type":"dhcp"}}`
 	r.writeConf(t, "lab0.conf", text)
-	spec := r.spec(&attach.Delegate{File: &attach.DelegateFile{NetworkID: "lab0", Type: "BRIDGE", Plugins: []string{"bridge"}, Inject: true}})
+	spec := r.spec(&attach.Delegate{File: &netif.DelegateFile{NetworkID: "lab0", Type: "BRIDGE", Plugins: []string{"bridge"}, Inject: true}})
 	spec.Addrs = []netip.Prefix{netip.MustParsePrefix("192.0.2.77/24")}
 	link, err := r.attach(t, spec)
 	if err != nil {
@@ -157,7 +158,7 @@ func TestAFileOfTheNodeIsBuiltWithTheOperatorsAddresses(t *testing.T) {
 	if _, exists := r.inside(t); exists {
 		t.Error("the interface is left")
 	}
-	for name, file := range map[string]attach.DelegateFile{
+	for name, file := range map[string]netif.DelegateFile{
 		"a broken file":       {NetworkID: "lab0", Type: "bridge", Plugins: []string{"bridge"}},
 		"no file":             {NetworkID: "lab9", Type: "bridge", Plugins: []string{"bridge"}},
 		"a path":              {NetworkID: "../../lab0", Type: "bridge", Plugins: []string{"bridge"}},
@@ -181,7 +182,7 @@ func TestAFileOfTheNodeIsFoundByTheNameOfTheDefinition(t *testing.T) {
 		`{"cniVersion":"1.0.0","name":"storage","plugins":[{"type":"bridge","bridge":"br8","capabilities":{"mac":true}},{"type":"fake","log":%q}]}`, log))
 	const mac = "02:00:00:00:00:77"
 	granted := []string{"bridge", "fake"}
-	if _, err := r.attach(t, r.spec(&attach.Delegate{File: &attach.DelegateFile{
+	if _, err := r.attach(t, r.spec(&attach.Delegate{File: &netif.DelegateFile{
 		Name: "storage", Plugins: granted, Args: []byte(`{"asked":2}`), Runtime: []byte(`{"mac":"` + mac + `"}`),
 	}})); err != nil {
 		t.Fatal(err)
@@ -193,7 +194,7 @@ func TestAFileOfTheNodeIsFoundByTheNameOfTheDefinition(t *testing.T) {
 	if err := r.detach(t); err != nil {
 		t.Fatal(err)
 	}
-	for name, file := range map[string]attach.DelegateFile{
+	for name, file := range map[string]netif.DelegateFile{
 		"no configuration of that name": {Name: "none", Plugins: granted},
 		"the name of the file":          {Name: "20-lab", Plugins: granted},
 		"an ungranted plugin":           {Name: "storage", Plugins: []string{"bridge"}},
@@ -210,12 +211,12 @@ func TestAFileOfTheNodeIsFoundByTheNameOfTheDefinition(t *testing.T) {
 func TestAPodChoosesPastAFileOnlyAsPermitted(t *testing.T) {
 	const ip, mac = "192.0.2.77/24", "02:00:00:00:00:77"
 	for name, c := range map[string]struct {
-		file    attach.DelegateFile
+		file    netif.DelegateFile
 		ip, mac bool
 	}{
-		"nothing":   {attach.DelegateFile{}, false, false},
-		"addresses": {attach.DelegateFile{PlainIPs: true}, true, false},
-		"a MAC":     {attach.DelegateFile{PlainMAC: true}, false, true},
+		"nothing":   {netif.DelegateFile{}, false, false},
+		"addresses": {netif.DelegateFile{PlainIPs: true}, true, false},
+		"a MAC":     {netif.DelegateFile{PlainMAC: true}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/cniconf"
 	"github.com/alioth-net/alioth/api/ipamconf"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/delegate"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
@@ -190,7 +191,7 @@ func unserved(ifName, path string, built pluginconf.Config) (list []attach.Notic
 }
 
 // find returns the file with a configuration.
-func (d *Driver) find(file *attach.DelegateFile) (host.ConfFile, error) {
+func (d *Driver) find(file *netif.DelegateFile) (host.ConfFile, error) {
 	if file.Name != "" {
 		return d.files.Named(file.Name)
 	}

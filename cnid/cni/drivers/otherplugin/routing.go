@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/ipfamily"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns"
@@ -22,8 +23,8 @@ import (
 // routing has the routes and rules that the driver adds to an interface after the plugins have
 // made it. No plugin has made these routes.
 type routing struct {
-	routes []attach.Route
-	rules  []attach.Rule
+	routes []netif.Route
+	rules  []netif.Rule
 }
 
 func (r routing) empty() bool { return len(r.routes) == 0 && len(r.rules) == 0 }
@@ -52,14 +53,14 @@ func routingOf(result *attach.Result, spec attach.Spec) (routing, error) {
 }
 
 // ownRules returns a rule for each address of the interface, if plugins have chosen it.
-func ownRules(rule attach.Rule, own []netip.Prefix) []attach.Rule {
+func ownRules(rule netif.Rule, own []netip.Prefix) []netif.Rule {
 	if !rule.From.Addr().IsUnspecified() {
-		return []attach.Rule{rule}
+		return []netif.Rule{rule}
 	}
-	var all []attach.Rule
+	var all []netif.Rule
 	for _, prefix := range own {
 		if ip := prefix.Addr(); ip.Is4() == rule.From.Addr().Is4() {
-			all = append(all, attach.Rule{From: netip.PrefixFrom(ip, ip.BitLen()), Table: rule.Table})
+			all = append(all, netif.Rule{From: netip.PrefixFrom(ip, ip.BitLen()), Table: rule.Table})
 		}
 	}
 	return all
@@ -67,13 +68,13 @@ func ownRules(rule attach.Rule, own []netip.Prefix) []attach.Rule {
 
 // ownRanges returns the routes to the ranges of addresses that plugins have chosen, for the
 // table of a rule: packets of these addresses are routed by it alone.
-func ownRanges(rule attach.Rule, own []netip.Prefix) []attach.Route {
+func ownRanges(rule netif.Rule, own []netip.Prefix) []netif.Route {
 	if !rule.From.Addr().IsUnspecified() {
 		return nil
 	}
-	var all []attach.Route
+	var all []netif.Route
 	for _, prefix := range own {
-		route := attach.Route{Dst: prefix.Masked(), Table: rule.Table}
+		route := netif.Route{Dst: prefix.Masked(), Table: rule.Table}
 		if prefix.Addr().Is4() == rule.From.Addr().Is4() && !prefix.IsSingleIP() && !slices.Contains(all, route) {
 			all = append(all, route)
 		}
@@ -111,7 +112,7 @@ func (d *Driver) Finish(_ context.Context, list []*attach.Made) error {
 
 // leaveOut removes default routes of the plugins of an interface. It also removes them from the
 // kept result, because a plugin's CHECK compares the two.
-func (d *Driver) leaveOut(one *attach.Made, routes []attach.Route) error {
+func (d *Driver) leaveOut(one *attach.Made, routes []netif.Route) error {
 	err := within(one.NetnsPath, func(h *rtnl.Socket) error { return podside.RemoveRoutes(h, one.IfName, routes) })
 	if err != nil {
 		return err
@@ -124,8 +125,8 @@ func (d *Driver) leaveOut(one *attach.Made, routes []attach.Route) error {
 // surplusRoutes returns default routes of plugins, by the index of the interface in the list. Of
 // each family it returns the routes of all interfaces after the first one with a default route.
 // It also returns the default routes of interfaces that may have none.
-func surplusRoutes(list []*attach.Made) map[int][]attach.Route {
-	surplus := map[int][]attach.Route{}
+func surplusRoutes(list []*attach.Made) map[int][]netif.Route {
+	surplus := map[int][]netif.Route{}
 	for _, family := range ipfamily.Both {
 		taken := false
 		for i, one := range list {
@@ -149,20 +150,20 @@ func mayHaveNone(one *attach.Made) bool {
 func hasDefault(one *attach.Made, family ipfamily.Family) bool {
 	result := one.Link.Result
 	return slices.ContainsFunc(one.Gateways, func(gateway netip.Addr) bool { return family.Has(gateway) }) ||
-		slices.ContainsFunc(one.Routes, func(r attach.Route) bool {
+		slices.ContainsFunc(one.Routes, func(r netif.Route) bool {
 			return r.Table == 0 && r.Dst.Bits() == 0 && family.Has(r.Dst.Addr()) && (result == nil || result.Lacks(r, one.IfName))
 		}) ||
 		len(defaultsOf(result, family)) > 0
 }
 
 // defaultsOf returns the default routes of a family in a result.
-func defaultsOf(result *attach.Result, family ipfamily.Family) (routes []attach.Route) {
+func defaultsOf(result *attach.Result, family ipfamily.Family) (routes []netif.Route) {
 	if result == nil {
 		return nil
 	}
 	for _, r := range result.Routes {
 		if isDefault(r, family) {
-			routes = append(routes, attach.Route{Dst: r.Dst, Gateway: result.GatewayOf(r)})
+			routes = append(routes, netif.Route{Dst: r.Dst, Gateway: result.GatewayOf(r)})
 		}
 	}
 	return routes
@@ -195,7 +196,7 @@ func finish(result *attach.Result, spec attach.Spec) error {
 // add makes the routing. A route that exists although no plugin has reported it is not an error.
 func (r routing) add(h *rtnl.Socket, ifName string) error {
 	if err := podside.AddRoutes(h, ifName, r.routes); err != nil {
-		if check(h, attach.Spec{IfName: ifName, Routes: r.routes}) != nil {
+		if check(h, attach.Spec{IfName: ifName, Config: netif.Config{Routes: r.routes}}) != nil {
 			return err
 		}
 	}
@@ -212,7 +213,7 @@ func checkRouting(result *attach.Result, spec attach.Spec) error {
 		return nil
 	}
 	return within(spec.NetnsPath, func(h *rtnl.Socket) error {
-		return check(h, attach.Spec{IfName: spec.IfName, Routes: r.routes, Rules: r.rules})
+		return check(h, attach.Spec{IfName: spec.IfName, Config: netif.Config{Routes: r.routes, Rules: r.rules}})
 	})
 }
 
@@ -235,7 +236,7 @@ func (d *Driver) removeRules(containerID, ifName string) error {
 		return nil //nolint:nilerr // the ADD has not come as far as the rules
 	}
 	own := prefixesOf(result, ifName)
-	var rules []attach.Rule
+	var rules []netif.Rule
 	for _, rule := range kept.Rules {
 		rules = append(rules, ownRules(rule, own)...)
 	}

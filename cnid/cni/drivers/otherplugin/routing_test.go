@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
@@ -29,14 +30,14 @@ func (r *rig) lab(routes string) string {
 // static returns an interface in that network, as the operator decides it: with routes and rules.
 func (r *rig) static(ifName string, inject bool) attach.Spec {
 	spec := r.spec(&attach.Delegate{
-		File: &attach.DelegateFile{NetworkID: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"host-local"}, Inject: inject},
+		File: &netif.DelegateFile{NetworkID: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"host-local"}, Inject: inject},
 	})
 	spec.IfName = ifName
 	return spec
 }
 
-func route(dst, gateway string, table int) attach.Route {
-	r := attach.Route{Dst: netip.MustParsePrefix(dst), Table: table}
+func route(dst, gateway string, table int) netif.Route {
+	r := netif.Route{Dst: netip.MustParsePrefix(dst), Table: table}
 	if gateway != "" {
 		r.Gateway = netip.MustParseAddr(gateway)
 	}
@@ -44,8 +45,8 @@ func route(dst, gateway string, table int) attach.Route {
 }
 
 // rule leads to the table of the network.
-func rule(from string) attach.Rule {
-	return attach.Rule{From: netip.MustParsePrefix(from), Table: 78}
+func rule(from string) netif.Rule {
+	return netif.Rule{From: netip.MustParsePrefix(from), Table: 78}
 }
 
 // ways returns the pod's routes and rules from plugins or from the driver, sorted. It leaves out
@@ -92,22 +93,22 @@ func TestRoutesOfANetworkWithAStaticType(t *testing.T) {
 		want   []string
 	}{
 		"of the network, by the file's address": {
-			``, false, func(spec *attach.Spec) { spec.Routes = []attach.Route{route("198.51.100.0/24", "192.0.2.1", 0)} },
+			``, false, func(spec *attach.Spec) { spec.Routes = []netif.Route{route("198.51.100.0/24", "192.0.2.1", 0)} },
 			[]string{"192.0.2.2/24"},
 			[]string{"198.51.100.0/24 by 192.0.2.1 on net1 in 254"},
 		},
 		"of the network and of the file": {
-			`{"dst":"198.51.100.0/24","gw":"192.0.2.1"}`, false, func(spec *attach.Spec) { spec.Routes = []attach.Route{route("198.51.100.0/24", "192.0.2.1", 0)} },
+			`{"dst":"198.51.100.0/24","gw":"192.0.2.1"}`, false, func(spec *attach.Spec) { spec.Routes = []netif.Route{route("198.51.100.0/24", "192.0.2.1", 0)} },
 			[]string{"192.0.2.2/24"},
 			[]string{"198.51.100.0/24 by 192.0.2.1 on net1 in 254"},
 		},
 		"of a family without an address": {
-			``, false, func(spec *attach.Spec) { spec.Routes = []attach.Route{route("2001:db8:1::/64", "2001:db8::1", 0)} },
+			``, false, func(spec *attach.Spec) { spec.Routes = []netif.Route{route("2001:db8:1::/64", "2001:db8::1", 0)} },
 			[]string{"192.0.2.2/24"},
 			nil,
 		},
 		"of a pod that is the gateway": {
-			``, false, func(spec *attach.Spec) { spec.Routes = []attach.Route{route("198.51.100.0/24", "192.0.2.2", 0)} },
+			``, false, func(spec *attach.Spec) { spec.Routes = []netif.Route{route("198.51.100.0/24", "192.0.2.2", 0)} },
 			[]string{"192.0.2.2/24"},
 			nil,
 		},
@@ -119,11 +120,11 @@ func TestRoutesOfANetworkWithAStaticType(t *testing.T) {
 		"by Alioth's addresses": {
 			`{"dst":"203.0.113.0/24"}`, true, func(spec *attach.Spec) {
 				spec.Addrs = []netip.Prefix{netip.MustParsePrefix("192.0.2.77/24"), netip.MustParsePrefix("2001:db8::77/64")}
-				spec.Routes = []attach.Route{
+				spec.Routes = []netif.Route{
 					route("198.51.100.0/24", "192.0.2.1", 0), route("2001:db8:1::/64", "2001:db8::1", 0),
 					route("192.0.2.0/24", "", 78), route("10.9.0.0/16", "192.0.2.1", 78), route("2001:db8::/64", "", 78), route("2001:db8:9::/64", "2001:db8::1", 78),
 				}
-				spec.Rules = []attach.Rule{rule("192.0.2.77/32"), rule("2001:db8::77/128")}
+				spec.Rules = []netif.Rule{rule("192.0.2.77/32"), rule("2001:db8::77/128")}
 			},
 			[]string{"192.0.2.77/24", "2001:db8::77/64"},
 			[]string{
@@ -170,23 +171,23 @@ func TestRoutesThatAStaticTypeCanNotHaveFailWithTheCause(t *testing.T) {
 		says   []string
 	}{
 		"a gateway of the network off the link": {
-			func(spec *attach.Spec) { spec.Routes = []attach.Route{route("198.51.100.0/24", "203.0.113.1", 0)} },
+			func(spec *attach.Spec) { spec.Routes = []netif.Route{route("198.51.100.0/24", "203.0.113.1", 0)} },
 			[]string{"198.51.100.0/24 by 203.0.113.1", "is each gateway on the link of net1, which has [192.0.2.2/24]", "unreachable"},
 		},
 		"a gateway of the pod off the link": {
 			func(spec *attach.Spec) {
-				spec.Routes, spec.Rules = []attach.Route{route("10.9.0.0/16", "203.0.113.1", 78)}, []attach.Rule{rule("0.0.0.0/32")}
+				spec.Routes, spec.Rules = []netif.Route{route("10.9.0.0/16", "203.0.113.1", 78)}, []netif.Rule{rule("0.0.0.0/32")}
 			},
 			[]string{"10.9.0.0/16 by 203.0.113.1 in table 78", `"proutes"`},
 		},
 		"no address of the family": {
 			func(spec *attach.Spec) {
-				spec.Routes, spec.Rules = []attach.Route{route("2001:db8:9::/64", "2001:db8::1", 78)}, []attach.Rule{rule("::/128")}
+				spec.Routes, spec.Rules = []netif.Route{route("2001:db8:9::/64", "2001:db8::1", 78)}, []netif.Rule{rule("::/128")}
 			},
 			[]string{`"proutes"`, "gave net1 no address of the family of table 78"},
 		},
 		"a destination of another interface": {
-			func(spec *attach.Spec) { spec.Routes = []attach.Route{route("203.0.113.0/24", "192.0.2.1", 0)} },
+			func(spec *attach.Spec) { spec.Routes = []netif.Route{route("203.0.113.0/24", "192.0.2.1", 0)} },
 			[]string{"route to 203.0.113.0/24 by 192.0.2.1", "other interface", "exists"},
 		},
 	} {
@@ -234,7 +235,7 @@ func TestCheckReportsARouteOrRuleThatIsGone(t *testing.T) {
 			r := newRig(t)
 			r.writeConf(t, "lab.conf", r.lab(``))
 			spec := r.static("net1", false)
-			spec.Routes, spec.Rules = []attach.Route{route("10.9.0.0/16", "192.0.2.1", 78)}, []attach.Rule{rule("0.0.0.0/32")}
+			spec.Routes, spec.Rules = []netif.Route{route("10.9.0.0/16", "192.0.2.1", 78)}, []netif.Rule{rule("0.0.0.0/32")}
 			if _, err := r.attach(t, spec); err != nil {
 				t.Fatal(err)
 			}
@@ -252,7 +253,7 @@ func TestOfDefaultRoutesThatOfTheFirstInterfaceStays(t *testing.T) {
 	const everything = `{"dst":"0.0.0.0/0","gw":"192.0.2.1"}`
 	const first, second = "0.0.0.0/0 by 192.0.2.1 on net1 in 254", "0.0.0.0/0 by 192.0.2.1 on net2 in 254"
 	vpc := &attach.Made{Spec: attach.Spec{IfName: "eth0", Gateways: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}}
-	ofNetwork := func(spec *attach.Spec) { spec.Routes = []attach.Route{route("0.0.0.0/0", "192.0.2.1", 0)} }
+	ofNetwork := func(spec *attach.Spec) { spec.Routes = []netif.Route{route("0.0.0.0/0", "192.0.2.1", 0)} }
 	for name, c := range map[string]struct {
 		before []*attach.Made
 		routes string
@@ -265,7 +266,7 @@ func TestOfDefaultRoutesThatOfTheFirstInterfaceStays(t *testing.T) {
 		"an interface in a VPC precedes":     {[]*attach.Made{vpc}, everything, nil, []string{"net1", "net2"}, nil},
 		"the second network has one":         {nil, ``, func(_, second *attach.Spec) { ofNetwork(second) }, []string{"net1", "net2"}, []string{second}},
 		"the first network has one":          {nil, everything, func(first, _ *attach.Spec) { ofNetwork(first) }, []string{"net2", "net1"}, []string{first}},
-		"the first network has one of IPv6,": {nil, everything, func(first, _ *attach.Spec) { first.Routes = []attach.Route{route("::/0", "2001:db8::1", 0)} }, []string{"net2", "net1"}, []string{first}},
+		"the first network has one of IPv6,": {nil, everything, func(first, _ *attach.Spec) { first.Routes = []netif.Route{route("::/0", "2001:db8::1", 0)} }, []string{"net2", "net1"}, []string{first}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -80,7 +82,7 @@ func spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
 	}
 	s := attach.Spec{
 		ContainerID: "0123456789abcdef", IfName: "eth0", Description: "customer-a/web-1",
-		NetnsPath: pod.Path, MAC: net.HardwareAddr{2, 0, 10, 10, 1, 7}, MTU: 1450,
+		NetnsPath: pod.Path, MAC: net.HardwareAddr{2, 0, 10, 10, 1, 7}, Config: netif.Config{MTU: 1450},
 	}
 	for _, a := range addrs {
 		s.Addrs = append(s.Addrs, netip.MustParsePrefix(a))

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/ipfamily"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
@@ -87,7 +87,7 @@ func broadcastOf(prefix netip.Prefix) []byte {
 
 // addRoute adds a route by an interface. With onLink its gateway is on the link even if no
 // address's prefix contains it.
-func addRoute(b *rtnl.Batch, ifindex int, route attach.Route, onLink bool) {
+func addRoute(b *rtnl.Batch, ifindex int, route netif.Route, onLink bool) {
 	msg := nl.NewRtMsg()
 	if !route.Gateway.IsValid() {
 		msg.Scope = unix.RT_SCOPE_LINK
@@ -100,12 +100,12 @@ func addRoute(b *rtnl.Batch, ifindex int, route attach.Route, onLink bool) {
 
 // removeRoute removes a route by an interface, also a route of another program. A missing route is not an
 // error.
-func removeRoute(b *rtnl.Batch, ifindex int, route attach.Route) {
+func removeRoute(b *rtnl.Batch, ifindex int, route netif.Route) {
 	b.AddAccepting(unix.ESRCH, "remove "+words(route), unix.RTM_DELROUTE, 0, describe(nl.NewRtDelMsg(), ifindex, route)...)
 }
 
 // describe completes the message about a route, and adds its attributes.
-func describe(msg *nl.RtMsg, ifindex int, route attach.Route) []nl.NetlinkRequestData {
+func describe(msg *nl.RtMsg, ifindex int, route netif.Route) []nl.NetlinkRequestData {
 	msg.Family, msg.Dst_len = ipfamily.Of(route.Dst.Addr()).Number(), uint8(route.Dst.Bits())
 	data := []nl.NetlinkRequestData{msg, nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(ifindex)))}
 	if route.Dst.Bits() > 0 {
@@ -122,7 +122,7 @@ func describe(msg *nl.RtMsg, ifindex int, route attach.Route) []nl.NetlinkReques
 }
 
 // words describes a route for people.
-func words(route attach.Route) string {
+func words(route netif.Route) string {
 	text := "route to " + route.Dst.String()
 	if route.Dst.Bits() == 0 {
 		text = "default route"
@@ -138,7 +138,7 @@ func words(route attach.Route) string {
 
 // setRule adds or removes a rule, by the kind of the request. A rule with the wanted state is not
 // an error: rules outlive the interface that they were added with.
-func setRule(b *rtnl.Batch, doing string, kind int, rule attach.Rule, accepted error) {
+func setRule(b *rtnl.Batch, doing string, kind int, rule netif.Rule, accepted error) {
 	flags := 0
 	if kind == unix.RTM_NEWRULE {
 		flags = unix.NLM_F_CREATE | unix.NLM_F_EXCL
@@ -151,10 +151,10 @@ func setRule(b *rtnl.Batch, doing string, kind int, rule attach.Rule, accepted e
 		nl.NewRtAttr(nl.FRA_SRC, rule.From.Addr().AsSlice()), nl.NewRtAttr(nl.FRA_TABLE, nl.Uint32Attr(uint32(rule.Table))))
 }
 
-func addRule(b *rtnl.Batch, rule attach.Rule) { setRule(b, "add", unix.RTM_NEWRULE, rule, unix.EEXIST) }
+func addRule(b *rtnl.Batch, rule netif.Rule) { setRule(b, "add", unix.RTM_NEWRULE, rule, unix.EEXIST) }
 
 // RemoveRule removes a routing rule. A missing rule is not an error.
-func RemoveRule(b *rtnl.Batch, rule attach.Rule) {
+func RemoveRule(b *rtnl.Batch, rule netif.Rule) {
 	setRule(b, "remove", unix.RTM_DELRULE, rule, unix.ENOENT)
 }
 

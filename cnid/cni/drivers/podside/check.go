@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -72,7 +74,7 @@ func CheckRoutes(h *netlink.Handle, link netlink.Link, spec attach.Spec) error {
 	return nil
 }
 
-func checkRoutes(h *netlink.Handle, link netlink.Link, want []attach.Route) error {
+func checkRoutes(h *netlink.Handle, link netlink.Link, want []netif.Route) error {
 	of := &netlink.Route{LinkIndex: link.Attrs().Index} // table 0: all tables
 	list, err := rtnl.Complete(func() ([]netlink.Route, error) {
 		return h.RouteListFiltered(unix.AF_UNSPEC, of, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
@@ -122,10 +124,10 @@ func isDefault(dst *net.IPNet) bool {
 // namespace. A difference is an attach.ErrMismatch. In a VPC the addresses are the
 // criterion, see CheckAddrs.
 func CheckIPv6(spec attach.Spec) error {
-	if spec.IPv6 == attach.IPv6Default {
+	if spec.IPv6 == netif.IPv6Default {
 		return nil
 	}
-	want := map[bool]string{true: "1", false: "0"}[spec.IPv6 == attach.IPv6Off]
+	want := map[bool]string{true: "1", false: "0"}[spec.IPv6 == netif.IPv6Off]
 	path, err := ofIPv6(spec.IfName, "disable_ipv6")
 	if err != nil {
 		return err

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/ipfamily"
@@ -67,7 +69,7 @@ func Plan(b *rtnl.Batch, ifindex int, now string, spec attach.Spec) error {
 }
 
 // AddRoutes adds routes by an interface that is up and has its addresses.
-func AddRoutes(h *rtnl.Socket, ifName string, routes []attach.Route) error {
+func AddRoutes(h *rtnl.Socket, ifName string, routes []netif.Route) error {
 	ifindex, err := h.IndexOf(ifName)
 	if err != nil {
 		return err
@@ -80,7 +82,7 @@ func AddRoutes(h *rtnl.Socket, ifName string, routes []attach.Route) error {
 }
 
 // RemoveRoutes removes routes by an interface. Missing routes are not an error.
-func RemoveRoutes(h *rtnl.Socket, ifName string, routes []attach.Route) error {
+func RemoveRoutes(h *rtnl.Socket, ifName string, routes []netif.Route) error {
 	ifindex, err := h.IndexOf(ifName)
 	if err != nil {
 		return err
@@ -93,7 +95,7 @@ func RemoveRoutes(h *rtnl.Socket, ifName string, routes []attach.Route) error {
 }
 
 // AddRules adds routing rules. Existing rules are not an error.
-func AddRules(h *rtnl.Socket, rules []attach.Rule) error {
+func AddRules(h *rtnl.Socket, rules []netif.Rule) error {
 	var b rtnl.Batch
 	for _, rule := range rules {
 		addRule(&b, rule)
@@ -102,7 +104,7 @@ func AddRules(h *rtnl.Socket, rules []attach.Rule) error {
 }
 
 // RemoveRules removes routing rules. Missing rules are not an error.
-func RemoveRules(h *rtnl.Socket, rules []attach.Rule) error {
+func RemoveRules(h *rtnl.Socket, rules []netif.Rule) error {
 	var b rtnl.Batch
 	for _, rule := range rules {
 		RemoveRule(&b, rule)
@@ -111,14 +113,14 @@ func RemoveRules(h *rtnl.Socket, rules []attach.Rule) error {
 }
 
 // routesOf returns all routes of an interface, the default routes first.
-func routesOf(spec attach.Spec) []attach.Route {
-	var routes []attach.Route
+func routesOf(spec attach.Spec) []netif.Route {
+	var routes []netif.Route
 	for _, gateway := range spec.Gateways {
 		all := netip.IPv6Unspecified()
 		if gateway.Is4() {
 			all = netip.IPv4Unspecified()
 		}
-		routes = append(routes, attach.Route{Dst: netip.PrefixFrom(all, 0), Gateway: gateway})
+		routes = append(routes, netif.Route{Dst: netip.PrefixFrom(all, 0), Gateway: gateway})
 	}
 	return append(routes, spec.Routes...)
 }
@@ -141,7 +143,7 @@ func configureIPv6(b *rtnl.Batch, ifindex int, now string, spec attach.Spec) err
 	if err != nil {
 		return fmt.Errorf("look up IPv6 settings (is IPv6 off in this kernel?): %w", err)
 	}
-	if spec.IPv6 == attach.IPv6Default {
+	if spec.IPv6 == netif.IPv6Default {
 		b.SetLink("set no link-local address", ifindex, 0, 0, rtnl.NoLinkLocal())
 	}
 	for _, s := range settingsOf(spec) {
@@ -162,9 +164,9 @@ func settingsOf(spec attach.Spec) [][2]string {
 		}
 	}
 	switch {
-	case spec.IPv6 == attach.IPv6Off:
+	case spec.IPv6 == netif.IPv6Off:
 		return append(settings, [2]string{"disable_ipv6", "1"})
-	case spec.IPv6 != attach.IPv6Default:
+	case spec.IPv6 != netif.IPv6Default:
 		// Neighbours learn addresses that are added later, or move with the MAC.
 		settings = append(settings, [2]string{"ndisc_notify", "1"})
 	}
@@ -177,7 +179,7 @@ func settingsOf(spec attach.Spec) [][2]string {
 
 // needsIPv6 reports whether IPv6 has to be on.
 func needsIPv6(spec attach.Spec) bool {
-	return hasIPv6(spec) || spec.IPv6 == attach.IPv6None || spec.IPv6 == attach.IPv6On
+	return hasIPv6(spec) || spec.IPv6 == netif.IPv6None || spec.IPv6 == netif.IPv6On
 }
 
 // ofIPv6 returns the path of a setting in the calling thread's network namespace.

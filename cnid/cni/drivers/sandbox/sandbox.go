@@ -12,6 +12,7 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/ns"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
@@ -33,8 +34,8 @@ type Interface struct {
 	Cookie uint64 `json:"cookie"`
 	Number int    `json:"number"`
 	// Rules outlive the interface, so they are removed apart from it.
-	Rules []attach.Rule `json:"rules,omitempty"`
-	Begun time.Time     `json:"begun"`
+	Rules []netif.Rule `json:"rules,omitempty"`
+	Begun time.Time    `json:"begun"`
 }
 
 // Of returns a wanted interface in the namespace of an identity and a number.

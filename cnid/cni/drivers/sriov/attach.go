@@ -39,8 +39,8 @@ func (d *Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 }
 
 func (d *session) attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
-	if spec.PCI == "" || spec.VF == nil || len(spec.MAC) != 6 {
-		return attach.Link{}, fmt.Errorf("the attachment has no device, no settings or no Ethernet address: %q, %v, %q", spec.PCI, spec.VF, spec.MAC)
+	if spec.PCI == "" || len(spec.MAC) != 6 {
+		return attach.Link{}, fmt.Errorf("the attachment has no device or no Ethernet address: %q, %q", spec.PCI, spec.MAC)
 	}
 	pod, err := netns.Open(spec.NetnsPath)
 	if err != nil {
@@ -144,7 +144,7 @@ func (d *session) permit(pf netlink.Link, spec attach.Spec) error {
 	if err := podside.CheckCarrier(pf, attrs.Name, spec.MTU); err != nil || d.cfg.Underlay {
 		return err
 	}
-	a, ok, err := carrier.Carried(d.host.Handle, attrs, spec.VF.VLAN, func(a carrier.Address) bool { return a.IP.IsGlobalUnicast() })
+	a, ok, err := carrier.Carried(d.host.Handle, attrs, spec.VLAN, func(a carrier.Address) bool { return a.IP.IsGlobalUnicast() })
 	if err != nil || !ok {
 		return err
 	}
@@ -184,7 +184,7 @@ func (d *session) establish(pod ns.NetNS, p byNetlink, link netlink.Link, n note
 			return fmt.Errorf("set %s down: %w", n.Device.Name, err)
 		}
 	}
-	want := wanted(n.Saved, spec.MAC, spec.VF)
+	want := wanted(n.Saved, spec)
 	if err := apply(p, want, firm(n.Saved, want)); err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (d *session) checkSettings(n note, spec attach.Spec) error {
 	if err != nil {
 		return podside.Mismatch("%v", err)
 	}
-	if difference := compare(now, wanted(n.Saved, spec.MAC, spec.VF)); difference != "" {
+	if difference := compare(now, wanted(n.Saved, spec)); difference != "" {
 		return podside.Mismatch("device %s lacks the setting %s", n.PCI, difference)
 	}
 	return nil

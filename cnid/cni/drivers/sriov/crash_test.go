@@ -48,7 +48,7 @@ func (d *session) until(stage string, s attach.Spec) error {
 	if err != nil {
 		return err
 	}
-	want := wanted(now, s.MAC, s.VF)
+	want := wanted(now, s)
 	steps := firm(now, want)
 	for _, one := range []struct {
 		name string

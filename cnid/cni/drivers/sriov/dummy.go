@@ -30,7 +30,7 @@ func standIn(h *rtnl.Socket, n note, spec attach.Spec) error {
 		return err
 	}
 	ifindex := base
-	if spec.VF.VLAN != 0 {
+	if spec.VLAN != 0 {
 		if ifindex, err = onTop(h, n, base, spec); err != nil {
 			return err
 		}
@@ -56,10 +56,10 @@ func onTop(h *rtnl.Socket, n note, base int, spec attach.Spec) (int, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.ParentIndex, attrs.HardwareAddr = attach.DeviceName("alt", n.ContainerID, n.IfName), base, spec.MAC
 	tag := netlink.VLAN_PROTOCOL_8021Q
-	if protocols[spec.VF.Proto] == unix.ETH_P_8021AD {
+	if protocols[spec.Settings().Proto] == unix.ETH_P_8021AD {
 		tag = netlink.VLAN_PROTOCOL_8021AD
 	}
-	if err := h.LinkAdd(&netlink.Vlan{LinkAttrs: attrs, VlanId: int(spec.VF.VLAN), VlanProtocol: tag}); err != nil {
+	if err := h.LinkAdd(&netlink.Vlan{LinkAttrs: attrs, VlanId: int(spec.VLAN), VlanProtocol: tag}); err != nil {
 		return 0, lacks(err, "vlan (module 8021q)")
 	}
 	return h.IndexOf(attrs.Name)

@@ -60,7 +60,7 @@ func TestTheAdapterKeepsAPodToItsVLANAndItsAddress(t *testing.T) {
 	var specs []attach.Spec
 	for i, vlan := range []uint32{7, 7, 8} {
 		specs = append(specs, spec(pods[i], n.vfs[i], func(s *attach.Spec) {
-			s.ContainerID, s.MAC[5], s.VF.VLAN = n.vfs[i].Address, byte(10+i), vlan
+			s.ContainerID, s.MAC[5], s.VLAN = n.vfs[i].Address, byte(10+i), vlan
 			s.Addrs = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(10 + i)}), 24)}
 		}))
 		n.mustAttach(t, specs[i])

@@ -56,12 +56,12 @@ func settingsOf(pf netlink.Link, index int) (settings, bool) {
 }
 
 // wanted returns the settings of an interface: undetermined settings stay as they are.
-func wanted(now settings, mac net.HardwareAddr, vf *attach.VF) settings {
-	want := now
-	want.MAC, want.VLAN, want.QoS, want.Proto = mac, int(vf.VLAN), vf.QoS, protocols[vf.Proto]
-	want.SpoofCheck = vf.SpoofCheck
+func wanted(now settings, spec attach.Spec) settings {
+	want, vf := now, spec.Settings()
+	want.MAC, want.VLAN, want.QoS, want.Proto = spec.MAC, int(spec.VLAN), vf.Priority(), protocols[vf.Proto]
+	want.SpoofCheck = vf.ChecksSource()
 	switch {
-	case vf.Trust:
+	case vf.IsTrusted():
 		want.Trust = 1
 	case now.Trust != unknown:
 		want.Trust = 0

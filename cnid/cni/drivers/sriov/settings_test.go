@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
@@ -75,37 +77,38 @@ func TestSettingsAreRequestedOfTheAdapter(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		now     func(*settings)
-		vf      attach.VF
+		vlan    uint32
+		vf      netif.VF
 		refuses map[string]error
 		want    []string
 		says    string
 	}{
-		{name: "address and check always", vf: attach.VF{SpoofCheck: true}, want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}},
-		{name: "also where they seem to be there", now: func(s *settings) { s.MAC = podMAC }, vf: attach.VF{SpoofCheck: true}, want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}},
+		{name: "address and check always", vf: netif.VF{}, want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}},
+		{name: "also where they seem to be there", now: func(s *settings) { s.MAC = podMAC }, vf: netif.VF{}, want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}},
 		{
-			name: "all", vf: attach.VF{VLAN: 7, QoS: 3, Proto: "802.1ad", Trust: true, LinkState: "enable", MinTxRate: &none, MaxTxRate: &rate},
+			name: "all", vlan: 7, vf: netif.VF{QoS: new(3), Proto: "802.1ad", Trust: netif.On, LinkState: "enable", MinTxRate: &none, MaxTxRate: &rate, SpoofCheck: netif.Off},
 			want: []string{"vlan [7 3 34984]", "mac 02:00:00:00:00:07", "rate [0 100]", "spoofchk false", "trust true", "link 1"},
 		},
-		{name: "what is not given stays", now: func(s *settings) { s.LinkState, s.MaxTxRate = 2, 9 }, vf: attach.VF{SpoofCheck: true}, want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}},
+		{name: "what is not given stays", now: func(s *settings) { s.LinkState, s.MaxTxRate = 2, 9 }, vf: netif.VF{}, want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}},
 		{
-			name: "a VLAN and trust of somebody else end", now: func(s *settings) { s.VLAN, s.QoS, s.Trust = 9, 1, 1 }, vf: attach.VF{SpoofCheck: true},
+			name: "a VLAN and trust of somebody else end", now: func(s *settings) { s.VLAN, s.QoS, s.Trust = 9, 1, 1 }, vf: netif.VF{},
 			want: []string{"vlan [0 0 33024]", "mac 02:00:00:00:00:07", "trust false", "spoofchk true"},
 		},
-		{name: "a driver without trust", now: func(s *settings) { s.Trust = unknown }, vf: attach.VF{SpoofCheck: true}, want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}},
+		{name: "a driver without trust", now: func(s *settings) { s.Trust = unknown }, vf: netif.VF{}, want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}},
 		{
-			name: "a driver without the check", vf: attach.VF{SpoofCheck: true}, refuses: map[string]error{"spoofchk": unix.EOPNOTSUPP},
+			name: "a driver without the check", vf: netif.VF{}, refuses: map[string]error{"spoofchk": unix.EOPNOTSUPP},
 			want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}, says: "can't set spoofchk on: operation not supported",
 		},
 		{
-			name: "a driver without the check, which is off", vf: attach.VF{LinkState: "enable"}, refuses: map[string]error{"spoofchk": unix.EOPNOTSUPP},
+			name: "a driver without the check, which is off", vf: netif.VF{LinkState: "enable", SpoofCheck: netif.Off}, refuses: map[string]error{"spoofchk": unix.EOPNOTSUPP},
 			want: []string{"mac 02:00:00:00:00:07", "spoofchk false", "link 1"},
 		},
 		{
-			name: "the first error ends it", vf: attach.VF{VLAN: 7, SpoofCheck: true, MinTxRate: &rate}, refuses: map[string]error{"rate": unix.EINVAL},
+			name: "the first error ends it", vlan: 7, vf: netif.VF{MinTxRate: &rate}, refuses: map[string]error{"rate": unix.EINVAL},
 			want: []string{"vlan [7 0 33024]", "mac 02:00:00:00:00:07", "rate [100 0]"}, says: "can't set min_tx_rate 100, max_tx_rate 0: invalid argument",
 		},
 		{
-			name: "a link state", vf: attach.VF{SpoofCheck: true, LinkState: "disable"}, refuses: map[string]error{"link": unix.EOPNOTSUPP},
+			name: "a link state", vf: netif.VF{LinkState: "disable"}, refuses: map[string]error{"link": unix.EOPNOTSUPP},
 			want: []string{"mac 02:00:00:00:00:07", "link 2"}, says: "can't set link_state disable",
 		},
 	} {
@@ -115,7 +118,7 @@ func TestSettingsAreRequestedOfTheAdapter(t *testing.T) {
 				tc.now(&a.settings)
 			}
 			before := a.settings
-			want := wanted(before, podMAC, &tc.vf)
+			want := wanted(before, attach.Spec{MAC: podMAC, Config: netif.Config{VLAN: tc.vlan, VF: &tc.vf}})
 			err := apply(a, want, firm(before, want))
 			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, want %q", err, tc.says)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
@@ -25,7 +27,7 @@ func TestAPodHasAVirtualFunctionAndTheNodeHasItAgainAsBefore(t *testing.T) {
 	pod := netnstest.New(t)
 	noRules := pod.Rules(t)
 	rate := 10
-	s := spec(pod, vf, func(s *attach.Spec) { s.MTU, s.VF.MaxTxRate, s.VF.Trust = 1400, &rate, true })
+	s := spec(pod, vf, func(s *attach.Spec) { s.MTU, s.VF.MaxTxRate, s.VF.Trust = 1400, &rate, netif.On })
 	got, err := n.Attach(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +228,7 @@ func TestAProgramsDeviceHasADummyInThePod(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := netnstest.New(t)
-			s := spec(pod, vf, func(s *attach.Spec) { s.VF.VLAN, s.VF.QoS = tc.vlan, 0 })
+			s := spec(pod, vf, func(s *attach.Spec) { s.VLAN, s.VF.QoS = tc.vlan, nil })
 			n.mustAttach(t, s)
 			link := pod.Link(t, "net1")
 			if a := link.Attrs(); a.Alias != vf.Address || !hasMAC(link, s.MAC) || a.Flags&net.FlagUp == 0 {
@@ -272,7 +274,7 @@ func TestTheNetworkOfTheNodesIsClosedUnlessItIsPermitted(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = netlink.AddrDel(link, addr) })
 	pod := netnstest.New(t)
-	untagged := spec(pod, vf, func(s *attach.Spec) { s.VF.VLAN, s.VF.QoS = 0, 0 })
+	untagged := spec(pod, vf, func(s *attach.Spec) { s.VLAN, s.VF.QoS = 0, nil })
 	if _, err := n.Attach(t.Context(), untagged); err == nil || !strings.Contains(err.Error(), "carries the node's address 192.0.2.200") || !strings.Contains(err.Error(), "underlayAttachments") {
 		t.Errorf("without a VLAN: %v", err)
 	}
@@ -281,7 +283,7 @@ func TestTheNetworkOfTheNodesIsClosedUnlessItIsPermitted(t *testing.T) {
 	n.mustDetach(t, spec(pod, vf))
 	tagged := spec(pod, vf)
 	onVLAN := &netlink.Vlan{
-		LinkAttrs: netlink.LinkAttrs{Name: "ofnode", ParentIndex: link.Attrs().Index, TxQLen: -1}, VlanId: int(tagged.VF.VLAN), VlanProtocol: netlink.VLAN_PROTOCOL_8021Q,
+		LinkAttrs: netlink.LinkAttrs{Name: "ofnode", ParentIndex: link.Attrs().Index, TxQLen: -1}, VlanId: int(tagged.VLAN), VlanProtocol: netlink.VLAN_PROTOCOL_8021Q,
 	}
 	if err := errors.Join(netlink.LinkAdd(onVLAN), netlink.AddrAdd(onVLAN, &netlink.Addr{IPNet: &net.IPNet{IP: net.IP{198, 51, 100, 200}, Mask: net.CIDRMask(24, 32)}})); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -317,11 +319,11 @@ func TestTheStateHasLinksOfObjectsAndOfAttachments(t *testing.T) {
 		t.Fatal(err)
 	}
 	records := []journal.Record{
-		{Interface: journal.Interface{Parent: "eth0", VXLAN: 7}},
-		{Interface: journal.Interface{Parent: "eth0", VXLAN: 7}},
-		{Interface: journal.Interface{Parent: "eth0", VLAN: 100}},
-		{Interface: journal.Interface{Parent: "eth0"}},
-		{Interface: journal.Interface{Parent: "eth0"}},
+		{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VXLAN: 7}}},
+		{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VXLAN: 7}}},
+		{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VLAN: 100}}},
+		{Interface: journal.Interface{Config: netif.Config{Parent: "eth0"}}},
+		{Interface: journal.Interface{Config: netif.Config{Parent: "eth0"}}},
 		{},
 	}
 	var got links.State

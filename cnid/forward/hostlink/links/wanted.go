@@ -113,13 +113,7 @@ func inOrder(ips []netip.Addr) []netip.Addr {
 
 // Of returns the link that a record's interface is on; false for one on the parent itself.
 func Of(rec journal.Record) (multinet.LinkID, bool) {
-	switch {
-	case rec.VLAN != 0:
-		return multinet.LinkID{Device: rec.Parent, Type: multinet.VLAN, VNI: rec.VLAN}, true
-	case rec.VXLAN != 0:
-		return multinet.LinkID{Device: rec.Parent, Type: multinet.VXLAN, VNI: rec.VXLAN}, true
-	}
-	return multinet.LinkID{}, false
+	return multinet.LinkBelow(rec.Config)
 }
 
 // StateOf returns the state for a node. A link is wanted as long as a HostLink object

@@ -6,6 +6,7 @@
 package convert
 
 import (
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
@@ -32,9 +33,9 @@ func attachment(rec journal.Record) nodestatus.Attachment {
 		Key: nodestatus.Key(rec.Key), Request: rec.Request, ClientID: rec.ClientID, Pod: nodestatus.Pod(rec.Pod), RuntimeUID: rec.RuntimeUID, CNINetwork: rec.CNINetwork, NetnsPath: rec.NetnsPath, Name: rec.Attachment,
 		VPC: rec.VPC, VNI: rec.VNI, Subnets: rec.Subnets, Outside: rec.Outside, External: rec.External,
 		Kind: string(rec.Kind), HostIfName: rec.HostIfName, Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC.String(), MTU: rec.MTU, AltName: rec.AltName,
-		Parent: rec.Parent, VLAN: rec.VLAN, VXLAN: rec.VXLAN, Mode: rec.Mode, IPv6: string(rec.IPv6), Pool: rec.Pool, PCI: rec.PCI, VF: (*nodestatus.VF)(rec.VF),
-		Routes: each(rec.Routes, func(r attach.Route) nodestatus.Route { return nodestatus.Route(r) }),
-		Rules:  each(rec.Rules, func(r attach.Rule) nodestatus.Rule { return nodestatus.Rule(r) }),
+		Parent: rec.Parent, VLAN: vlanOf(rec.Config), VXLAN: rec.VXLAN, Mode: rec.Mode, IPv6: string(rec.IPv6), Pool: rec.Pool, PCI: rec.PCI, VF: deviceSettings(rec.Config),
+		Routes: each(rec.Routes, func(r netif.Route) nodestatus.Route { return nodestatus.Route(r) }),
+		Rules:  each(rec.Rules, func(r netif.Rule) nodestatus.Rule { return nodestatus.Rule(r) }),
 		Device: device(rec.Device), Probed: rec.Probed, ProbeTimeout: rec.ProbeTimeout,
 		HostPorts: each(rec.HostPorts, func(p journal.HostPort) nodestatus.HostPort { return nodestatus.HostPort(p) }),
 		Shadow4:   rec.Shadow4, Shadow6: rec.Shadow6, Seq: rec.Seq, Begun: rec.Begun, Phase: string(rec.Phase),
@@ -60,11 +61,8 @@ func record(a nodestatus.Attachment) journal.Record {
 		},
 		Binding: journal.Binding{VPC: a.VPC, VNI: a.VNI, Subnets: a.Subnets, Outside: a.Outside, External: a.External},
 		Interface: journal.Interface{
-			Kind: attach.Kind(a.Kind), HostIfName: a.HostIfName, Addrs: a.Addrs, Gateways: a.Gateways, MAC: mac, MTU: a.MTU, AltName: a.AltName,
-			Parent: a.Parent, VLAN: a.VLAN, VXLAN: a.VXLAN, Mode: a.Mode, IPv6: attach.IPv6(a.IPv6), Pool: a.Pool, PCI: a.PCI, VF: (*attach.VF)(a.VF),
-			Routes: each(a.Routes, func(r nodestatus.Route) attach.Route { return attach.Route(r) }),
-			Rules:  each(a.Rules, func(r nodestatus.Rule) attach.Rule { return attach.Rule(r) }),
-			Device: deviceBack(a.Device),
+			Kind: attach.Kind(a.Kind), HostIfName: a.HostIfName, Addrs: a.Addrs, Gateways: a.Gateways, MAC: mac, AltName: a.AltName,
+			PCI: a.PCI, Config: configOf(a), Device: deviceBack(a.Device),
 		},
 		Probed: a.Probed, ProbeTimeout: a.ProbeTimeout,
 		HostPorts: each(a.HostPorts, func(p nodestatus.HostPort) journal.HostPort { return journal.HostPort(p) }),

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/cnid/forward/plan"
@@ -44,6 +46,11 @@ func fill(t *testing.T, v reflect.Value, last *uint8) {
 		return
 	case netip.Prefix:
 		v.Set(reflect.ValueOf(netip.PrefixFrom(ip, 24)))
+		return
+	case netif.VF: // its words have few values
+		v.Set(reflect.ValueOf(netif.VF{
+			SpoofCheck: netif.On, Trust: netif.Off, LinkState: "auto", Proto: "802.1ad", QoS: new(3), MinTxRate: new(4), MaxTxRate: new(5),
+		}))
 		return
 	case time.Time:
 		v.Set(reflect.ValueOf(time.Unix(int64(*last), 0).UTC()))

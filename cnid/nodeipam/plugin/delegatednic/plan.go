@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
@@ -23,7 +24,7 @@ type Interface struct {
 	MAC  net.HardwareAddr `json:"mac"`
 	// Addrs have no subnet on the link: they are a /32 or a /128.
 	Addrs  []netip.Prefix `json:"addrs"`
-	Routes []attach.Route `json:"routes"`
+	Routes []netif.Route  `json:"routes"`
 }
 
 // Wanted returns the delegated devices in an answer of the node IPAM API, each with all of
@@ -54,7 +55,7 @@ func Wanted(entries []wire.PodIPInfo, ifName string) ([]Interface, error) {
 func distinct(list []Interface) []Interface {
 	known := map[netip.Prefix]bool{}
 	for i := range list {
-		list[i].Routes = slices.DeleteFunc(list[i].Routes, func(r attach.Route) bool {
+		list[i].Routes = slices.DeleteFunc(list[i].Routes, func(r netif.Route) bool {
 			again := !r.Gateway.IsValid() && known[r.Dst]
 			known[r.Dst] = known[r.Dst] || !r.Gateway.IsValid()
 			return again
@@ -102,12 +103,12 @@ func interfaceOf(entry wire.PodIPInfo) (Interface, error) {
 	return one, nil
 }
 
-func routeOf(route wire.Route) (attach.Route, error) {
+func routeOf(route wire.Route) (netif.Route, error) {
 	dst, err := netip.ParsePrefix(route.IPAddress)
 	if err != nil {
-		return attach.Route{}, said.Error(err)
+		return netif.Route{}, said.Error(err)
 	}
-	read := attach.Route{Dst: dst.Masked()}
+	read := netif.Route{Dst: dst.Masked()}
 	if route.GatewayIPAddress == "" {
 		return read, nil
 	}
@@ -138,10 +139,10 @@ func merge(list []Interface, one Interface) ([]Interface, error) {
 
 // spec returns the interface for the code that configures and checks it. A device keeps its MTU.
 func (i Interface) spec() attach.Spec {
-	spec := attach.Spec{IfName: i.Name, Addrs: i.Addrs, MAC: i.MAC, Routes: i.Routes}
+	spec := attach.Spec{IfName: i.Name, Addrs: i.Addrs, MAC: i.MAC, Config: netif.Config{Routes: i.Routes}}
 	if slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
 		// It is on an Ethernet with others, who expect a link-local address.
-		spec.IPv6 = attach.IPv6On
+		spec.IPv6 = netif.IPv6On
 	}
 	return spec
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/devicemove"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
@@ -170,7 +170,7 @@ func prefix(text string) netip.Prefix { return netip.MustParsePrefix(text) }
 // first returns the interface with the default routes, of both families.
 func first(mac net.HardwareAddr) Interface {
 	via4, via6 := netip.MustParseAddr("169.254.2.1"), netip.MustParseAddr("fe80::1234:5678:9abc")
-	return Interface{Name: "eth1", MAC: mac, Addrs: []netip.Prefix{prefix("203.0.113.5/32"), prefix("2001:db8:1::5/128")}, Routes: []attach.Route{
+	return Interface{Name: "eth1", MAC: mac, Addrs: []netip.Prefix{prefix("203.0.113.5/32"), prefix("2001:db8:1::5/128")}, Routes: []netif.Route{
 		{Dst: prefix("169.254.2.1/32")},
 		{Dst: prefix("0.0.0.0/0"), Gateway: via4},
 		{Dst: prefix("fe80::1234:5678:9abc/128")},
@@ -180,7 +180,7 @@ func first(mac net.HardwareAddr) Interface {
 
 // second returns an interface beside the first, that reaches its subnet only.
 func second(mac net.HardwareAddr) Interface {
-	return Interface{Name: "eth2", MAC: mac, Addrs: []netip.Prefix{prefix("198.51.100.7/32")}, Routes: []attach.Route{
+	return Interface{Name: "eth2", MAC: mac, Addrs: []netip.Prefix{prefix("198.51.100.7/32")}, Routes: []netif.Route{
 		{Dst: prefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("169.254.2.1")},
 	}}
 }

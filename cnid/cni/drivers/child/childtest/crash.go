@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
@@ -47,7 +48,7 @@ func KillAttaching(t *testing.T, devices child.Devices) {
 	n, _ := NewNode(t, devices)
 	pod := netnstest.New(t)
 	s := Spec(pod)
-	s.Rules = []attach.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 100}}
+	s.Rules = []netif.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 100}}
 	rules, onNode := pod.Rules(t), n.Links(t)
 	began := time.Now()
 	MustAttach(t, n, s)

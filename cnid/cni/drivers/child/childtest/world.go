@@ -21,6 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
@@ -144,7 +145,7 @@ func Spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
 	}
 	s := attach.Spec{
 		ContainerID: "0123456789abcdef", IfName: "eth0", Request: "", PodUID: "uid", Network: "alioth", Description: "customer-a/web-1",
-		NetnsPath: pod.Path, MAC: net.HardwareAddr{2, 0, 192, 0, 2, 7}, Parent: "eth0", IPv6: attach.IPv6On,
+		NetnsPath: pod.Path, MAC: net.HardwareAddr{2, 0, 192, 0, 2, 7}, Config: netif.Config{Parent: "eth0", IPv6: netif.IPv6On},
 	}
 	for _, a := range addrs {
 		s.Addrs = append(s.Addrs, netip.MustParsePrefix(a))

@@ -1,0 +1,48 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"github.com/alioth-net/alioth/api/netif"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
+)
+
+// vlanOf returns the ID of the VLAN link below an interface. deviceSettings has the ID of a device.
+func vlanOf(c netif.Config) uint32 {
+	if c.Pool != "" {
+		return 0
+	}
+	return c.VLAN
+}
+
+// deviceSettings returns the settings of a device of a pool, nil for other interfaces.
+func deviceSettings(c netif.Config) *nodestatus.VF {
+	if c.Pool == "" {
+		return nil
+	}
+	vf := c.Settings()
+	return &nodestatus.VF{
+		VLAN: c.VLAN, QoS: vf.Priority(), Proto: vf.Proto, SpoofCheck: vf.ChecksSource(), Trust: vf.IsTrusted(),
+		LinkState: vf.LinkState, MinTxRate: vf.MinTxRate, MaxTxRate: vf.MaxTxRate,
+	}
+}
+
+// configOf converts the settings of an attachment back.
+func configOf(a nodestatus.Attachment) netif.Config {
+	c := netif.Config{
+		Parent: a.Parent, Mode: a.Mode, VLAN: a.VLAN, VXLAN: a.VXLAN, Pool: a.Pool, MTU: a.MTU, IPv6: netif.IPv6(a.IPv6),
+		Routes: each(a.Routes, func(r nodestatus.Route) netif.Route { return netif.Route(r) }),
+		Rules:  each(a.Rules, func(r nodestatus.Rule) netif.Rule { return netif.Rule(r) }),
+	}
+	if a.VF != nil {
+		c.VLAN, c.VF = a.VF.VLAN, &netif.VF{
+			Proto: a.VF.Proto, SpoofCheck: netif.OnOff(a.VF.SpoofCheck), Trust: netif.OnOff(a.VF.Trust),
+			LinkState: a.VF.LinkState, MinTxRate: a.VF.MinTxRate, MaxTxRate: a.VF.MaxTxRate,
+		}
+		if a.VF.QoS != 0 {
+			c.VF.QoS = &a.VF.QoS
+		}
+	}
+	return c
+}
