@@ -6,6 +6,7 @@ package hostile
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,6 +99,66 @@ func TestAStolenTokenChangesNothingElsewhere(t *testing.T) {
 			t.Errorf("%s: %+v", result.Target, result)
 		}
 	}
+}
+
+// TestStolenToken_TracesOfOtherDaemon_Kept has the token of the first node's daemon remove the
+// traces of the second node's daemon. Without traces, the operator would take the node for one
+// without a daemon, and release addresses of pods whose objects are deleted by force, although
+// their containers still run (docs/design/159).
+func TestStolenToken_TracesOfOtherDaemon_Kept(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	first, second := e.Nodes()
+	tenant := e.Tenant(t, stage.Overlapping("traces"))
+	victim, peer := tenant.Pod("victim", scene.OnNode(second)), tenant.Pod("peer", scene.OnNode(first))
+	e.Run(t, victim, peer)
+	thief := e.Steal(t, first)
+	ctx := stage.Within(t, stage.Patience)
+
+	call := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(second)}}
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(call), call); err != nil {
+		t.Fatal(err)
+	}
+	node := &corev1.Node{}
+	if err := e.Client.Get(ctx, client.ObjectKey{Name: second}, node); err != nil {
+		t.Fatal(err)
+	}
+	bare := node.DeepCopy()
+	bare.Status.Conditions = slices.DeleteFunc(bare.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == v1alpha1.NetworkHealthyCondition || c.Type == corev1.NodeNetworkUnavailable
+	})
+	if len(bare.Status.Conditions) == len(node.Status.Conditions) {
+		t.Fatalf("node %s has no condition of its daemon: %+v", second, node.Status.Conditions)
+	}
+	emptied := call.DeepCopy()
+	emptied.Spec.VNIs = nil
+	for name, err := range map[string]error{
+		"deleting the roll call":     thief.Delete(ctx, call.DeepCopy()),
+		"emptying the roll call":     thief.Update(ctx, emptied),
+		"removing conditions":        thief.Status().Update(ctx, bare),
+		"patching conditions away":   thief.Status().Patch(ctx, bare.DeepCopy(), client.MergeFrom(node)),
+		"deleting the node":          thief.Delete(ctx, node.DeepCopy()),
+		"the node out of service":    thief.Patch(ctx, node.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"taints":[{"key":"node.kubernetes.io/out-of-service","effect":"NoExecute"}]}}`))),
+		"deleting the pod by force":  thief.Delete(ctx, victim.DeepCopy(), client.GracePeriodSeconds(0)),
+		"a roll call in other words": thief.Create(ctx, &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(second) + "x"}, Spec: call.Spec}),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	now := &corev1.Node{}
+	if err := e.Client.Get(ctx, client.ObjectKey{Name: second}, now); err != nil {
+		t.Fatal(err)
+	}
+	if len(now.Status.Conditions) < len(node.Status.Conditions) || len(now.Spec.Taints) != len(node.Spec.Taints) {
+		t.Errorf("the node has lost conditions, or has other taints: %+v", now)
+	}
+	kept := &v1alpha1.RollCall{}
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(call), kept); err != nil || kept.UID != call.UID || len(kept.Spec.VNIs) == 0 {
+		t.Errorf("the roll call is %+v: %v", kept.Spec, err)
+	}
+	e.ExpectAnswers(t, peer, stage.WantPod(victim))
 }
 
 // TestAStolenTokenReleasesNoInterfaceElsewhere has the token of the first node's daemon
