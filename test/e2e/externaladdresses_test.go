@@ -167,13 +167,25 @@ func (e *env) excludeNode(t *testing.T, name string) {
 	}
 }
 
-// expectRefusal requires that targets are refused to a host.
+// expectRefusal waits until all targets are refused to a host. The kernel of a node limits its ICMP
+// errors for a host to one a second after a few (icmp_ratelimit), and earlier knocks count.
 func (e *env) expectRefusal(t *testing.T, host *cluster.Host, targets ...string) {
 	t.Helper()
-	for _, r := range e.knock(t, host, targets...) {
-		if r.OK || !strings.Contains(r.Error, "refused") {
-			t.Errorf("%+v, want a refusal", r)
+	err := scene.Until(within(t, patience), "ports to be refused", func(context.Context) (bool, string, error) {
+		var silent []string
+		for _, r := range e.knock(t, host, targets...) {
+			if r.OK {
+				return false, "", fmt.Errorf("%+v, want a refusal", r)
+			}
+			if !strings.Contains(r.Error, "refused") {
+				silent = append(silent, r.Target)
+			}
 		}
+		targets = silent
+		return len(silent) == 0, strings.Join(silent, ", "), nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
