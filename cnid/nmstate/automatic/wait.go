@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
-// HasAddresses reports whether an interface has the addresses for which a change waits: the
+// HasAddresses reports whether an interface has the addresses that a change waits for: the
 // addresses of wait-ip, or without it the addresses of one family with DHCP. A link-local address
 // does not count.
 func HasAddresses(want, is document.Interface) bool {

@@ -21,7 +21,7 @@ import (
 
 // Wanted has the settings of all that is configured automatically.
 type Wanted struct {
-	// Boot is the identifier of the host's boot in which the settings were written.
+	// Boot identifies the boot of the host at the time when the settings were written.
 	Boot       string      `json:"boot"`
 	Interfaces []Interface `json:"interfaces,omitempty"`
 	// Static is the part of the resolver that leases have not added; nil while they add nothing.

@@ -7,7 +7,7 @@ package dhcp
 type Clients interface {
 	// Set starts, changes and ends clients, so that exactly the clients of the list run. It
 	// returns when the leases of the files are in Leases. So a daemon that starts, calls Set and
-	// then compares the interfaces with Leases leaves no gap. A client that is no longer listed
+	// then compares the interfaces with Leases leaves no gap. A client that the list lacks
 	// gives its address back (RELEASE). An error names the unusable entries; Set applies all
 	// others.
 	Set(configs []Config) error

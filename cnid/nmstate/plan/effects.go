@@ -79,7 +79,7 @@ func (p *planner) loseIPv6(i *document.Interface) {
 	p.loseRoutes(i.Name, six)
 }
 
-// detached notes that an interface is no longer a port. A bond takes its ports down, and gives
+// detached notes that an interface stopped being a port. A bond takes its ports down, and gives
 // them back their MAC address and MTU.
 func (p *planner) detached(i *document.Interface, kind string) {
 	p.dirty[i.Name] = true

@@ -54,7 +54,7 @@ func quoted(key string, dots bool) string {
 	return key
 }
 
-// iface returns the name of the interface in which a path lies, and false outside of interfaces.
+// iface returns the name of the interface that contains a path, and false outside of interfaces.
 func (p path) iface() (string, bool) {
 	if len(p) > 1 && p[0].key == interfaces && p[1].element {
 		return p[1].key, true

@@ -106,8 +106,8 @@ func readLink(m syscall.NetlinkMessage) (notice, bool) {
 	}}, true
 }
 
-// readAddress finds addresses for which the kernel has found another owner. The kernel deletes
-// the addresses that have a lifetime.
+// readAddress returns an address that the kernel has found on another host too. The kernel
+// deletes such addresses if they have a lifetime.
 func readAddress(data []byte) (notice, bool) {
 	if len(data) < unix.SizeofIfAddrmsg || data[0] != unix.AF_INET6 || data[2]&unix.IFA_F_DADFAILED == 0 { // ifa_flags
 		return notice{}, false

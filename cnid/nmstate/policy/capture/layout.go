@@ -25,7 +25,7 @@ func parts(root string) (fields []string, known bool) {
 	}
 }
 
-// lengthOfList returns the number of steps to the list of a state in which the path lies, and 0
+// lengthOfList returns the number of steps to the list of a state that contains the path, and 0
 // outside of lists.
 func lengthOfList(path []step) int {
 	switch {

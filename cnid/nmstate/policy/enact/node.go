@@ -161,7 +161,7 @@ func (p *pass) relate(one *nmstate.Policy, was *nmstate.Enactment) relation {
 	return ends
 }
 
-// order compares policies by the order in which they get fields and slots.
+// order compares policies: the first one gets fields and slots first.
 func order(a, b *nmstate.Policy) int {
 	return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(a.Spec.Name, b.Spec.Name), cmp.Compare(a.Spec.Kind, b.Spec.Kind))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// undo begins the end of the policies that are no longer for the node. They end one after the
+// undo begins the end of the policies that no longer select the node. They end one after the
 // other: the later one undoes the settings that both have.
 func (p *pass) undo() {
 	for _, e := range p.entries {
