@@ -62,8 +62,9 @@ func routesOf(l *dhcp.Lease, settings *document.IP) []kernel.LearnedRoute {
 	return list
 }
 
-// Resolver returns what the resolver has: what is static, after it what the clients have learned,
-// and then what routers tell (RFC 8106, section 5.3.1), each once.
+// Resolver returns the configuration of the resolver: the static one, then the entries that
+// clients have learned, and then the entries that routers advertise (RFC 8106, section 5.3.1),
+// each once.
 func Resolver(static document.Resolver, known Known) document.Resolver {
 	sum := document.Resolver{Server: slices.Clone(static.Server), Search: slices.Clone(static.Search), Options: slices.Clone(static.Options)}
 	for _, c := range known.Clients {
@@ -85,7 +86,7 @@ func joined(list, more []string) []string {
 	return list
 }
 
-// KnownOf returns what is known of a client, by the settings of its family.
+// KnownOf returns the facts about a client, by the settings of its family.
 func KnownOf(held dhcp.Held, settings *document.IP) Client {
 	c := Client{Key: held.Key, Bound: held.Lease != nil, Problem: held.Problem.Text, Since: held.Problem.Since}
 	if held.Lease == nil || settings == nil || isFalse(settings.AutoDNS) {

@@ -44,8 +44,9 @@ func (s *Store) Dir() string { return s.dir }
 // Concerns reports whether a path leads to the file of wanted settings.
 func Concerns(path string) bool { return filepath.Base(path) == wantedFile }
 
-// Wanted returns what is wanted in this boot of the host. An earlier boot has the part about the
-// resolver alone: its file outlives a boot, and what leases have added to it.
+// Wanted returns the wanted settings of this boot of the host. For an earlier boot it returns the
+// settings of the resolver alone: the resolver's file outlives a boot, with the entries of
+// leases.
 func (s *Store) Wanted() (*Wanted, error) {
 	w := &Wanted{Boot: s.boot}
 	if err := s.read(wantedFile, w); err != nil {
@@ -57,7 +58,7 @@ func (s *Store) Wanted() (*Wanted, error) {
 	return w, nil
 }
 
-// Change changes what is wanted. Meanwhile nobody gives an interface a lease.
+// Change changes the wanted settings. Meanwhile no process gives an interface a lease.
 func (s *Store) Change(f func(*Wanted) error) error {
 	return s.With(func(w *Wanted) error {
 		before := *w
@@ -68,7 +69,7 @@ func (s *Store) Change(f func(*Wanted) error) error {
 	})
 }
 
-// With calls a function with what is wanted, which does not change meanwhile.
+// With calls a function with the wanted settings, which do not change meanwhile.
 func (s *Store) With(f func(*Wanted) error) error {
 	file, err := os.OpenFile(s.path(lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -94,7 +95,7 @@ func ignoringSignals(f func() error) error {
 	}
 }
 
-// Known has what is known of the clients, and of routers that tell about the resolver.
+// Known has the facts about the clients, and about routers that advertise name servers.
 type Known struct {
 	Clients []Client
 	Routers []Router `json:",omitempty"`
@@ -105,7 +106,7 @@ func (k Known) HasResolver() bool {
 	return len(k.Routers) > 0 || slices.ContainsFunc(k.Clients, func(c Client) bool { return len(c.DNS)+len(c.Search) > 0 })
 }
 
-// Client has what is known of one client.
+// Client has the facts about one client.
 type Client struct {
 	dhcp.Key
 	// Bound tells that there is a lease. DNS and Search are those that the resolver uses.
@@ -117,8 +118,8 @@ type Client struct {
 	Since   time.Time `json:",omitzero"`
 }
 
-// Known returns what is known of the clients. What a process wrote that has ended may not be
-// true any more, but for name servers.
+// Known returns the facts about the clients. The facts of a process that has ended may be
+// outdated, except for name servers.
 func (s *Store) Known() (k Known, err error) { return k, s.read(knownFile, &k) }
 
 // PutKnown writes it, unless it is there.
@@ -127,7 +128,7 @@ func (s *Store) PutKnown(k Known) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", s.path(knownFile), err)
 	}
-	// The text tells: times that were read are others than those of the clock.
+	// The texts are compared: the times in k lack the monotonic clock after they were read.
 	if now, err := os.ReadFile(s.path(knownFile)); err == nil && bytes.Equal(now, text) {
 		return nil
 	}

@@ -15,8 +15,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
-// HasAddresses reports whether an interface has the addresses for which a change waits: those
-// of wait-ip, or without it of one family with DHCP. A link-local address is none.
+// HasAddresses reports whether an interface has the addresses that a change waits for: the
+// addresses of wait-ip, or without it the addresses of one family with DHCP. A link-local address
+// does not count.
 func HasAddresses(want, is document.Interface) bool {
 	four, six := slices.ContainsFunc(listed(is.IPv4), isGlobal), slices.ContainsFunc(listed(is.IPv6), isGlobal)
 	switch want.WaitIP {

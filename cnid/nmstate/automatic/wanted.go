@@ -1,11 +1,11 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package automatic keeps what of a host's network is configured automatically, by DHCP and
-// by router advertisements: the kernel has no place for that. A file has the wanted settings,
-// which the engine writes, and another one has what is known of the clients, which package
-// serve writes. Both outlive processes. After a boot the first one counts as empty, as the kernel
-// is, but for what it has of the resolver.
+// Package automatic keeps the automatic part of a host's network, by DHCP and by router
+// advertisements: the kernel has no place for it. One file has the wanted settings, which the
+// engine writes. A second file has the facts about the clients, which package serve writes. Both
+// files outlive processes. After a boot the first file counts as empty, like the kernel's
+// settings, except for its part about the resolver.
 package automatic
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // Wanted has the settings of all that is configured automatically.
 type Wanted struct {
-	// Boot is the host's boot to which it belongs.
+	// Boot identifies the boot of the host at the time when the settings were written.
 	Boot       string      `json:"boot"`
 	Interfaces []Interface `json:"interfaces,omitempty"`
 	// Static is the part of the resolver that leases have not added; nil while they add nothing.
@@ -96,7 +96,7 @@ func familyOf(key dhcp.Key) string {
 }
 
 // Show adds the settings to a state of the kernel. index returns the kernel's number of an
-// interface, 0 if there is none.
+// interface, and 0 for an unknown name.
 func (w *Wanted) Show(state *document.State, index func(name string) int) {
 	for n := range state.Interfaces {
 		shown := &state.Interfaces[n]
@@ -111,8 +111,8 @@ func (w *Wanted) Show(state *document.State, index func(name string) int) {
 	}
 }
 
-// with returns what is shown of a family with its automatic settings. The kernel tells whether
-// autoconfiguration is on and has a token, and whether IPv6 is enabled.
+// with returns the shown settings of a family with its automatic settings. The kernel tells
+// whether autoconfiguration is on and has a token, and whether IPv6 is enabled.
 func with(shown, settings *document.IP) *document.IP {
 	if settings == nil || shown == nil {
 		return shown

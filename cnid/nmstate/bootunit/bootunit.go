@@ -34,8 +34,8 @@ type Unit struct {
 	Binary, Dir string
 }
 
-// Paths of the unit, and of the link by which a host that boots starts the unit, as
-// systemctl enable makes. The second one is relative to the folder of units.
+// Paths of the unit, and of the link that starts the unit at a boot, as systemctl enable makes
+// it. The second path is relative to the folder of units.
 const (
 	units = "etc/systemd/system"
 	wants = "multi-user.target.wants/" + Name
@@ -77,7 +77,7 @@ func (u Unit) Install() error {
 	return nil
 }
 
-// Remove disables and removes the unit. A missing one is no error.
+// Remove disables and removes the unit. It succeeds without a unit too.
 func (u Unit) Remove() error {
 	var errs []error
 	for _, path := range []string{u.wants(), u.path()} {

@@ -38,10 +38,10 @@ func SameClass(a, b string) bool {
 	return class(a) == class(b)
 }
 
-// Recreated reports whether an interface has to be removed and made anew to get from one
-// state to another, for it has settings that the kernel does not change. What is nil or
-// "" in want does not matter. Sources: vlan_changelink, vxlan_changelink, vrf_newlink,
-// macvlan_changelink, ipvlan_nl_changelink and bond_opts of Linux 6.12.
+// Recreated reports whether a change between two states requires a new interface, because the
+// kernel does not change one of the settings. A nil or "" in want does not matter. Sources:
+// vlan_changelink, vxlan_changelink, vrf_newlink, macvlan_changelink, ipvlan_nl_changelink and
+// bond_opts of Linux 6.12.
 func Recreated(now, want document.Interface) bool {
 	if !Virtual(now.Type) {
 		return false
@@ -117,7 +117,7 @@ func vlanRecreated(now, want *document.VLAN) bool {
 	return Differs(now.ID, want.ID) || differsWord(protocol(now), protocol(want))
 }
 
-// protocol is that of a VLAN; the kernel's default is 802.1q.
+// protocol returns the protocol of a VLAN; the kernel's default is 802.1q.
 func protocol(v *document.VLAN) string {
 	if v.Protocol == "" {
 		return document.Protocol8021Q
@@ -130,7 +130,8 @@ func vxlanRecreated(now, want *document.VXLAN) bool {
 		return false
 	}
 	return Differs(now.ID, want.ID) || Differs(now.Learning, want.Learning) || Differs(now.DestinationPort, want.DestinationPort) ||
-		// Without one of these there is none: a tunnel that is complete has an ID.
+		// Without an ID, a base or an address the tunnel is incomplete: a complete tunnel has an
+		// ID.
 		want.ID != nil && (now.Base != want.Base || now.Local != want.Local || now.Remote != want.Remote)
 }
 

@@ -19,12 +19,13 @@ import (
 // bondOption is what an option of the bonding driver takes. Sources:
 // Documentation/networking/bonding.rst and bond_opts of Linux.
 type bondOption struct {
-	// words are those of its numbers, and least and most its numbers if it has none.
+	// words are the words of its numbers. least and most are the limits of a number without
+	// words.
 	words       []string
 	least, most int
 	// truth: it is on or off.
 	truth bool
-	// check returns what it wants if a text is wrong, for options that are no numbers.
+	// check returns the expected form if a text is wrong. Only options without numbers have it.
 	check func(text string) (want string)
 }
 
@@ -118,8 +119,8 @@ func bit(text string) string {
 	}
 }
 
-// Option returns the value of an option of a bond in the one form in which values are
-// compared: the word where the option has words, and the number in decimals elsewhere.
+// Option returns the value of a bond's option in the form for comparisons: the word where the
+// option has words, and the number in decimals elsewhere.
 func Option(name string, value any) string {
 	text := fmt.Sprint(value)
 	switch v := value.(type) {
@@ -161,7 +162,7 @@ func Watches(interval any) bool {
 const (
 	primary     = "primary"
 	actorSystem = "ad_actor_system"
-	// noMAC as actorSystem is none, which a new bond has.
+	// noMAC is the actorSystem of a new bond, and means that it has not been set.
 	noMAC = "00:00:00:00:00:00"
 
 	// FailOverMAC is the option that selects the MAC address of a bond.

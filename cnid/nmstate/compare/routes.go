@@ -22,8 +22,8 @@ func SameRoute(a, b document.Route) bool {
 	return RouteMatches(a, b) && RouteMatches(b, a)
 }
 
-// NormalRoute returns a route with table and metric filled in, and with prefixes and
-// addresses in the one form in which they are compared.
+// NormalRoute returns a route with table and metric filled in, and with prefixes and addresses in
+// the form for comparisons.
 func NormalRoute(route document.Route) document.Route {
 	four := true
 	if prefix, err := netip.ParsePrefix(route.Destination); err == nil {

@@ -25,9 +25,9 @@ func FamilyOf(prefix netip.Prefix) string {
 	return document.FamilyIPv6
 }
 
-// NormalRule returns a rule with family, priority and table filled in, and with prefixes
-// in the one form in which they are compared. A prefix of all addresses is "". A rule
-// that names no family at all is of IPv4, as with ip-rule(8).
+// NormalRule returns a rule with family, priority and table filled in, and with prefixes in the
+// form for comparisons. A prefix of all addresses is "". A rule without a family is a rule of
+// IPv4, as with ip-rule(8).
 func NormalRule(rule document.RouteRule) document.RouteRule {
 	for _, field := range []*string{&rule.From, &rule.To} {
 		if *field == document.AnyPrefix {

@@ -19,7 +19,7 @@ func ParseAddress(text string) (netip.Addr, error) {
 	return ip, err
 }
 
-// CanonicalAddress returns an address in the one form in which addresses are compared.
+// CanonicalAddress returns an address in the form for comparisons.
 func CanonicalAddress(text string) string {
 	if ip, err := ParseAddress(text); err == nil {
 		return ip.String()

@@ -74,7 +74,7 @@ func (a *Advertised) option(option []byte, now time.Time) {
 	}
 }
 
-// noted returns a list with a text. A list that is full loses what is over.
+// noted returns a list with a text. A full list loses its expired entries.
 func noted(list []Told, most int, t Told, now time.Time) []Told {
 	if at := slices.IndexFunc(list, func(o Told) bool { return o.Text == t.Text }); at >= 0 {
 		list[at] = t
@@ -107,7 +107,7 @@ func domainsIn(data []byte) (names []string) {
 	return names
 }
 
-// Live returns what is not over. It shares no memory.
+// Live returns the entries that have not expired. The result shares no memory with a.
 func (a Advertised) Live(now time.Time) Advertised {
 	isOver := func(t Told) bool { return t.isOver(now) }
 	return Advertised{a.Index, slices.DeleteFunc(slices.Clone(a.DNS), isOver), slices.DeleteFunc(slices.Clone(a.Search), isOver)}
@@ -116,8 +116,8 @@ func (a Advertised) Live(now time.Time) Advertised {
 // IsEmpty reports whether nothing is told.
 func (a Advertised) IsEmpty() bool { return len(a.DNS)+len(a.Search) == 0 }
 
-// After returns what is told now and what was told before on the same interface, if nothing that
-// is told now is about it.
+// After returns the present entries, and the former entries of the same interface about which no
+// present entry tells anything.
 func (a Advertised) After(before Advertised, now time.Time) Advertised {
 	if a.Index != before.Index {
 		return a

@@ -1,12 +1,12 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dhcp has what DHCP clients are told and what they learn: the wanted clients
-// (Config), and the leases that servers gave (Lease). It is pure. Below it, v4 and v6 are the
-// state machines of the protocols, wire has their sockets, and client runs them.
+// Package dhcp has the input and the results of DHCP clients: the wanted clients (Config), and
+// the leases of servers (Lease). It is pure. Below it, v4 and v6 are the state machines of the
+// protocols, wire has their sockets, and client runs them.
 //
-// The clients change no interface. Who runs them puts the addresses and routes of a Lease on
-// the interface, and removes them once there is none.
+// The clients change no interface. Their caller puts the addresses and routes of a Lease on the
+// interface, and removes them once the lease has ended.
 package dhcp
 
 import (

@@ -139,7 +139,7 @@ func isWhole(id []byte) bool {
 	return true
 }
 
-// octets reads "01:02:...". Its error continues a list of what is accepted.
+// octets reads "01:02:...". Its error continues a list of accepted forms.
 func octets(text string, least, most int) ([]byte, error) {
 	parts := strings.Split(text, ":")
 	if len(parts) < least || len(parts) > most {

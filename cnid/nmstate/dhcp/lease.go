@@ -112,9 +112,9 @@ func Earlier(timer time.Time, l *Lease) time.Time {
 // Held is a client with its lease.
 type Held struct {
 	Key
-	// Index is the number of the interface, 0 while there is none of this name.
+	// Index is the number of the interface, and 0 while the host lacks an interface of this name.
 	Index int
-	// Lease is nil while there is none: what came from an earlier one has to go.
+	// Lease is nil without a valid lease: the settings of an earlier lease have to go.
 	Lease *Lease
 	// Phase is a word of the protocol for what the client does: "selecting", "bound", ...
 	Phase   string

@@ -11,7 +11,7 @@ import (
 
 // Problem describes what keeps a client from a lease, or from prolonging it.
 type Problem struct {
-	// Text is empty while there is no problem. It has at most said.MaxQuoted bytes.
+	// Text is empty without a problem. It has at most said.MaxQuoted bytes.
 	Text  string
 	Since time.Time
 }

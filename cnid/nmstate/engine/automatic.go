@@ -38,9 +38,9 @@ func (e *Engine) keepAutomatic() error {
 	return nil
 }
 
-// sayUnusedDNS says auto-dns: false of interfaces that the kernel configures by itself. No document
-// has said autoconf of them, so nobody uses name servers of their routers; a document that does so
-// means auto-dns too. One that was made of what is shown does not.
+// sayUnusedDNS sets auto-dns: false on interfaces that the kernel configures by itself. No
+// document has set autoconf on them, so no program uses name servers of their routers. A document
+// that sets autoconf means auto-dns too, unless the document was made from the shown state.
 func sayUnusedDNS(state *document.State) {
 	for _, i := range state.Interfaces {
 		if i.IPv6 != nil && i.IPv6.Autoconf != nil && *i.IPv6.Autoconf && i.IPv6.AutoDNS == nil {
@@ -140,7 +140,7 @@ func asksForAddresses(i document.Interface) bool {
 // lookAgain is the time between two looks for addresses.
 const lookAgain = 250 * time.Millisecond
 
-// readyAfter waits for the addresses for which a change waits.
+// readyAfter waits for the addresses that a change has to wait for.
 func (e *Engine) readyAfter(ctx context.Context, changed []document.Interface) error {
 	return e.ready(ctx, slices.DeleteFunc(slices.Clone(changed), func(i document.Interface) bool { return !automatic.IsAwaited(i) }))
 }
@@ -160,7 +160,7 @@ func (e *Engine) ready(ctx context.Context, changed []document.Interface) error 
 			return nil
 		}
 		if last == nil || limited.Err() == nil {
-			last = err // and not that there is no time to look
+			last = err // keeps this error, and not the later one about the deadline
 		}
 		select {
 		case <-limited.Done():

@@ -95,7 +95,7 @@ func (n clientNode) dnsmasq(t *testing.T) (end func()) {
 }
 
 func (n clientNode) config() engine.Config {
-	none := func(document.Interface) bool { return false } // eth1 is one end of a pair, as those of pods
+	none := func(document.Interface) bool { return false } // eth1 is one end of a veth pair, like the devices of pods
 	return engine.Config{
 		Dir: n.dir, Root: n.root, Guard: []string{"/proc/self/exe", "guard", n.dir, n.root}, Log: os.Stderr,
 		Others: host.Others{Interface: none},

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package engine shows and changes the network of a node: it puts together what is host,
-// transactions, guard, probes and permissions. The daemon and aliothctl use it alike, and
-// may do so at the same time on one node.
+// Package engine shows and changes the network of a node: it connects host, transactions, guard,
+// probes and permissions. The daemon and aliothctl both use it, and may do so at the same time on
+// one node.
 package engine
 
 import (
@@ -62,16 +62,16 @@ type Config struct {
 	// same Dir. In a container it runs on the node, from a copy of the
 	// binary in Dir. Without it no change can be made.
 	Guard []string
-	// APIServer has to accept connections after a change if it does before; the zero value is
-	// none.
+	// APIServer has to accept connections after a change if it does before. The zero value means
+	// that no server is asked.
 	APIServer reach.Target
 	// Binary is aliothctl as the node names it, for the unit. "" is DefaultBinary.
 	Binary string
-	// Others tells what is no part of the node's own network. Without its Interface it is as
-	// reserved.Is.
+	// Others recognizes interfaces outside the node's own network. Without its Interface it
+	// behaves like reserved.Is.
 	Others host.Others
-	// Uses returns what is used of the node's network, which no change takes away; nil for
-	// nothing.
+	// Uses returns the used parts of the node's network, which no change takes away. nil means
+	// that nothing is used.
 	Uses func() []permit.Use
 	// Log has a line for each step.
 	Log io.Writer
@@ -141,7 +141,7 @@ func (e *Engine) Close() {
 	_ = e.space.Close()
 }
 
-// Show returns what is, without what belongs to others.
+// Show returns the current state, without the parts that belong to others.
 func (e *Engine) Show(ctx context.Context) (*document.State, error) {
 	state, err := e.host.Show(ctx)
 	if err == nil {
@@ -207,8 +207,8 @@ func (e *Engine) Manager(name string) (string, error) {
 // Unit is the unit that applies the committed state at each boot of the node.
 func (e *Engine) Unit() bootunit.Unit { return e.cfg.Unit() }
 
-// Unit is that of an engine with the configuration. A node whose state cannot be read may
-// get one, too.
+// Unit returns the unit of an engine with the configuration. A node whose state cannot be read
+// may get a unit, too.
 func (c Config) Unit() bootunit.Unit {
 	c = c.withDefaults()
 	return bootunit.Unit{Root: c.Root, Binary: c.Binary, Dir: c.Dir}

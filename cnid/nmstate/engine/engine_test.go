@@ -178,7 +178,7 @@ func TestTheUplinkOfANodeThatIsAContainerIsHardware(t *testing.T) {
 	}
 }
 
-// TestAnUplinkStaysOneAsAPort: it has nothing by which it differs from the end of a pod then.
+// TestAnUplinkStaysOneAsAPort: no property distinguishes such a port from the device of a pod.
 func TestAnUplinkStaysOneAsAPort(t *testing.T) {
 	n := newNode(t)
 	if err := n.apply(t, `
@@ -250,7 +250,7 @@ func TestWhatIsShownCanBeAppliedAgain(t *testing.T) {
 	n.stays(t)
 }
 
-// stays checks that to apply what is shown changes nothing.
+// stays checks that the application of the shown state changes nothing.
 func (n node) stays(t *testing.T) {
 	t.Helper()
 	err := n.with(t, nil, func(e *engine.Engine) error {

@@ -21,7 +21,7 @@ type hierarchy struct {
 	path string
 }
 
-// hierarchies returns those of the calling thread's mount namespace, each once.
+// hierarchies returns the hierarchies of the calling thread's mount namespace, each once.
 func hierarchies() ([]hierarchy, error) {
 	text, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
@@ -37,8 +37,8 @@ func hierarchies() ([]hierarchy, error) {
 	return list, nil
 }
 
-// readMount reads a line of mountinfo (proc_pid_mountinfo(5)), and returns false if it is no
-// hierarchy in full.
+// readMount reads a line of mountinfo (proc_pid_mountinfo(5)). It returns false unless the line
+// is about a complete hierarchy.
 func readMount(line string) (h hierarchy, ok bool) {
 	mount, system, _ := strings.Cut(line, " - ")
 	at, of := strings.Fields(mount), strings.Fields(system)

@@ -95,8 +95,8 @@ func (g *guards) start(id string) (pid int, err error) {
 	return process.Process.Pid, nil
 }
 
-// process is the guard of a transaction, in a session of its own. It has no variables: those
-// of a container mean nothing on the node.
+// process returns the guard of a transaction, in a session of its own. It has no environment
+// variables, because the variables of a container mean nothing on the node.
 func (g *guards) process(binary, id string, log *os.File) *exec.Cmd {
 	arguments := append(slices.Clone(g.command[1:]), id)
 	p := exec.Command(binary, arguments...) //nolint:noctx // it outlives every context of this process
@@ -165,8 +165,8 @@ func replace(path, source string) error {
 	return nil
 }
 
-// onThread runs f on a thread of its own, which ends with f: no namespace that f enters is
-// that of anything else.
+// onThread runs f on a thread of its own, which ends with f: no other code runs in a namespace
+// that f enters.
 func onThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() {

@@ -119,9 +119,10 @@ func (h home) enter() error {
 	return unix.Chdir("/")
 }
 
-// adopt moves a process into the control groups of the home. What ends a container, a unit
-// or a session goes by control groups (cgroups(7)): those of the unified hierarchy, and in
-// a container those of others, which could not be removed either.
+// adopt moves a process into the control groups of the home. The end of a container, a unit or a
+// session ends the processes of its control groups (cgroups(7)): the groups of the unified
+// hierarchy, and in a container the groups of other hierarchies, which could not be removed
+// either.
 func (h home) adopt(pid int) error {
 	list, err := hierarchies()
 	if err != nil {

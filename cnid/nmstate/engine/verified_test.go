@@ -313,7 +313,7 @@ func TestATargetHasToBeReached(t *testing.T) {
 	if err := storage.Close(); err != nil {
 		t.Fatal(err)
 	}
-	testnet.In(t, v.node, func() error { // Somebody changes what was committed.
+	testnet.In(t, v.node, func() error { // A person changes the committed settings.
 		eth1, err := netlink.LinkByName("eth1")
 		if err != nil {
 			return err

@@ -17,10 +17,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
-// outcome is what became of an attempt to enforce a part of a desired state. The zero value
-// is that of no attempt.
+// outcome is the result of an attempt to enforce a part of a desired state. The zero value means
+// that the part has not been attempted.
 type outcome struct {
-	// hash, foreign and reach are those of the order.
+	// hash, foreign and reach are copies of the fields of the order.
 	hash    string
 	foreign foreign
 	reach   []reach.Target
@@ -189,8 +189,8 @@ func (h *Handler) fault() (refused bool, err error) {
 	return refused && len(errs) > 0, errors.Join(errs...)
 }
 
-// show returns the current state in JSON, without lifetimes: they change all the time, and a
-// state that changes is reported, and compared with what is desired.
+// show returns the current state in JSON, without lifetimes. Lifetimes change all the time, and
+// the handler reports each changed state, and compares it with the desired state.
 func (h *Handler) show(ctx context.Context) (string, error) { return Current(ctx, h.cfg.Engine) }
 
 // shower is the part of an Engine that Current needs.

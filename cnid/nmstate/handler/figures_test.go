@@ -20,8 +20,8 @@ import (
 // idleRounds is how often an idle minute is measured, on a node with so many interfaces.
 const idleRounds, idleInterfaces = 5, 100
 
-// TestWhatAnIdleHandlerTakes measures, for `make bench` alone, the processor time of a
-// handler with its watch during a minute in which nothing changes.
+// TestWhatAnIdleHandlerTakes measures, for `make bench` alone, the processor time of a handler
+// with its watch during a minute without changes.
 func TestWhatAnIdleHandlerTakes(t *testing.T) {
 	figures.Wanted(t)
 	space := netnstest.New(t)

@@ -12,15 +12,15 @@ import (
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 )
 
-// foreign are the interfaces of a desired state that other programs manage. The zero value
-// is none.
+// foreign are the interfaces of a desired state that other programs manage. The zero value means
+// that all interfaces are free.
 type foreign struct {
-	// reason is that of the condition, by the program of the first interface, and names tells
-	// the interfaces with their programs.
+	// reason is the reason of the condition, by the program of the first interface, and names
+	// lists the interfaces with their programs.
 	reason, names string
 }
 
-// and puts those of two parts together.
+// and returns the interfaces of two parts together.
 func (f foreign) and(other foreign) foreign {
 	if f == (foreign{}) || other == (foreign{}) {
 		return foreign{f.reason + other.reason, f.names + other.names}
@@ -28,7 +28,7 @@ func (f foreign) and(other foreign) foreign {
 	return foreign{firstReason(f.reason, other.reason), f.names + ", " + other.names}
 }
 
-// message is that of the condition.
+// message returns the message of the condition.
 func (f foreign) message() string {
 	return fmt.Sprintf("left as they are, because another program manages them: %s; configure them there, or release them from it", f.names)
 }
@@ -63,8 +63,8 @@ func leaveOut(d *document.State, manager func(name string) (string, error)) (f f
 	return f, nil
 }
 
-// firstReason is the reason that there is, or that of a program as package managers names
-// it.
+// firstReason returns the given reason, or without one the reason for a program, as package
+// managers names it.
 func firstReason(reason, program string) string {
 	switch {
 	case reason != "":

@@ -24,8 +24,8 @@ type Engine interface {
 	// Plan fails for a document that can't be applied as things are. It changes nothing.
 	Plan(ctx context.Context, desired *document.State) ([]plan.Step, error)
 	Apply(ctx context.Context, desired *document.State, o transaction.Options) (*transaction.Result, error)
-	// Unrestored is the last change that was undone without the whole state before, nil if
-	// there is none, or if a later one succeeded.
+	// Unrestored returns the last change that was undone without restoring the whole state
+	// before. It returns nil if every undo restored all, or if a later change succeeded.
 	Unrestored() (*transaction.Unrestored, error)
 	// Manager returns the program that manages an interface besides the engine, "" if none
 	// does.
@@ -41,9 +41,9 @@ type API interface {
 
 // Wanted is what the node's object asks for.
 type Wanted struct {
-	// UID is that of the object, "" if there is none.
+	// UID is the UID of the object, "" without an object.
 	UID types.UID
-	// Generation is that of the object.
+	// Generation is the generation of the object.
 	Generation int64
 	// Unmanaged is true for a node that is left alone.
 	Unmanaged bool
@@ -55,7 +55,7 @@ type Wanted struct {
 	Reach, PolicyReach []string
 	// Parts are enforced each by itself; nil if everything is enforced together.
 	Parts []nmstate.Part
-	// NodeUID is that of the Node object, with which the object goes; "" if it is unknown.
+	// NodeUID is the UID of the Node object, the owner of the object; "" if it is unknown.
 	NodeUID types.UID
 }
 
@@ -84,15 +84,15 @@ type Handler struct {
 	// wanted is what the object was known to ask for last, if it was known ever.
 	wanted Wanted
 	known  bool
-	// hash is that of the desired state, and last has the outcomes of its parts by their first
-	// paths, which paths has in the order of the parts.
+	// hash is the hash of the desired state. last has the outcomes of its parts by their first
+	// paths, and paths has these paths in the order of the parts.
 	hash  string
 	last  map[string]outcome
 	paths []string
 	// blind is the outcome of reading the node.
 	blind outcome
 	told  reported
-	// unrestored is the last change of which people were told.
+	// unrestored is the last change that a log line or an event has reported.
 	unrestored transaction.Unrestored
 }
 

@@ -19,12 +19,12 @@ import (
 
 // order is a part of a desired state as it is enforced: in a transaction of its own.
 type order struct {
-	// path is the first one of the part, "" for what is in no part.
+	// path is the first path of the part, "" for fields outside of all parts.
 	path string
-	// hash is that of the part, "" without one.
+	// hash is the hash of the part, "" without one.
 	hash string
-	// document lacks what others manage. It is nil if nothing is desired, or if the part can't
-	// be read, of which fault says why.
+	// document lacks the parts that others manage. It is nil if nothing is desired, or if the
+	// part can't be read. Then fault gives the reason.
 	document *document.State
 	fault    error
 	foreign  foreign
@@ -33,8 +33,8 @@ type order struct {
 	targets
 }
 
-// ordersOf reads a desired state, of which hash is that of the whole, "" without one. There is
-// one order at least. An error means that it is unknown what others manage.
+// ordersOf reads a desired state, and returns the hash of all of it, "" without a state. There is
+// one order at least. An error means that the managers of the interfaces are unknown.
 func ordersOf(w Wanted, manager func(name string) (string, error)) (hash string, orders []order, err error) {
 	if w.Invalid != "" {
 		return "", []order{{fault: errors.New(w.Invalid)}}, nil
@@ -57,8 +57,8 @@ func ordersOf(w Wanted, manager func(name string) (string, error)) (hash string,
 	return hashOf(w.Desired), orders, nil
 }
 
-// divided reads the parts of a desired state. What was set by hand since the parts were written
-// is in none of them, and is enforced first.
+// divided reads the parts of a desired state. Fields that were set by hand since the parts were
+// written belong to no part, and are enforced first.
 func divided(w Wanted) (orders []order) {
 	parts, rest, err := policy.Split(w.Desired, w.Parts)
 	if err != nil || len(w.Parts) == 0 {

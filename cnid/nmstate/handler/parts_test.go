@@ -139,8 +139,9 @@ func TestWhatIsInNoPartIsEnforcedToo(t *testing.T) {
 	})
 }
 
-// TestATargetCountsForItsPart: one that is down keeps no other part from the node. A policy handler
-// of an earlier version has no targets of parts, and then those of all policies count for each.
+// TestATargetCountsForItsPart: an unreachable target of one part does not keep the other parts
+// from the node. A policy handler of an earlier version has no targets of parts, and then the
+// targets of all policies count for each part.
 func TestATargetCountsForItsPart(t *testing.T) {
 	w := newWorld()
 	w.dead = map[string]bool{"b:1": true}

@@ -41,21 +41,22 @@ func APIServer(server string) reach.Target {
 
 // targets are what a node has to reach after a change of a part.
 type targets struct {
-	// reach are those of the part, and kept those of other parts, which count only if they were
-	// reached before the change: one that is down keeps no other part from the node.
+	// reach are the targets of the part, and kept the targets of other parts. The latter count
+	// only if they were reached before the change: an unreachable target does not block another
+	// part.
 	reach, kept []reach.Target
 }
 
-// everywhere are the targets that count for each part, and why they can't be read. divided are
-// those of policies that are in parts.
+// everywhere are the targets that count for each part, and the error if they can't be read.
+// divided are the targets of policies with parts.
 type everywhere struct {
 	targets []reach.Target
 	fault   error
 	divided []string
 }
 
-// everywhereOf divides the targets of an object. A policy handler of an earlier version lets no part
-// name any, and then those of all policies count for each part.
+// everywhereOf divides the targets of an object. A policy handler of an earlier version gives
+// parts no targets, and then the targets of all policies count for each part.
 func everywhereOf(w Wanted) (e everywhere) {
 	inParts := map[string]bool{}
 	for _, part := range w.Parts {

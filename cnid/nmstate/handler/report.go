@@ -26,8 +26,8 @@ const writeTries = 3
 type reported struct {
 	last report
 	at   time.Time
-	// err is that of the last attempt, failures the number of those in a row that failed,
-	// and again the time of the next one.
+	// err is the error of the last attempt, failures the number of consecutive failed attempts,
+	// and again the time of the next attempt.
 	err      error
 	failures int
 	again    time.Time

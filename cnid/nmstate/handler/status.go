@@ -19,14 +19,14 @@ import (
 
 // report is what the status of the object shall say.
 type report struct {
-	// uid and generation are those of the object whose desired state it is about. With a uid
-	// of "" it has the current state alone.
+	// uid and generation identify the object with the reported desired state. With a uid of ""
+	// the status has the current state alone.
 	uid        types.UID
 	generation int64
 	unmanaged  bool
 	// current is the current state in JSON, "" if it can't be read.
 	current string
-	// hash is that of the desired state, "" without one.
+	// hash is the hash of the desired state, "" without a state.
 	hash string
 	// fault is why the node does not have the desired state, "" if it does.
 	fault   string

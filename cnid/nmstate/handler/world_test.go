@@ -53,7 +53,7 @@ type world struct {
 	writes []time.Time
 	uids   int
 
-	// mtus are those of the node's interfaces.
+	// mtus are the MTUs of the node's interfaces.
 	mtus     map[string]int
 	managers map[string]string
 	// fails, refuses and unreadable are why changes fail, documents are refused, and the
@@ -61,8 +61,8 @@ type world struct {
 	fails, refuses, unreadable error
 	// failure is called for the error of each change, nil for none.
 	failure func() error
-	// broken and unknown are interfaces of which changes fail, and that documents must not
-	// name.
+	// broken are interfaces whose changes fail, and unknown are interfaces that documents must
+	// not name.
 	broken, unknown map[string]error
 	// lostChange is the last change that was undone without the whole state before, and warnings what
 	// people were told.
@@ -70,7 +70,7 @@ type world struct {
 	warnings   []string
 	// tries and plans are the times of attempts to change the node, and to plan it.
 	tries, plans []time.Time
-	// asked are the targets of the last attempt, and kept those of other parts.
+	// asked are the targets of the last attempt, and kept the targets of other parts.
 	asked, kept []reach.Target
 	// dead are targets that do not answer any more.
 	dead map[string]bool

@@ -17,7 +17,8 @@ import (
 // errNoStore is of a host without a place for automatic settings.
 var errNoStore = errors.New("nobody keeps which DHCP clients run on this host")
 
-// Keep lets the host keep automatic settings in a store. Without one there is no DHCP.
+// Keep lets the host keep automatic settings in a store. Without a store the host does not use
+// DHCP.
 func (h *Host) Keep(store *automatic.Store) { h.store = store }
 
 // showAutomatic adds the automatic settings to a state of the kernel.
@@ -33,7 +34,7 @@ func (h *Host) showAutomatic(ctx context.Context, state *document.State) error {
 	return nil
 }
 
-// Index returns the kernel's number of an interface, 0 if there is none.
+// Index returns the kernel's number of an interface, and 0 for an unknown name.
 func (h *Host) Index(ctx context.Context, name string) int {
 	index, err := h.kernel.Index(ctx, name)
 	if err != nil {
@@ -91,7 +92,7 @@ func (h *Host) forget(name string) error {
 	})
 }
 
-// setResolver replaces what is static of the resolver's configuration.
+// setResolver replaces the static part of the resolver's configuration.
 func (h *Host) setResolver(r document.Resolver) error {
 	if h.store == nil {
 		return h.resolver.Write(r)

@@ -22,9 +22,9 @@ import (
 
 // Errors that callers tell apart.
 var (
-	// ErrHidden: an interface is no part of the host's own network.
+	// ErrHidden: an interface does not belong to the host's own network.
 	ErrHidden = errors.New("the interface does not belong to the host's own network")
-	// ErrAddress: an address is none that the host may have by a document.
+	// ErrAddress: a document must not give the host an address.
 	ErrAddress = errors.New("the address belongs to others")
 	// ErrUplink: an interface can be configured, and neither stopped nor removed.
 	ErrUplink = errors.New("it is the host's uplink, one end of a pair that can't be made again; it stays up")
@@ -45,9 +45,8 @@ type Host struct {
 	known []string
 }
 
-// Open returns the network of the calling thread's namespace, for the caller to close.
-// Interfaces of others, such as those of pods, are neither shown nor changed, nor are their
-// routes.
+// Open returns the network of the calling thread's namespace, for the caller to close. It neither
+// shows nor changes interfaces of others, such as devices of pods, and their routes.
 func Open(resolver resolvconf.File, others func(document.Interface) bool) (*Host, error) {
 	return OpenBeside(resolver, Others{Interface: others}, func() ([]string, error) { return nil, nil })
 }
@@ -66,7 +65,7 @@ func OpenBeside(resolver resolvconf.File, others Others, hardware func() ([]stri
 // Close closes it.
 func (h *Host) Close() { h.kernel.Close() }
 
-// Show returns what is.
+// Show returns the current state.
 func (h *Host) Show(ctx context.Context) (*document.State, error) {
 	state, err := h.kernel.Show(ctx)
 	if err != nil {
@@ -84,8 +83,8 @@ func (h *Host) Show(ctx context.Context) (*document.State, error) {
 	return state, err
 }
 
-// hide shows uplinks as what they are, takes out of a state what is of others, and returns
-// what it has taken.
+// hide shows uplinks as hardware, removes the parts of others from a state, and returns the
+// removed parts.
 func (h *Host) hide(state *document.State) (hidden, error) {
 	before, err := h.hardware()
 	if err != nil {

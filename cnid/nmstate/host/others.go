@@ -27,7 +27,7 @@ func (o Others) hasAddress(a document.Address) bool {
 
 // hidden is what a state does not show.
 type hidden struct {
-	// interfaces are the names and alternative names of those of others.
+	// interfaces are the names and alternative names of interfaces of others.
 	interfaces map[string]bool
 	// four and six are the names of interfaces with addresses of others, by family.
 	four, six map[string]bool

@@ -10,11 +10,11 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 )
 
-// showUplinks shows the uplinks of a host that is a container itself as hardware, as which
-// they behave, and returns their names. Such an uplink is one end of a pair whose other end
-// is in another network namespace, for which it would belong to others as the ends of pods
-// do, and carries a default route or an address of a network. known are those that were
-// uplinks before; they stay.
+// showUplinks shows the uplinks of a host that is a container itself as hardware, and returns
+// their names. They behave like hardware. Such an uplink is one end of a pair whose other end is
+// in another network namespace. Therefore it would belong to others, like the devices of pods. It
+// carries a default route or an address of a network. known are the former uplinks, which stay
+// uplinks.
 func (o Others) showUplinks(state *document.State, known []string) (names []string) {
 	for n := range state.Interfaces {
 		i := state.Interfaces[n]

@@ -81,8 +81,8 @@ func (k *Keeper) Run(ctx context.Context) {
 // long as its engine is not open.
 var errChanging = errors.New("a change of the network may be open")
 
-// Current returns the current state of the node as the kernel has it, in the form of a report. While
-// a change is open there is none.
+// Current returns the current state of the node as the kernel has it, in the form of a report. It
+// returns nil while a change is open.
 func (k *Keeper) Current(ctx context.Context) (state map[string]any, err error) {
 	e := k.network.opened()
 	if e == nil || e.IsChanging() {

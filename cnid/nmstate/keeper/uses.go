@@ -38,7 +38,7 @@ func Uses(s *store.Store, node string, records []journal.Record, underlay func(t
 	return uses
 }
 
-// deviceName returns the first name of a device, of which others may be known too.
+// deviceName returns the first name of a device. A device may also have alternative names.
 func deviceName(name string) string {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
@@ -47,7 +47,7 @@ func deviceName(name string) string {
 	return link.Attrs().Name
 }
 
-// usesOf are those of attachments and host links. number finds the device and number of a
+// usesOf returns the uses by attachments and host links. number finds the device and number of a
 // virtual function.
 func usesOf(records []journal.Record, wanted []links.Wanted, number func(pci string) (string, int, error)) []permit.Use {
 	var uses []permit.Use
@@ -89,7 +89,8 @@ func below(mtu int, tunnel bool) int {
 	return mtu
 }
 
-// tunnelUse is that of the tunnel between the nodes. Pods were given what fits through it.
+// tunnelUse returns the use by the tunnel between the nodes. The MTU of pods follows from its
+// MTU.
 func tunnelUse(underlay netdev.Underlay, address netip.Addr) permit.Use {
 	overhead := netdev.OverheadIPv6
 	if address.Is4() {

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-// addresses returns those of all devices.
+// addresses returns the addresses of all devices.
 func (k *Kernel) addresses(ctx context.Context, links []convert.Link) (map[uint32]convert.Addresses, error) {
 	messages, err := k.dump(ctx, unix.RTM_GETADDR, nl.NewIfAddrmsg(unix.AF_UNSPEC))
 	if err != nil {
@@ -85,7 +85,7 @@ func (k *Kernel) removePeer(ctx context.Context, l convert.Link, gone document.A
 	return k.removeAddresses(ctx, l.Index, family, func(a convert.Address) bool { return a.IP == ip && a.Bits == gone.PrefixLength })
 }
 
-// unless is an error that is none of those that mean that all is well.
+// unless returns an error, and nil if the error is one of the harmless ones.
 func unless(err error, well ...error) error {
 	for _, w := range well {
 		if errors.Is(err, w) {

@@ -50,7 +50,7 @@ func TestOneInterfaceForwardsAndAnotherDoesNot(t *testing.T) {
 	}
 }
 
-// TestAnAddressWithAPeerIsRemoved: its network is that of the peer, which no document has.
+// TestAnAddressWithAPeerIsRemoved: the kernel shows the peer's network, which no document has.
 func TestAnAddressWithAPeerIsRemoved(t *testing.T) {
 	k, n := open(t)
 	do(t, k, pair(), plan.SetUp{Name: "a"})
@@ -184,7 +184,7 @@ func TestAGatewayInANetworkOfAnotherLinkIsReachedByItsOwn(t *testing.T) {
 	}
 }
 
-// routesTo are what a test of routes adds, in the order in which they are shown.
+// routesTo returns the routes that a test adds, in the order of Show.
 func routesTo() []document.Route {
 	typed := func(kind, destination string, table, metric int64) document.Route {
 		r := route(destination, "", "", table, metric)

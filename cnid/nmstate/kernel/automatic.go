@@ -29,7 +29,7 @@ import (
 
 // Learned is what a family of an interface has of a lease.
 type Learned struct {
-	// Index is that of the interface, and Family its AF_INET or AF_INET6.
+	// Index is the index of the interface, and Family its AF_INET or AF_INET6.
 	Index  uint32
 	Family int
 	// Address is the zero Prefix for none. Valid and Preferred are its lifetimes in seconds.
@@ -154,7 +154,7 @@ func broadcast(prefix netip.Prefix) []byte {
 	return binary.BigEndian.AppendUint32(nil, all)
 }
 
-// learnRoutes makes the routes of a lease those of the interface by DHCP.
+// learnRoutes replaces the interface's routes of protocol DHCP by the routes of a lease.
 func (k *Kernel) learnRoutes(l Learned) error {
 	if l.Family == unix.AF_INET6 {
 		return nil // DHCPv6 has no routes.
@@ -373,7 +373,7 @@ func isConnected(r netlink.Route) bool {
 	return bits < all && r.Dst.IP.IsGlobalUnicast()
 }
 
-// advertisedNetworks are those of the kernel's own routes that came by advertisements.
+// advertisedNetworks returns the networks of the kernel's own routes from advertisements.
 func (k *Kernel) advertisedNetworks(ctx context.Context, list []netlink.Route) (map[linkRoute]bool, error) {
 	if !slices.ContainsFunc(list, isConnected) {
 		return nil, nil
@@ -420,7 +420,7 @@ func (k *Kernel) eachAdvertised(ctx context.Context, do func(advertisedRoute, []
 	return nil
 }
 
-// ownNetworks are those to which the kernel has routes for addresses of IPv6.
+// ownNetworks returns the destinations of the kernel's routes for addresses of IPv6.
 func (k *Kernel) ownNetworks(ctx context.Context) (map[linkRoute]bool, error) {
 	messages, err := k.dump(ctx, unix.RTM_GETADDR, nl.NewIfAddrmsg(unix.AF_INET6))
 	if err != nil {
@@ -432,7 +432,7 @@ func (k *Kernel) ownNetworks(ctx context.Context) (map[linkRoute]bool, error) {
 		if !ok || a.Flags&unix.IFA_F_NOPREFIXROUTE != 0 {
 			continue
 		}
-		// The address of IFA_ADDRESS is another one where the address has a peer.
+		// The address of IFA_ADDRESS differs from IFA_LOCAL where the address has a peer.
 		for _, ip := range []netip.Addr{a.IP, attribute.List(message[unix.SizeofIfAddrmsg:]).Address(unix.IFA_ADDRESS)} {
 			own[linkRoute{a.Device, netip.PrefixFrom(ip, a.Bits).Masked()}] = true
 		}

@@ -22,8 +22,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-// Do executes one step. To delete what is gone, and to add what is there with the same
-// values, is no error. A step on the resolver is errors.ErrUnsupported.
+// Do executes one step. It accepts the deletion of a missing object, and the addition of an
+// object that exists with the same values. For a step on the resolver it returns
+// errors.ErrUnsupported.
 func (k *Kernel) Do(ctx context.Context, step plan.Step) error {
 	do := k.onInterfaces
 	switch step.(type) {
@@ -136,8 +137,8 @@ func (k *Kernel) complete(ctx context.Context, want document.Interface) error {
 	return k.change(ctx, left)
 }
 
-// adopt gives a device that is there the settings of one that was to be made. If there is
-// none of that name, the kernel refused to make one because of another device.
+// adopt gives an existing device the settings of a device to be made. If the name is free, the
+// kernel refused the new device because of another device.
 func (k *Kernel) adopt(ctx context.Context, want document.Interface, refusal error) error {
 	l, err := k.link(ctx, want.Name)
 	if errors.Is(err, errNoDevice) {
@@ -177,8 +178,9 @@ func (k *Kernel) creation(ctx context.Context, made convert.Kind, want document.
 	return list, err
 }
 
-// anotherMTU is not the one wanted. A bridge has the least MTU of its ports unless its own
-// was changed, and one that it was made with or has already is no change.
+// anotherMTU returns an MTU that differs from the wanted one. A bridge has the least MTU of its
+// ports unless its own MTU was changed. The kernel does not count the MTU of the creation, or the
+// present MTU, as a change.
 func anotherMTU(mtu int) int {
 	const least = 68 // RFC 791
 	if mtu > least {
@@ -290,7 +292,7 @@ func (k *Kernel) setForwarding(ctx context.Context, step plan.SetForwarding) err
 	return err
 }
 
-// setFamily enables or disables IPv6, for which netlink has no request.
+// setFamily enables or disables IPv6 by a file, because netlink lacks such a request.
 func (k *Kernel) setFamily(ctx context.Context, step plan.SetFamily) error {
 	if _, err := k.link(ctx, step.Name); err != nil {
 		return err
@@ -305,7 +307,7 @@ func (k *Kernel) setFamily(ctx context.Context, step plan.SetFamily) error {
 		return err
 	}
 	if !step.Enabled {
-		return nil // A device without IPv6 is what was asked for.
+		return nil // The caller wants a device without IPv6.
 	}
 	return fmt.Errorf("ipv6.enabled: %s has no IPv6: its MTU is below 1280 bytes, or this kernel has none: %w", step.Name, err)
 }

@@ -1,13 +1,13 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kernel reads and changes the network of the kernel: interfaces, addresses, routes
-// and rules of one network namespace, as documents of package document have them. Package
-// convert has the form of the messages; this package sends them.
+// Package kernel reads and changes the network of the kernel: interfaces, addresses, routes and
+// rules of one network namespace, as documents of package document have them. Package convert has
+// the form of the messages; this package sends them.
 //
-// It speaks rtnetlink(7) itself where the library's types lack what documents have, for
-// example limits of MTUs, the spanning tree protocol and settings of ports. Numbers of
-// attributes are those of the kernel's headers in include/uapi/linux.
+// It speaks rtnetlink(7) itself where the library's types lack fields of documents, for example
+// limits of MTUs, the spanning tree protocol and settings of ports. The numbers of attributes
+// come from the kernel's headers in include/uapi/linux.
 package kernel
 
 import (

@@ -57,7 +57,7 @@ func show(t testing.TB, k *kernel.Kernel) *document.State {
 	return state
 }
 
-// find returns an interface, and fails the test if there is none.
+// find returns an interface, and fails the test for an unknown name.
 func find(t testing.TB, k *kernel.Kernel, name string) document.Interface {
 	t.Helper()
 	for _, i := range show(t, k).Interfaces {

@@ -45,8 +45,8 @@ func (k *Kernel) links(ctx context.Context) ([]convert.Link, error) {
 // errNoDevice: no device has a name.
 var errNoDevice = errors.New("no such interface")
 
-// link returns a device. If there is none, the error is errNoDevice. The kernel takes an
-// alternative name for a name, but no step has one.
+// link returns a device, and errNoDevice for an unknown name. The kernel accepts alternative
+// names too, but steps have none.
 func (k *Kernel) link(ctx context.Context, name string) (convert.Link, error) {
 	l, err := k.found(ctx, convert.ZeroEnded(unix.IFLA_IFNAME, name))
 	if err != nil {
@@ -58,7 +58,7 @@ func (k *Kernel) link(ctx context.Context, name string) (convert.Link, error) {
 	return l, nil
 }
 
-// found returns the device that an attribute identifies, the zero link if there is none.
+// found returns the device that an attribute identifies, or the zero link.
 func (k *Kernel) found(ctx context.Context, by *nl.RtAttr) (convert.Link, error) {
 	messages, err := k.ask(ctx, unix.RTM_GETLINK, 0, nl.NewIfInfomsg(unix.AF_UNSPEC), by, wanted())
 	if errors.Is(err, unix.ENODEV) {
@@ -134,7 +134,7 @@ func (k *Kernel) properties(ctx context.Context, kind, flags int, l convert.Link
 }
 
 // NameOf returns the name of the device that has a name or an alternative name. Without such a
-// device it is what was asked for.
+// device it returns its argument.
 func (k *Kernel) NameOf(ctx context.Context, name string) (string, error) {
 	if name == "" || len(name) > document.LongestAltName {
 		return name, nil // No device has such a name.

@@ -19,7 +19,7 @@ func TestAlternativeNamesComeAndGo(t *testing.T) {
 	}
 	do(t, k, pair())
 	want(t, find(t, k, "a").AltNames, nil)
-	for range 2 { // what is there is no error
+	for range 2 { // a second call with an existing object succeeds
 		do(t, k, change(document.AltName{Name: long}, document.AltName{Name: "port1"}))
 		want(t, find(t, k, "a").AltNames, []document.AltName{{Name: "port1"}, {Name: long}})
 	}

@@ -85,12 +85,13 @@ func readSetting(folder int, name string, buffer []byte) (content string, ok boo
 	return strings.TrimSuffix(string(buffer[:n]), "\n"), true
 }
 
-// Above returns the devices of other network namespaces on top of those of this one, by index.
+// Above returns the devices of other network namespaces on top of the devices of this one, by
+// index.
 func (k *Kernel) Above(ctx context.Context) (map[uint32][]string, error) {
 	return spaces.Above(ctx, k.space)
 }
 
-// Replay executes one request of a snapshot. To remove what is gone is no error.
+// Replay executes one request of a snapshot. The removal of a missing object succeeds.
 func (k *Kernel) Replay(ctx context.Context, r snapshot.Request) (err error) {
 	switch {
 	case r.Path != "":

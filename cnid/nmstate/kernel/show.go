@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel/convert"
 )
 
-// Show returns what is: interfaces by name, routes and rules in an order of their own. A
-// device that goes meanwhile may be missing.
+// Show returns the current state: interfaces by name, routes and rules in an order of their own.
+// A device that disappears meanwhile may be missing.
 func (k *Kernel) Show(ctx context.Context) (*document.State, error) {
 	v, err := k.view(ctx)
 	if err != nil {

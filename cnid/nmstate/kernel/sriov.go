@@ -30,8 +30,8 @@ const (
 	autoprobeFile = "sriov_drivers_autoprobe"
 )
 
-// folder is that of the hardware of a device, "" if it has none. The kernel tells the
-// hardware by name, for sysfs may show the devices of another network namespace.
+// folder returns the folder of a device's hardware, "" for a virtual device. The kernel tells the
+// hardware by name, because sysfs may show the devices of another network namespace.
 func folder(l convert.Link) string {
 	name, bus := l.Text(unix.IFLA_PARENT_DEV_NAME), l.Text(unix.IFLA_PARENT_DEV_BUS_NAME)
 	if name == "" || bus == "" {

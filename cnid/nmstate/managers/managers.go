@@ -28,8 +28,7 @@ func (r Root) Of(name string) (string, error) {
 		return "", fmt.Errorf("find the manager of %s: %w", name, err)
 	}
 	number := strings.TrimSpace(string(index))
-	// The formats are those of NetworkManager's nm_config_device_state_write and of
-	// systemd's link_save.
+	// NetworkManager's nm_config_device_state_write and systemd's link_save define the formats.
 	for _, m := range []struct {
 		program, file, key string
 		managed            func(value string) bool

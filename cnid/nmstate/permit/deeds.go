@@ -87,7 +87,7 @@ func deedOf(step plan.Step) (deed, error) {
 	return d, nil
 }
 
-// ofAddresses has those of deedOf that change addresses and routes.
+// ofAddresses returns the deeds of deedOf that change addresses and routes.
 func ofAddresses(d deed) (deed, error) {
 	switch s := d.step.(type) {
 	case plan.SetFamily:

@@ -17,8 +17,8 @@ type loss struct {
 	own bool
 }
 
-// lost returns the interfaces that can't be used, by name: those that go, are set down or
-// become ports, and what is on top of them. A controller is lost with its last port.
+// lost returns the interfaces that become unusable, by name: interfaces that go, are set down or
+// become ports, and the interfaces on top of them. A controller is lost with its last port.
 func (n node) lost(deeds []deed) map[string]loss {
 	lost := map[string]loss{}
 	gains := map[string]bool{}
@@ -49,7 +49,7 @@ func (n node) lost(deeds []deed) map[string]loss {
 	return lost
 }
 
-// follows returns with which loss an interface is lost.
+// follows returns the loss that an interface suffers from the losses of others.
 func (n node) follows(i document.Interface, lost map[string]loss, gains map[string]bool) (loss, bool) {
 	if l, ok := lost[i.Base()]; ok {
 		return l, true

@@ -84,8 +84,8 @@ func (r Rules) managed(node node, deeds []deed) error {
 	return errors.Join(errs...)
 }
 
-// asked refuses DHCP on an interface for which another program asks, and DHCP that nobody would
-// serve.
+// asked refuses DHCP on an interface where another program is a DHCP client, and DHCP that no
+// client would run.
 func (r Rules) asked(deeds []deed) error {
 	var errs []error
 	served := false
@@ -159,9 +159,8 @@ func (n node) uplinks() []string {
 	return n.below(names)
 }
 
-// isOwnDefault reports whether a route is one by which the node is reached. Without the unit
-// for boots the node starts without leases of the engine. Routes of other tables are for some
-// packets only.
+// isOwnDefault reports whether the node is reached by a route. Without the unit for boots the
+// node starts without leases of the engine. Routes of other tables apply to some packets only.
 func (n node) isOwnDefault(route document.Route) bool {
 	table := route.Table == nil || *route.Table == 0 || *route.Table == document.MainTable
 	return isDefault(route) && table && route.Interface != "" && !n.isOfLease(route)

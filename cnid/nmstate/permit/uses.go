@@ -27,7 +27,7 @@ type Use struct {
 	VFs int
 	// VLAN is an id (1 to 4094) on Interface that the user has taken; 0: none.
 	VLAN int
-	// Addresses are those of Interface that must stay.
+	// Addresses are the addresses of Interface that must stay.
 	Addresses []netip.Addr
 	// By is the user, for people: "pod default/web (interface net1)".
 	By string
@@ -59,7 +59,7 @@ type conflicts struct {
 	users   map[string][]string
 }
 
-// add adds a user to a reason; "" is none.
+// add adds a user to a reason. The reason "" means that nothing conflicts.
 func (c *conflicts) add(step plan.Step, reason string, use Use) {
 	if reason == "" {
 		return
@@ -160,8 +160,8 @@ func (n node) unlearns(use Use, s plan.SetAutomatic, later []deed) string {
 	return ""
 }
 
-// shrinks: no interface has a larger MTU than the one below it, and a bridge that of its
-// smallest port.
+// shrinks: the MTU of an interface never exceeds the MTU of the interface below it, and the MTU
+// of a bridge never exceeds the MTU of its smallest port.
 func (n node) shrinks(use Use, changed document.Interface) string {
 	now := n.interfaces[changed.Name].MTU
 	if changed.MTU == nil || *changed.MTU >= use.MTU || now != nil && *changed.MTU >= *now {

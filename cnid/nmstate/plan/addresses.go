@@ -117,7 +117,7 @@ func (p *planner) clear(now *document.Interface, ip **document.IP, keep []docume
 	}
 }
 
-// network is that of an address.
+// network returns the subnet of an address.
 func network(a document.Address) netip.Prefix {
 	ip, err := netip.ParseAddr(a.IP)
 	if err != nil {
@@ -136,10 +136,10 @@ func common(is, shall []document.Address) (both []document.Address) {
 	return both
 }
 
-// inOrder returns the addresses of IPv4 that stay. The first address of a network is the
-// source of packets to it, and that of the first network is the source of packets to
-// destinations on the link elsewhere. New addresses come after those that are, so what is
-// out of order is removed and added again.
+// inOrder returns the addresses of IPv4 that stay. The first address of a network is the source
+// of packets to it. The first address of the first network is the source of packets to other
+// destinations on the link. New addresses come after the present ones, so addresses that are out
+// of order are removed and added again.
 func inOrder(is, shall []document.Address) (keep []document.Address) {
 	wanted, order := byNetwork(shall)
 	kept, was := byNetwork(common(is, shall))

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan says which changes lead from one state of a host's network to another, and
-// in which order the kernel takes them. Its functions compute, and have no effects.
+// Package plan computes the changes between two states of a host's network, in the kernel's order.
+// Its functions have no effects.
 package plan
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 // Between returns the steps from one state of the host to a target. current is complete, as
-// package kernel shows it. Without a difference there are no steps.
+// package kernel shows it. Equal states give no steps.
 func Between(current *document.State, t *target.Target) []Step {
 	p := newPlanner(current, t)
 	p.removeRules()
@@ -45,9 +45,9 @@ func Between(current *document.State, t *target.Target) []Step {
 	return p.steps
 }
 
-// planner keeps what the host has after the steps so far. Where the kernel's doing depends
-// on what is not known, the planner takes it that a setting is lost: to set what is there
-// already is no error.
+// planner keeps the state of the host after the steps so far. Where the kernel's behaviour
+// depends on unknown facts, the planner assumes that a setting is lost: a step that sets a
+// present value again succeeds.
 type planner struct {
 	// now are the interfaces that are, and want those that shall be.
 	now, want map[string]*document.Interface
@@ -55,7 +55,7 @@ type planner struct {
 	dirty map[string]bool
 	// derived are the names of the interfaces on top of one.
 	derived map[string][]string
-	// order has controllers before their ports, and bases before what is derived from them.
+	// order has controllers before their ports, and bases before their derived interfaces.
 	order []string
 	// routes and rules are those that are, by their words; routeOrder are the words of the
 	// routes as they come.

@@ -79,8 +79,8 @@ func (p *planner) loseIPv6(i *document.Interface) {
 	p.loseRoutes(i.Name, six)
 }
 
-// detached notes that an interface is no port any more. A bond takes its ports down, and
-// gives them back their MAC address and MTU.
+// detached notes that an interface stopped being a port. A bond takes its ports down, and gives
+// them back their MAC address and MTU.
 func (p *planner) detached(i *document.Interface, kind string) {
 	p.dirty[i.Name] = true
 	i.Controller = new("")
@@ -95,7 +95,8 @@ func (p *planner) detached(i *document.Interface, kind string) {
 	}
 }
 
-// forgetMTU notes that an MTU is not known any more, nor are those of what is above.
+// forgetMTU notes that the MTU of an interface is unknown now, like the MTUs of interfaces above
+// it.
 func (p *planner) forgetMTU(i *document.Interface) {
 	i.MTU, p.dirty[i.Name] = nil, true
 	for _, name := range p.derived[i.Name] {
@@ -157,8 +158,8 @@ func (p *planner) started(i *document.Interface) {
 	}
 }
 
-// resized notes an MTU. Interfaces above do not keep one that is larger, one of type
-// ipvlan always has that of its base, and ports that of their bond.
+// resized notes an MTU. The kernel lowers a larger MTU of interfaces above. An interface of type
+// ipvlan always has the MTU of its base, and ports have the MTU of their bond.
 func (p *planner) resized(i *document.Interface, mtu int) {
 	i.MTU = new(mtu)
 	for _, name := range p.derived[i.Name] {

@@ -98,7 +98,7 @@ func TestTheExamplesOfNmstateAreReachedAndRestored(t *testing.T) {
 			before := m.show()
 			desired := m.desired(t, name)
 			to := resolve(t, desired, before)
-			for range 2 { // it is reached again from what was restored
+			for range 2 { // the restored state leads to the target again
 				m.apply(t, to)
 				containsAll(t, m.show(), withRouting(to.Document))
 				if again := plan.Between(m.show(), resolve(t, desired, m.show())); len(again) > 0 {
@@ -253,7 +253,7 @@ func containsAll(t *testing.T, state, desired *document.State) {
 	}
 }
 
-// asShown is a desired interface in the words of one that is shown, without what is read-only.
+// asShown returns a desired interface in the words of the shown one, without read-only fields.
 func asShown(i document.Interface) document.Interface {
 	i.PermanentMACAddress, i.MinMTU, i.MaxMTU = "", nil, nil
 	if i.State == document.Up {

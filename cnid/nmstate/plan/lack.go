@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
-// Lack says what a host that has the desired state would have instead of needing a step: what
-// was expected, and what was found.
+// Lack says which property of the desired state a host has not got, instead of a step: the
+// expected value, and the found one.
 func Lack(now *document.State, step Step) string {
 	if words := lackOfInterface(now, step); words != "" {
 		return words

@@ -36,8 +36,9 @@ func (p *planner) portsOf(name string) {
 	}
 }
 
-// deleteInterfaces deletes what shall not be there, and what has to be made anew, children
-// before parents. The kernel removes what is above them, so it is deleted too.
+// deleteInterfaces deletes unwanted interfaces, and interfaces that have to be made anew,
+// children before parents. The kernel deletes the interfaces above them, so the planner deletes
+// these too.
 func (p *planner) deleteInterfaces() {
 	going := map[string]bool{}
 	for _, name := range p.order {
@@ -71,7 +72,7 @@ func (p *planner) goes(name string, going map[string]bool) {
 	}
 }
 
-// create makes what is not there.
+// create makes the missing interfaces.
 func (p *planner) create() {
 	for _, name := range p.order {
 		want := p.want[name]

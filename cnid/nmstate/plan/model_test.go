@@ -59,7 +59,7 @@ func macOf(name string) string {
 	return fmt.Sprintf("02:00:00:%02X:%02X:%02X", sum>>16&255, sum>>8&255, sum&255)
 }
 
-// show returns what is, as package kernel does.
+// show returns the present state, like package kernel.
 func (m *model) show() *document.State {
 	s := &document.State{Routes: &document.Routes{}, RouteRules: &document.RouteRules{}}
 	for _, name := range slices.Sorted(maps.Keys(m.links)) {
@@ -145,8 +145,8 @@ func text(p *string) string {
 	return *p
 }
 
-// mac returns the address that a device has: a port that of its bond, and a bond without
-// one of its own that of its first port.
+// mac returns the address of a device. A port has the address of its bond, and a bond without an
+// address of its own has the address of its first port.
 func (m *model) mac(l *link) string {
 	if c := m.links[l.controller]; c != nil && c.Type == document.Bond {
 		return m.mac(c)

@@ -46,7 +46,7 @@ func (m *model) setAutomatic(l *link, s plan.SetAutomatic) {
 	}
 }
 
-// withAutomatic adds the automatic settings to what is shown of a family.
+// withAutomatic adds the automatic settings to the shown settings of a family.
 func (l *link) withAutomatic(family string, shown *document.IP) *document.IP {
 	ip := l.automatic[family]
 	if ip.DHCP == nil {

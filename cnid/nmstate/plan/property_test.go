@@ -58,7 +58,7 @@ func TestRandomStatesAreReachedAndRestored(t *testing.T) {
 	}
 }
 
-// round applies a random document, restores what was, and applies it again.
+// round applies a random document, restores the former state, and applies the document again.
 func round(t *testing.T, seed uint64, r *rand.Rand, m *model) bool {
 	desired := randomState(r)
 	before := m.show()
@@ -105,8 +105,8 @@ func round(t *testing.T, seed uint64, r *rand.Rand, m *model) bool {
 	return true
 }
 
-// beyond leaves out of a document the virtual interfaces that are down already and shall be:
-// they stay, because what is shown can be applied.
+// beyond removes the virtual interfaces that are down and shall be down from a document: they
+// stay, because a shown state can be applied.
 func beyond(desired, before *document.State) *document.State {
 	rest := *desired
 	rest.Interfaces = slices.DeleteFunc(slices.Clone(desired.Interfaces), func(i document.Interface) bool {
@@ -272,8 +272,8 @@ func containsInterface(t *testing.T, now, want document.Interface) {
 	}
 }
 
-// lacks says what of a desired value is not there. The order of ports means nothing, nor
-// does that of addresses of IPv6.
+// lacks says which part of a desired value is missing. The order of ports means nothing, and
+// neither does the order of addresses of IPv6.
 func lacks(path string, now, want any) string {
 	switch w := want.(type) {
 	case map[string]any:

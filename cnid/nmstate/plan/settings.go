@@ -51,7 +51,7 @@ func (p *planner) change(when phase) {
 			shall.Bond.Options = withoutPorts(shall.Bond.Options)
 		}
 		if to := p.want[controller(want)]; when == beforePorts && to != nil && to.Type == document.Bond && controller(now) != to.Name {
-			shall.MTU = nil // It becomes that of the bond.
+			shall.MTU = nil // The bond gives the port its MTU.
 		}
 		changed, ok := difference(is, shall)
 		if names := lacking(now.AltNames, want.AltNames); len(names) > 0 {
@@ -102,7 +102,8 @@ func settings(i document.Interface) document.Interface {
 	return s
 }
 
-// difference returns the settings that shall be and are not, and false if there are none.
+// difference returns the wanted settings that differ from the present ones, and false without a
+// difference.
 func difference(is, shall document.Interface) (document.Interface, bool) {
 	if covers(reflect.ValueOf(is), reflect.ValueOf(shall)) {
 		return is, false
@@ -124,8 +125,8 @@ func difference(is, shall document.Interface) (document.Interface, bool) {
 	return i, err == nil
 }
 
-// covers reports whether all fields that shall be are, with the very same values. It is much
-// cheaper than a look for what is missing, which knows other forms of them too.
+// covers reports whether all wanted fields are present, with the very same values. It is much
+// cheaper than a search for the missing fields, which knows other forms of the values too.
 func covers(is, shall reflect.Value) bool {
 	if shall.Kind() != reflect.Struct {
 		return reflect.DeepEqual(is.Interface(), shall.Interface())

@@ -23,9 +23,9 @@ type Delete struct{ Name string }
 // It applies the settings of the type, description, MAC address and MTU.
 type Create struct{ Interface document.Interface }
 
-// Change applies settings of an interface that exists: description, alternative names (it adds
-// some, and removes those that are absent), MAC address, MTU, promiscuous mode, and those of its type that can change. Interface has those alone that
-// change, its name and its type.
+// Change applies settings of an existing interface: description, alternative names (it adds some,
+// and removes the absent ones), MAC address, MTU, promiscuous mode, and the changeable settings
+// of its type. Interface has the changed settings alone, its name and its type.
 type Change struct{ Interface document.Interface }
 
 // Enslave makes an interface a port of a controller, with the controller's type. "" as

@@ -38,7 +38,7 @@ func routeWords(route document.Route) string {
 	return strings.Join(words, " ")
 }
 
-// number is a number in decimals, "" if there is none.
+// number returns a number in decimals, "" for nil.
 func number(n *int) string {
 	if n == nil {
 		return ""

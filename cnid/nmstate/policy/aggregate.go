@@ -47,9 +47,10 @@ type Refusal struct {
 
 // Aggregation is a desired state, and who made it.
 type Aggregation struct {
-	// Desired has the fields of all, and FromPolicies those without what was set by hand.
+	// Desired has the fields of all owners, and FromPolicies lacks the fields that were set by
+	// hand.
 	Desired, FromPolicies map[string]any
-	// Owners are those of all fields without fields of their own, sorted by path.
+	// Owners are the owners of all fields, without fields of their own, sorted by path.
 	Owners    []Owner
 	Conflicts []Conflict
 	Refused   []Refusal
@@ -60,21 +61,21 @@ type Aggregation struct {
 
 // Aggregate puts the desired state of a node together, whatever the order of shares is.
 //
-// The desired state set by hand comes first, then policies by priority, the higher first, and of
-// equal ones by name and kind in the alphabet. The first to set a field has it. If a later
-// one sets the same value, nothing happens; another value is a conflict. Fields are compared
-// by the names of interfaces and the paths within them. A list, for example of addresses or
-// of ports, is one field.
+// The desired state set by hand comes first. Then come policies by priority, the higher first,
+// and with equal priorities by name and kind in the alphabet. The first owner to set a field has
+// it. A later owner may set the same value; a different value is a conflict. Fields are compared
+// by the names of interfaces and the paths within them. A list, for example of addresses or of
+// ports, counts as one field.
 //
-// Three things are different. Entries of routes.config and route-rules.config are put
-// together, without doubles; one that adds what another owner's absent entry removes is a
-// conflict with it. Owners that disagree on the type or the state of an interface can't
-// share it: the later one has no field of it. A state that is not set is up here; or down, if
-// it was set by hand, and a policy wants it so. A name alone says nothing by hand. An
-// interface is only that of a maker (made-by) if no owner wants it without that. The
-// description of a state is dropped.
+// Three cases are different. First, Aggregate concatenates the entries of routes.config and
+// route-rules.config without doubles. An entry conflicts with another owner's absent entry that
+// removes it. Second, owners that disagree on the type or the state of an interface can't share
+// it: the later owner gets no field of it. Without a state, an interface is up here; or down, if
+// its state was set by hand, and a policy wants it down. An interface set by hand with a name
+// alone counts as unset. Third, an interface belongs to a maker (made-by) only if no owner wants
+// it without a maker. Aggregate drops the description of a state.
 //
-// A policy that can't be read is in Refused. The error is about manual.
+// Refused has the policies that can't be read. The error is about manual.
 func Aggregate(shares []Share, manual map[string]any) (Aggregation, error) {
 	t := tally{fields: map[string]owned{}, above: map[string]string{}, identities: map[string]identity{}}
 	leaves, err := parse(manual)
@@ -103,9 +104,10 @@ func (a Aggregation) Part(owner string) map[string]any {
 	return format(bare(a.leaves, func(o string) bool { return o == owner }))
 }
 
-// ManualPart is what was set by hand in a desired state, given what policies wrote into it
-// the last time (Aggregation.FromPolicies): the fields that they did not write, or that have
-// another value since. Its result is an input of the next Aggregate.
+// ManualPart returns the fields of a desired state that were set by hand. fromPolicies has the
+// fields that policies wrote into it the last time (Aggregation.FromPolicies). The result has the
+// fields that policies did not write, or whose value has changed since. It is an input of the
+// next Aggregate.
 func ManualPart(desired, fromPolicies map[string]any) (map[string]any, error) {
 	all, err := parse(desired)
 	if err != nil {

@@ -267,9 +267,9 @@ func values(t *testing.T, state map[string]any) map[string]string {
 	return all
 }
 
-// TestPropertiesOfAggregations: whatever policies there are, the order in which they come does
-// not matter; what was set by hand is there; each field has the value of its owner; each that
-// is missing has a conflict; and a second pass over the result changes nothing.
+// TestPropertiesOfAggregations: whatever policies there are, their order does not matter. Fields
+// set by hand are there; each field has the value of its owner; each missing field has a
+// conflict; and a second pass over the result changes nothing.
 func TestPropertiesOfAggregations(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -337,7 +337,7 @@ func checkOwners(t *testing.T, seed uint64, a Aggregation, shares []Share, manua
 	}
 }
 
-// FuzzStatesAreReadAndWrittenAlike: reading what was written gives the same fields.
+// FuzzStatesAreReadAndWrittenAlike: a written state is read back with the same fields.
 func FuzzStatesAreReadAndWrittenAlike(f *testing.F) {
 	f.Add([]byte(`{"interfaces":[{"name":"a].b","x.y":{"":[1,{}]}}],"routes":{"config":[{"destination":"10.0.0.0/8"}],"running":[]},"dns-resolver":{"config":{}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

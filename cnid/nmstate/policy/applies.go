@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// wellKnown are taints by which Kubernetes tells that a node is not well, or not ready yet.
-// A node without a network would never lose them if they kept its policies away.
+// wellKnown is the prefix of the taints that Kubernetes puts on a node that is not healthy, or
+// not ready yet. A node without a network would never lose them if they kept its policies away.
 const wellKnown = "node.kubernetes.io/"
 
 // Applies reports whether a policy is for a node, and if not, why. A selector must be met,
@@ -133,7 +133,7 @@ func meets(r nmstate.Requirement, value string, has bool) (bool, error) {
 	}
 }
 
-// compare evaluates the operators Gt and Lt. A label that is no whole number is neither more nor less.
+// compare evaluates the operators Gt and Lt. A label without a whole number satisfies neither.
 func compare(r nmstate.Requirement, value string, has bool) (bool, error) {
 	if len(r.Values) != 1 {
 		return false, fmt.Errorf("%s: the operator %s needs one value", r.Key, r.Operator)

@@ -59,8 +59,8 @@ func equal(a, b any) bool {
 	return errFirst == nil && errSecond == nil && first == second
 }
 
-// number reads a number as decoders make them: encoding/json a float64 or a json.Number,
-// that of Kubernetes an int64.
+// number reads a number as decoders make them: encoding/json makes a float64 or a json.Number,
+// and the decoder of Kubernetes an int64.
 func number(value any) (float64, bool) {
 	switch v := value.(type) {
 	case float64:

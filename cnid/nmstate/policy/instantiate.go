@@ -11,19 +11,19 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// Instantiate is what a policy desires of a node.
+// Instantiate returns the settings that a policy desires of a node.
 //
 // With match rules, the interface of the desired state that has no name is a template: each
 // interface of the current state that a rule matches gets its fields, and its type from the
-// current state unless the template has one. It is made by others: the policy never makes it
-// again. An interface that the desired state has by name
-// is no instance of the template, even if a rule matches it. The rest of the desired state
-// stays as it is. On a node where no interface matches, the policy desires nothing at all.
+// current state unless the template has one. Others make such an interface: the policy never
+// makes it again. The template does not apply to an interface that the desired state has by name,
+// even if a rule matches it. The rest of the desired state stays unchanged. On a node where no
+// interface matches, the policy desires nothing at all.
 //
-// Without match rules the desired state is taken as it is.
+// Without match rules the desired state stays unchanged.
 //
-// matched are the names of the interfaces that match, sorted. An error has the path of the
-// field in the desired state.
+// matched are the names of the interfaces that match, sorted. An error has the path of the field
+// in the desired state.
 func Instantiate(p nmstate.PolicySpec, n Node) (desired map[string]any, matched []string, err error) {
 	desired, _ = clone(p.Desired).(map[string]any)
 	if len(p.Match) == 0 {

@@ -10,8 +10,8 @@ import (
 
 // Past is what a policy did to a node.
 type Past struct {
-	// Before is an Excerpt of the node's state without the policy, and Changes are what was
-	// applied since: for the policy, and to undo it.
+	// Before is an Excerpt of the node's state without the policy. Changes are the settings that
+	// were applied since: for the policy, and to undo it.
 	Before  map[string]any
 	Changes []map[string]any
 }
@@ -76,9 +76,10 @@ func Remaining(before, current, ended map[string]any) (map[string]any, error) {
 	return format(remaining(leaves[0], leaves[1], leaves[2])), nil
 }
 
-// Seen are a node's interfaces as match rules see them: as they were before the policy changed
-// or removed them, so a policy keeps what it matched. It shares its parts with the inputs,
-// and reads no more of them than that, for it is made whenever a node changes.
+// Seen returns a node's interfaces as match rules see them: in their state before the policy
+// changed or removed them. So a policy keeps the interfaces that it matched. The result shares
+// its parts with the inputs. Seen reads only the parts that it needs, because it runs whenever a
+// node changes.
 func Seen(current, before, applied map[string]any) map[string]any {
 	was, wanted, there := objectsByName(before), objectsByName(applied), map[string]bool{}
 	var seen []any
@@ -124,8 +125,8 @@ func parseAll(documents ...map[string]any) ([][]leaf, error) {
 	return all, nil
 }
 
-// remaining leaves out the interfaces that are no longer there, although nobody wanted them
-// absent or down.
+// remaining leaves out the interfaces that no longer exist, although nobody wanted them absent or
+// down.
 func remaining(before, current, ended []leaf) []leaf {
 	now, wanted := byInterface(current), byInterface(ended)
 	return slices.DeleteFunc(slices.Clone(before), func(l leaf) bool {

@@ -12,15 +12,16 @@ import (
 )
 
 // Parts divide a desired state: nothing in one part depends on another part. Each part has the
-// paths of what is in it, sorted, and no targets: whole interfaces, entries of routes and rules, and other
-// sections as a whole. The parts are in the order of their owners. It is nil for one part.
+// sorted paths of its contents, and no targets: whole interfaces, entries of routes and rules,
+// and other sections as a whole. The parts are in the order of their owners. The result is nil
+// for one part.
 //
 // Two things are in one part if
 //   - one owner asks for both, also where another owner has the field;
 //   - one is a port, a controller, the base or the other end of the other one;
 //   - one is a route or a rule of the other one, or both are about one destination or table.
 //
-// lead is the owner that answers for another one, and returns all others as they are.
+// lead returns the owner that answers for another one, and returns all other owners unchanged.
 func (a Aggregation) Parts(lead func(owner string) string) []nmstate.Part {
 	g := groups{}
 	everyRoute := false
@@ -64,8 +65,8 @@ type asked struct {
 	leaves []leaf
 }
 
-// Split divides a desired state by the paths of its parts. rest is what is in no part, nil for
-// nothing.
+// Split divides a desired state by the paths of its parts. rest has the fields outside of all
+// parts, and is nil without such fields.
 func Split(desired map[string]any, parts []nmstate.Part) (divided []map[string]any, rest map[string]any, err error) {
 	leaves, err := parse(desired)
 	if err != nil {
@@ -160,7 +161,7 @@ func dependsOn(l leaf) []string {
 	}
 }
 
-// texts are those of some values that are texts and not empty.
+// texts returns the values that are texts and not empty.
 func texts(values ...any) []string {
 	var list []string
 	for _, value := range values {

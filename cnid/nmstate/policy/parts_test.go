@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// partsOf are the parts of what is set by hand and of policies a, b and so on, with the hashes of
-// entries left out: "x y | z".
+// partsOf returns the parts of policies a, b and so on, and of fields set by hand, with the
+// hashes of entries left out: "x y | z".
 func partsOf(t *testing.T, manual string, policies ...string) string {
 	t.Helper()
 	var shares []Share

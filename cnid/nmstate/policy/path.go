@@ -54,7 +54,7 @@ func quoted(key string, dots bool) string {
 	return key
 }
 
-// iface is the name of the interface in which a path lies, false if it lies in none.
+// iface returns the name of the interface that contains a path, and false outside of interfaces.
 func (p path) iface() (string, bool) {
 	if len(p) > 1 && p[0].key == interfaces && p[1].element {
 		return p[1].key, true
@@ -62,7 +62,7 @@ func (p path) iface() (string, bool) {
 	return "", false
 }
 
-// entry reports whether a path is that of an entry of a concatenated list.
+// entry reports whether a path leads to an entry of a concatenated list.
 func (p path) entry() bool {
 	return len(p) == 3 && p[2].element && p[0].key != interfaces
 }

@@ -65,7 +65,7 @@ type Queue struct {
 	Nodes []string
 	// Last is the node that got a slot last, "" for none.
 	Last string
-	// Enactments are those of the policy, one for each node.
+	// Enactments are the enactments of the policy, one for each node.
 	Enactments []Enactment
 	Now        time.Time
 }
@@ -82,15 +82,15 @@ type Rollout struct {
 	Aborted bool
 }
 
-// NextSlots decides which nodes may begin. It counts the slots that have not expired, and
-// stores nothing: an expired slot is free. A slot also counts if it is of an older
-// generation, or of a node for which the policy is no longer: that node changes. Failures
-// count only if they are of this generation, which is a new try for all.
+// NextSlots decides which nodes may begin. It counts the slots that have not expired, and stores
+// nothing: an expired slot is free. A slot of an older generation counts too, and so does a slot
+// of a node that the policy no longer selects: that node changes. Failures count only with this
+// generation, because a new generation is a new try for all nodes.
 //
-// One node can't stop the others: its failure is one, however often it fails, and a roll-out
-// endures one more than its limit. While it holds a slot in vain, that is for the time of one
-// slot, and then all others that wait have their turn before it. So many nodes change at most
-// that the failures never exceed that number, even if all fail.
+// One node can't stop the others: its failures count as one, and a roll-out endures one failure
+// more than its limit. A node that holds a slot in vain does so for the time of one slot. Then
+// all other waiting nodes have their turn before it. The number of nodes that change is limited
+// such that the failures never exceed that number, even if all fail.
 func NextSlots(q Queue) (Rollout, error) {
 	applicable := slices.Compact(slices.Sorted(slices.Values(q.Nodes)))
 	limit, err := Limit(q.Unavailable, len(applicable))

@@ -15,7 +15,7 @@ type tally struct {
 	fields map[string]owned
 	// above has the owner of a first leaf below each path.
 	above map[string]string
-	// identities are those of interfaces by name.
+	// identities are the identities of interfaces by name.
 	identities map[string]identity
 	conflicts  []Conflict
 	asked      []asked
@@ -34,7 +34,7 @@ type identity struct {
 func (t *tally) add(owner string, leaves []leaf) {
 	t.asked = append(t.asked, asked{owner, leaves})
 	lost := t.agree(owner, leaves)
-	// Entries are compared with those of others only: absent and add in one state is how a
+	// Entries are compared with entries of others only: absent and add in one state is how a
 	// route changes.
 	before := len(t.leaves)
 	for _, l := range leaves {
@@ -58,8 +58,8 @@ func (t *tally) add(owner string, leaves []leaf) {
 	}
 }
 
-// holder is the owner that keeps a field from the next one, "" if there is none; and
-// whether it wants the same.
+// holder returns the owner that keeps a field from the next owner, or "". same tells whether both
+// want the same value.
 func (t *tally) holder(l leaf, before int) (winner string, same bool) {
 	if held, ok := t.fields[l.at]; ok {
 		return held.owner, held.text == l.text
@@ -80,7 +80,7 @@ func (t *tally) holder(l leaf, before int) (winner string, same bool) {
 	return t.above[l.at], false
 }
 
-// agree returns the interfaces of which an owner gets no field.
+// agree returns the interfaces whose fields an owner does not get.
 func (t *tally) agree(owner string, leaves []leaf) map[string]bool {
 	lost := map[string]bool{}
 	wanted := identitiesOf(owner, leaves)
@@ -118,7 +118,7 @@ func (i identity) agrees(state string) bool {
 	return i.state == state
 }
 
-// with fills in what was open.
+// with fills in the missing type and state.
 func (i identity) with(next identity) identity {
 	if i.kind == "" {
 		i.kind, i.kindOwner = next.kind, next.kindOwner
@@ -157,7 +157,7 @@ func identitiesOf(owner string, leaves []leaf) map[string]identity {
 	return wanted
 }
 
-// class is that of a type: an end of a veth pair may be called ethernet, as in nmstate.
+// class returns the class of a type: an end of a veth pair may be called ethernet, as in nmstate.
 func class(kind string) string {
 	if kind == "veth" {
 		return "ethernet"

@@ -20,7 +20,7 @@ const (
 	Equal        = "Equal"
 )
 
-// Manual is the owner of what was set by hand.
+// Manual is the owner of fields that were set by hand.
 const Manual = "manual"
 
 // Taint is a taint of a node.

@@ -56,7 +56,7 @@ func Undo(removed, next, before map[string]any) (back map[string]any, left []str
 // undoing is an Undo that is being made.
 type undoing struct {
 	removed, next, before []leaf
-	// held are the paths of next and of what is back, and above those above them.
+	// held are the paths of next and of the restored settings, and above the paths above them.
 	held, above map[string]bool
 	// gone are interfaces that become absent, and returned those whose routes the kernel
 	// removed meanwhile.
@@ -273,7 +273,7 @@ func (u *undoing) restoreAltName(l leaf, was []leaf) {
 	}
 }
 
-// below reports whether a path is another one, or leads further.
+// below reports whether a path equals another path, or leads further.
 func below(at, top path) bool {
 	return len(at) >= len(top) && slices.Equal(at[:len(top)], top)
 }

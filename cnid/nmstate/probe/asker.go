@@ -17,7 +17,8 @@ import (
 type Asker struct {
 	// Space is the host's network namespace.
 	Space ns.NetNS
-	// APIServer has to be reached after each change before which it was; the zero value is none.
+	// APIServer has to be reached after each change if it was reached before. The zero value
+	// means that no server is asked.
 	APIServer reach.Target
 }
 

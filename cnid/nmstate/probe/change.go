@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// Change is a change of a host's network, as far as it decides what is asked.
+// Change is a change of a host's network, with the fields that decide about the questions.
 type Change struct {
 	// Before is what the host had, and Committed what earlier changes declared: their gateways
 	// have answered once.
@@ -23,8 +23,9 @@ type Change struct {
 	Routes []document.Route
 	// Interfaces are those that change.
 	Interfaces []document.Interface
-	// Repair: the change declares nothing that is not committed already. It restores what was
-	// verified once, so it has no new gateways, and only those targets that were reached before.
+	// Repair: the change declares only settings that are committed already. It restores a
+	// verified state, so it has no new gateways, and only the targets that were reached before
+	// count.
 	Repair bool
 	// Reach are targets that have to be reached after the change, and Kept those that have to be
 	// if they were before it.
@@ -55,7 +56,7 @@ type question struct {
 	target  reach.Target
 }
 
-// key is equal for questions of which the later one has to pass because the earlier one did. A
+// key is equal for two questions if the later one has to pass because the earlier one did. A
 // gateway is the same on another interface, and so is the resolver with other servers.
 func (q question) key() string {
 	switch q.kind {
@@ -68,7 +69,7 @@ func (q question) key() string {
 	}
 }
 
-// String is the name of what is asked.
+// String returns the name of the target.
 func (q question) String() string {
 	switch q.kind {
 	case gateway:

@@ -22,9 +22,9 @@ import (
 // request is an echo request.
 type request struct {
 	to netip.Addr
-	// link is the interface by which it leaves; "" leaves that to the routes.
+	// link is the interface that sends the packet; "" leaves the choice to the routes.
 	link string
-	// size is that of the packet in bytes, which is not cut in pieces; 0: a small one.
+	// size is the packet size in bytes, sent with DF set; 0: a small packet.
 	size int
 }
 

@@ -33,10 +33,9 @@ func (h hop) alive(ctx context.Context) error {
 	return err
 }
 
-// fullSize asks whether a gateway answers to the largest packets of the interface, which no
-// router may cut in pieces. The size is that of each moment: it grows and shrinks with the
-// interface's MTU, so an MTU that the network does not carry is found, and one that it does
-// carry passes.
+// fullSize asks whether a gateway answers the largest packets of the interface, which no router
+// may fragment. The size grows and shrinks with the interface's MTU at each moment. So fullSize
+// finds an MTU that the network does not carry, and passes an MTU that it does carry.
 func (h hop) fullSize(ctx context.Context) error {
 	link, err := h.device()
 	if err != nil {

@@ -1,12 +1,12 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe asks whether a host reaches what it needs. A change of its network that ends a
-// connection which worked before is undone, and so is one whose new gateway does not answer.
+// Package probe asks whether a host reaches its targets. The engine undoes a change of the
+// network that ends a formerly working connection, or whose new gateway does not answer.
 //
-// Change decides what is asked, and has no effects. All that is sent are requests for Ethernet
-// addresses of gateways, echo requests, DNS queries for one public name, and TCP connections
-// without data.
+// Change decides about the questions, and has no effects. The package only sends requests for
+// Ethernet addresses of gateways, echo requests, DNS queries for one public name, and TCP
+// connections without data.
 package probe
 
 import (
@@ -18,7 +18,7 @@ import (
 
 // Probe is one question.
 type Probe struct {
-	// Name is what is reached, for people, and Asked how that is asked.
+	// Name is the name of the target, for people, and Asked the way of asking.
 	Name, Asked string
 	// Check returns nil if it is reached. It ends with ctx.
 	Check func(ctx context.Context) error

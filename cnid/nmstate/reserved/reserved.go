@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reserved tells which interfaces of a node are no part of its own network: those
-// of pods, and those of Alioth. The engine neither shows nor changes them.
+// Package reserved tells which interfaces of a node do not belong to its own network: the devices
+// of pods, and the devices of Alioth. The engine neither shows nor changes them.
 package reserved
 
 import (
@@ -24,8 +24,8 @@ func Is(i document.Interface) bool {
 	return i.Type == document.VethPair && i.Veth != nil && i.Veth.Peer == ""
 }
 
-// Addresses returns what reports whether an address is one of Alioth's: it is in a range of
-// shadow addresses, of which Alioth puts one per family on a node's device.
+// Addresses returns a function that reports whether an address belongs to Alioth. Such an address
+// is in a range of shadow addresses; Alioth puts one address per family on a node's device.
 func Addresses(shadows []netip.Prefix) func(netip.Prefix) bool {
 	return func(address netip.Prefix) bool {
 		return slices.ContainsFunc(shadows, func(shadow netip.Prefix) bool { return shadow.Contains(address.Addr()) })

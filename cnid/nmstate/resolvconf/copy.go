@@ -18,7 +18,7 @@ import (
 
 // Copy is a file as it was, to the byte.
 type Copy struct {
-	// Missing: there was no file, and Link what it led to, "" for a file.
+	// Missing: the file was missing. Link is the target of a symbolic link, "" for a file.
 	Missing bool   `json:"missing,omitempty"`
 	Link    string `json:"link,omitempty"`
 	Text    []byte `json:"text,omitempty"`

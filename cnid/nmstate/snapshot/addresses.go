@@ -39,9 +39,9 @@ func of(list []Message, family byte) []Message {
 	return filtered(list, func(m Message) bool { return m[0] == family })
 }
 
-// restoreIPv4 restores the order too: the first address of a network is its primary one, and
-// the source of packets. What follows the first difference is removed, and added again. With a
-// primary address the kernel may remove those of its network that others have added.
+// restoreIPv4 restores the order too: the first address of a network is its primary one, and the
+// source of packets. Addresses after the first difference are removed, and added again. With a
+// primary address the kernel may remove other addresses of its network that others have added.
 func (p *planner) restoreIPv4(was, all []Message) {
 	c, kept, had := object.Addresses(), 0, prefixesOf(was)
 	others := func(m Message) bool { return !had[object.PrefixOf(m)] && !p.isMade(m) }

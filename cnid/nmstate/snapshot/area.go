@@ -25,7 +25,7 @@ type Area struct {
 	// Removed are the devices that it removes: an undo makes these again, and what went with
 	// them. Nobody knows why others are gone.
 	Removed []string
-	// Identified are the devices to which it gives another address of the link.
+	// Identified are the devices whose link-layer address changes.
 	Identified []string
 	// Addresses are those that it adds, by device: an undo removes no others that were not there
 	// before. nil is of a record of an earlier release: an undo removes all of them.
@@ -48,8 +48,8 @@ type Addition struct {
 	Gateway *netip.Addr `json:",omitempty"`
 }
 
-// Reach returns the names of an area's devices, with those that the kernel changes with
-// them: controllers and ports, what is derived from one, other ends of pairs.
+// Reach returns the names of an area's devices, and of the devices that the kernel changes with
+// them: controllers and ports, derived devices, other ends of pairs.
 func (a Area) Reach(i *Image) []string {
 	list, byIndex := linksOf(i)
 	reached := map[uint32]bool{}
@@ -96,9 +96,9 @@ func (i *Image) Names() []string {
 	return slices.Compact(names)
 }
 
-// Within returns what an image has of an area: its devices, and the addresses, neighbours
-// and next hops on them; routes through one of them, or with a source address of one, and those
-// of their slots.
+// Within returns the part of an image in an area. It has the devices of the area, and the
+// addresses, neighbours and next hops on them. It has the routes through one of the devices, or
+// with a source address of one, and the other routes of the same slots.
 func (i *Image) Within(a Area) *Image {
 	part := i.on(a.Reach(i), a.Routes)
 	part.Routes = withOthersOfSlots(i.Routes, part.Routes)
@@ -150,9 +150,9 @@ func filtered(list []Message, keep func(Message) bool) []Message {
 	return slices.DeleteFunc(slices.Clone(list), func(m Message) bool { return !keep(m) })
 }
 
-// Final returns what a change of an area would delete that no undo can bring back. The image
-// is that of all devices. above are the devices of other network namespaces on top of these, by
-// index: no image has them, and pods may have named them.
+// Final returns the objects that a change of an area would delete, and that no undo can restore.
+// The image is an image of all devices. above are the devices of other network namespaces on top
+// of these, by index: no image has them, and pods may have named them.
 func (i *Image) Final(a Area, above map[uint32][]string) (final []string) {
 	list, _ := linksOf(i)
 	lost := a.lost(list)

@@ -19,10 +19,10 @@ import (
 type Request struct {
 	// What tells a person what the request does.
 	What string
-	// Kind and Flags are those of the header of netlink, and Body is the rest.
+	// Kind and Flags are fields of the netlink header, and Body is the rest of the message.
 	Kind, Flags int
 	Body        Message
-	// Path and Value are a setting; there is no message then.
+	// Path and Value are a setting. A request with a setting has no message.
 	Path, Value string
 	// Theirs: it is about what others have added, and no part of the state before.
 	Theirs bool
@@ -42,7 +42,7 @@ type planner struct {
 	created map[string]bool
 	// ports is how many ports a controller has now.
 	ports map[uint32]int
-	// others are the networks of IPv6 in which others have added addresses.
+	// others are the networks of IPv6 with addresses that others have added.
 	others map[network]bool
 	// own are the routes of the area, without others of their slots. replaced are those in whose
 	// place others have written new ones.
@@ -68,10 +68,10 @@ func (p *planner) impossible(format string, args ...any) {
 	p.gone = append(p.gone, fmt.Sprintf(format, args...))
 }
 
-// Back returns the requests that lead from what is now towards what was before in an area,
-// in the order in which the kernel takes them. One request may undo the effect of another:
-// the caller looks again, until there are none. gone says what can't exist any more, for
-// example the addresses of hardware that is not there. age is how old before is.
+// Back returns the requests that lead from the present state of an area towards its former state,
+// in the kernel's order. One request may undo the effect of an earlier one: the caller compares
+// again, until no request is left. gone has the objects that can't exist any longer, for example
+// the addresses of removed hardware. age is the age of before.
 func Back(before, now *Image, a Area, age time.Duration) (requests []Request, gone []string) {
 	p := &planner{area: a, taken: map[uint32]bool{}, created: map[string]bool{}, ports: map[uint32]int{}, others: map[network]bool{}, age: age}
 	before = before.renumbered(now, a)
@@ -149,8 +149,8 @@ func (p *planner) remove(l object.Link) {
 	delete(p.taken, l.Index)
 }
 
-// restoreLinks makes devices again, bases before what is on them, and gives those that are
-// there their settings: controllers before their ports.
+// restoreLinks makes devices again, bases before the devices on them, and restores the settings
+// of existing devices: controllers before their ports.
 func (p *planner) restoreLinks(was []object.Link) {
 	lost := p.area.lost(was)
 	p.ordered(was, func(l object.Link) uint32 { return l.Base }, func(l object.Link) {

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/object"
 )
 
-// device returns a message of a device that is up; the driver "" is that of hardware.
+// device returns a message of a device that is up; the driver "" means hardware.
 func device(index uint32, name, driver string, base uint32) Message {
 	b := object.About(index)
 	binary.NativeEndian.PutUint32(b.Body[8:], unix.IFF_UP)
@@ -233,9 +233,9 @@ func TestADaemonsRouteStays(t *testing.T) {
 	}
 }
 
-// TestARouteWithOtherAttributesStays: its daemon, or an administrator, has written the route of
-// IPv6 anew, by the same next hop. The kernel takes no second one beside it. An MTU that the
-// kernel has lowered is no such thing, and is restored.
+// TestARouteWithOtherAttributesStays: a routing daemon, or an administrator, has written the
+// route of IPv6 anew, by the same next hop. The kernel refuses a second route beside it. A route
+// with an MTU that the kernel has lowered does not count as written anew, and is restored.
 func TestARouteWithOtherAttributesStays(t *testing.T) {
 	const bird = 12
 	metrics := func(kind uint16, protocol byte, value uint32) Message {

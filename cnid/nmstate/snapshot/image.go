@@ -39,19 +39,19 @@ type Image struct {
 	// has lost them together, with the family or with itself: then nobody withdrew one of them.
 	Staying   []Message `json:"staying,omitempty"`
 	Neighbors []Message `json:"neighbors,omitempty"`
-	// VLANs are those of ports of bridges, and Entries the entries of bridges' tables of
+	// VLANs are the VLANs of ports of bridges, and Entries the entries of bridges' tables of
 	// addresses.
 	VLANs   []Message `json:"vlans,omitempty"`
 	Entries []Message `json:"entries,omitempty"`
-	// Groups are those of multicast that somebody made on bridges.
+	// Groups are the multicast groups that administrators or programs added to bridges.
 	Groups []Message `json:"groups,omitempty"`
 	// Queues are the queueing disciplines that somebody made.
 	Queues []Message `json:"queues,omitempty"`
-	// Classes are those of these, and Filters theirs, of devices that a change removes. No undo
-	// makes filters again.
+	// Classes are the classes of Queues, and Filters the filters, of devices that a change
+	// removes. No undo makes filters again.
 	Classes []Message `json:"classes,omitempty"`
 	Filters []Message `json:"-"`
-	// Settings are those of devices, by name and path.
+	// Settings are the settings of devices, by name and path.
 	Settings map[string]map[string]string `json:"settings,omitempty"`
 	// Others is what others had added when an undo began, nil before. Replaced are the routes in
 	// whose place they have written new ones.

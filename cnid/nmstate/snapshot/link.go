@@ -22,8 +22,8 @@ func linksOf(i *Image) (list []object.Link, byIndex map[uint32]object.Link) {
 	return list, byIndex
 }
 
-// names gives a device the alternative names back that it lacks, and takes those that the change
-// added. A name may have been that of another device: a next look finds it free.
+// names gives a device its missing alternative names back, and removes the names that the change
+// added. Another device may still have a name: a later comparison finds it free.
 func (p *planner) names(was, is object.Link) {
 	had, has := was.Alternatives(), is.Alternatives()
 	lost := slices.DeleteFunc(slices.Clone(had), func(name string) bool { return slices.Contains(has, name) })

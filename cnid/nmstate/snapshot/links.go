@@ -133,8 +133,8 @@ func (p *planner) change(was, is object.Link) {
 	}
 }
 
-// attach makes a device a port again. A bond takes no port that is up. It keeps the address with
-// which a port comes, and gives it back when the port goes.
+// attach makes a device a port again. A bond refuses a port that is up. The bond keeps the
+// original address of a port, and gives it back when the port goes.
 func (p *planner) attach(was, is, controller object.Link) {
 	if controller.Driver == "bond" && is.Flags&unix.IFF_UP != 0 {
 		p.link(is, "set down "+was.Name, func(b *object.Builder) { b.Flags(0, unix.IFF_UP) })
@@ -170,8 +170,8 @@ func (p *planner) settings(was, is object.Link) {
 	}
 }
 
-// follows reports whether the address of a device may follow from others: that of hardware in
-// a bond, and that of a bridge until the bridge has its ports again.
+// follows reports whether the address of a device may follow from others. The address of hardware
+// in a bond does, and so does the address of a bridge until the bridge has its ports again.
 func (p *planner) follows(was object.Link) bool {
 	return was.Driver == "" && was.PortOf == "bond" || was.Driver == "bridge" && !p.hasItsPorts(was)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // hopsOn returns the next hop objects on some devices, and the groups with one of them. The
-// numbers of groups may be below those of their members.
+// numbers of groups may be below the numbers of their members.
 func (i *Image) hopsOn(devices map[uint32]bool) map[uint32]bool {
 	hops := map[uint32]bool{}
 	for range 2 {

@@ -77,13 +77,14 @@ func elsewhere(list, others []Message, place func(Message) string) []Message {
 	return filtered(list, func(m Message) bool { return !in[place(m)] })
 }
 
-// newcomers tells what others have added from what was there before, from what the change made,
-// and from what has no place before: a device that was down had no routes.
+// newcomers tells objects that others have added from three other kinds: from former objects,
+// from objects of the change, and from objects that could not exist before. For example, a device
+// that was down had no routes.
 type newcomers struct {
 	planner
-	// devices are those of before, and those that others have made on them.
+	// devices are the former devices, and the devices that others have made on them.
 	devices map[uint32]object.Link
-	// own are addresses of devices, from which the kernel makes entries of bridges.
+	// own are addresses of devices; the kernel makes entries of bridges for them.
 	own map[string]bool
 	// there are the objects of before, by their canonical bytes, and hops its next hops by number.
 	there map[string]bool
@@ -131,8 +132,8 @@ func (i *Image) newcomersTo(now *Image, a Area) *newcomers {
 	return f
 }
 
-// isOfChange reports whether the change made a device of a name, or had one: then another one of
-// the name is not that of others.
+// isOfChange reports whether the change made a device of a name, or had one. Then a different
+// device of the name does not belong to others.
 func (f *newcomers) isOfChange(name string) bool {
 	return slices.Contains(f.area.Made, name) || slices.Contains(f.area.Names, name) || name == passingPort
 }
@@ -157,7 +158,7 @@ func (f *newcomers) isDevice(m Message) bool {
 	return !was && (l.Driver == "veth" || f.isUp(l.Base))
 }
 
-// isUp reports whether a device is none of before, or was up.
+// isUp reports whether a device is new, or was up before.
 func (f *newcomers) isUp(index uint32) bool {
 	l, ok := f.devices[index]
 	return !ok || l.Flags&unix.IFF_UP != 0
@@ -224,8 +225,8 @@ func (f *newcomers) isNeighbor(m Message) bool {
 	return (!was || carrier != object.CarrierOf(m)) && f.takes(m[0], object.DeviceOf(m))
 }
 
-// isEntry is isNeighbor for entries of bridges. The kernel makes those of devices, and the one for
-// all addresses of a tunnel.
+// isEntry is isNeighbor for entries of bridges. The kernel makes the entries for devices, and the
+// entry for all addresses of a tunnel.
 func (f *newcomers) isEntry(m Message) bool {
 	const state = 8
 	list := object.Neighbors().Attributes(m)

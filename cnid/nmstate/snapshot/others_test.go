@@ -74,8 +74,9 @@ type loss struct {
 	want, without              []string
 }
 
-// lossy has undos by which the kernel drops what others have added: they set a device down, make it
-// again, or give it another controller. lost are commands that do so beside.
+// lossy returns undos with requests that make the kernel drop objects of others: they set a
+// device down, make it again, or give it another controller. lost are commands with the same
+// effect.
 func lossy() map[string]loss {
 	const bond = `ip link set eth1 down
 ip link add bond0 type bond mode 802.3ad lacp_rate fast miimon 100

@@ -75,8 +75,8 @@ func queueHeader(index, parent uint32) nl.NetlinkRequestData {
 	return header
 }
 
-// restoreQueues gives devices that are made again their queueing disciplines and classes:
-// those of devices first, then classes, then what is in a class.
+// restoreQueues gives devices that are made again their queueing disciplines and classes: first
+// the disciplines of devices, then classes, then the disciplines of classes.
 func (p *planner) restoreQueues(before, now *Image) {
 	list, _ := linksOf(before)
 	lost := p.area.lost(list)
@@ -102,7 +102,7 @@ func (p *planner) addQueues(what string, c object.Class, list []Message) {
 	}
 }
 
-// parentsFirst returns classes in the order in which the kernel takes them.
+// parentsFirst returns classes in the kernel's order.
 func parentsFirst(list []Message) (ordered []Message) {
 	for len(list) > 0 {
 		waiting := map[uint32]bool{}

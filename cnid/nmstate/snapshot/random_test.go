@@ -37,8 +37,8 @@ func TestRandomHostsComeBack(t *testing.T) {
 	})
 }
 
-// TestRandomHostsKeepWhatOthersAdd while a change is open: neither does it keep the host from what
-// was there before, nor does an undo lose it.
+// TestRandomHostsKeepWhatOthersAdd lets others add objects while a change is open. The additions
+// do not prevent the undo, and the undo does not lose them.
 func TestRandomHostsKeepWhatOthersAdd(t *testing.T) {
 	randomhost.Worlds(t, 100, func(t *testing.T, r *rand.Rand) {
 		m := randomhost.Maker{Rand: r}

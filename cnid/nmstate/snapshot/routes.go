@@ -101,7 +101,7 @@ func (p *planner) removeRoutes(before, present, now []Message, have map[string]b
 		case ways.HasPart(m) || ours[key] && (p.isAdded(m) || settled && p.isLeft(m)):
 			p.request(Request{What: "remove the route " + object.DestinationOf(m).String(), Kind: c.Remove, Body: p.addable(m)})
 		case ours[key] && p.leave(m, ways), ways[object.SlotOf(m)] != nil && !object.IsKernels(m):
-			others = append(others, m) // One that the change leaves is another one at the next look.
+			others = append(others, m) // The rest of a route has other contents at the next comparison.
 		}
 	}
 	return others
@@ -156,9 +156,9 @@ func (p *planner) canExist(m Message) bool {
 		!slices.ContainsFunc(object.OutsOf(m), func(out uint32) bool { return !p.has(out) })
 }
 
-// inOrder returns the missing routes, those without gateway first. The kernel appends a route
-// to its slot: so the routes of a slot that came after a missing one, or are in another order
-// now, are removed, and added again. Those of the kernel are, once all else is as it was.
+// inOrder returns the missing routes, routes without gateway first. The kernel appends a route to
+// its slot. So inOrder removes the routes of a slot that came after a missing one, or are in
+// another order now, and adds them again. Routes of the kernel come last.
 func (p *planner) inOrder(before, now []Message, missing func(Message) bool, settled bool) []Message {
 	c, slots, ranks := object.Routes(), map[object.Slot][]Message{}, map[object.Slot]int{}
 	places, last := placesOf(now), map[object.Slot]int{}
@@ -188,8 +188,8 @@ func (p *planner) inOrder(before, now []Message, missing func(Message) bool, set
 	return list
 }
 
-// withOthersOfSlots returns some of all routes, with those of their slots: a route that is added
-// again comes after them, and nobody has written them since.
+// withOthersOfSlots returns some of all routes, with the other routes of their slots. A route
+// that is added again comes after them, and no program has written them since.
 func withOthersOfSlots(all, some []Message) []Message {
 	is, in := map[string]bool{}, map[object.Slot]bool{}
 	for _, m := range some {

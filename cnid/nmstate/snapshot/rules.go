@@ -24,8 +24,8 @@ func (p *planner) restoreRules(before, now []Message) {
 	p.addRules(filtered(before, ours), canonical(c, now))
 }
 
-// addRules adds the missing rules. The kernel appends a rule to those of its priority: so the
-// rules that came after a missing one are removed, and added again.
+// addRules adds the missing rules. The kernel appends a rule to the rules of its priority. So
+// addRules removes the rules that came after a missing one, and adds them again.
 func (p *planner) addRules(list []Message, have map[string]bool) {
 	type place struct {
 		family   byte

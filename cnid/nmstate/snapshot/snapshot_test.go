@@ -40,7 +40,7 @@ func (h *host) back(before *snapshot.Image, a snapshot.Area) (gone []string) {
 			last, same = shape, 0
 		}
 		if same++; same > tries && !slices.ContainsFunc(requests, isOwn) {
-			return nil // The state before has no place for that of others.
+			return nil // The former state has no place for objects of others.
 		}
 		var failures []string
 		for _, r := range requests {

@@ -25,9 +25,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Above returns the names of the interfaces in other network namespaces that are on top of those
-// of a namespace, by the indexes of the latter. It knows the namespaces of processes, and those
-// that are mounted. One that ends meanwhile has none.
+// Above returns the names of the interfaces in other network namespaces that are on top of
+// interfaces of a namespace, by the indexes of the latter. It knows the namespaces of processes,
+// and mounted namespaces. It leaves out a namespace that ends meanwhile.
 func Above(ctx context.Context, of ns.NetNS) (map[uint32][]string, error) {
 	all, err := namespaces()
 	if err != nil {
@@ -139,8 +139,8 @@ func namespaces() (map[uint64]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A process may end before its path is opened, so those of mounts come last. This process may
-	// be in a container, or have mounts of its own.
+	// A process may end before its path is opened, so the paths of mounts come last. This process
+	// may be in a container, or have mounts of its own.
 	for _, process := range []string{"/proc/1", "/proc/self"} {
 		mounted, err := mounts(process)
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
-// settled makes the settings consistent that say what comes automatically. want is what the
-// document has of the family, have what is.
+// settled makes the automatic settings consistent. want are the document's settings of the
+// family, and have the present ones.
 func settled(ip *document.IP, want, have *document.IP, family ipfamily.Family) {
 	if !speaksOfAutomatic(want) || want.Autoconf == nil && (have == nil || compare.IsFalse(have.Enabled)) {
 		// The kernel decides, and may do so anew when the family is enabled.
@@ -41,8 +41,8 @@ func settled(ip *document.IP, want, have *document.IP, family ipfamily.Family) {
 	ip.Token = settledToken(ip)
 }
 
-// settledToken is the token of a family in the one form in which tokens are compared. Only
-// autoconfiguration has one.
+// settledToken returns the token of a family in the form for comparisons. Only autoconfiguration
+// has a token.
 func settledToken(ip *document.IP) *string {
 	switch {
 	case ip.Token == nil || !compare.IsTrue(ip.Autoconf):

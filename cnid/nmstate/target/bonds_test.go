@@ -13,7 +13,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
-// TestAPortThatLeavesABondGetsItsOwnAddressBack: the one that it is shown with is that of the bond.
+// TestAPortThatLeavesABondGetsItsOwnAddressBack: a port in a bond is shown with the bond's
+// address.
 func TestAPortThatLeavesABondGetsItsOwnAddressBack(t *testing.T) {
 	const of, named = "02:00:00:00:00:01", "02:00:00:00:00:99"
 	const current = `
@@ -71,8 +72,9 @@ interfaces:
 	}
 }
 
-// TestABondWithTheAddressOfItsActivePortKeepsIt: what is shown can be applied, also when another
-// port is active, or the bond is gone. An address that was does not hold up the option.
+// TestABondWithTheAddressOfItsActivePortKeepsIt: the shown state can be applied, also after
+// another port became active, or after the bond has gone. A former address does not prevent the
+// option.
 func TestABondWithTheAddressOfItsActivePortKeepsIt(t *testing.T) {
 	const ports = `
 - {name: eth1, type: ethernet, state: up, mac-address: "02:00:00:00:00:01", controller: b}

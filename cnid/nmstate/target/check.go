@@ -153,10 +153,10 @@ func hasIPv6(ip *document.IP) bool {
 	return ip != nil && !compare.IsFalse(ip.Enabled) && (ip.Enabled != nil || len(ip.Addresses) > 0)
 }
 
-// checkBaseMTU: packets of a derived interface have to fit into those of its base.
+// checkBaseMTU: packets of a derived interface have to fit into the packets of its base.
 func (r *resolution) checkBaseMTU(path string, i document.Interface) {
 	base, ok := r.get(i.Base())
-	// The kernel leaves a tunnel its MTU when that of the base gets smaller.
+	// The kernel leaves a tunnel its MTU when the MTU of the base shrinks.
 	stays := i.Type == document.VXLANType && r.desired[i.Name].MTU == nil && !compare.Differs(r.current[i.Name].MTU, i.MTU) &&
 		r.existed(i.Name) && !compare.Recreated(r.current[i.Name], i) && !r.onNewBase(i)
 	if !ok || stays {

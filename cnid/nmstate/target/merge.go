@@ -82,8 +82,8 @@ func normalized(want, have document.Interface) document.Interface {
 	return merged
 }
 
-// stays reports whether a virtual interface is down already, and a document says all of it as
-// it is: what is shown can be applied.
+// stays reports whether a virtual interface is down already, and equals its part of a document.
+// So a shown state can be applied.
 func stays(merged, have document.Interface) bool {
 	return compare.Virtual(have.Type) && have.State == document.Down && reflect.DeepEqual(merged, normalized(have, have))
 }
@@ -115,8 +115,8 @@ func removed(have document.Interface, name string) *document.Interface {
 	return i
 }
 
-// kind returns the type of a desired interface, and false if there is none or it is wrong.
-// other is the name of the desired interface whose pair it completes.
+// kind returns the type of a desired interface, and false for a missing or wrong type. other is
+// the name of the desired interface whose pair it completes.
 func (r *resolution) kind(want, have document.Interface, exists bool, other string) (string, bool) {
 	path := r.at(want.Name)
 	if exists {
@@ -147,7 +147,7 @@ func (r *resolution) kind(want, have document.Interface, exists bool, other stri
 	return "", false
 }
 
-// normalizeTypes writes values of the sections in the form in which they are compared.
+// normalizeTypes writes values of the sections in the form for comparisons.
 func normalizeTypes(i *document.Interface, want, have document.Interface) {
 	if i.VXLAN != nil {
 		i.VXLAN.Local, i.VXLAN.Remote = compare.CanonicalAddress(i.VXLAN.Local), compare.CanonicalAddress(i.VXLAN.Remote)
@@ -224,8 +224,9 @@ func (r *resolution) resolved(desired, current *document.State) *document.State 
 	return &d
 }
 
-// withMAC returns an interface with the MAC address of another one: that of its hardware if it
-// has one, which stays as it is in a bond.
+// withMAC returns an interface with the MAC address of a second interface. It takes the
+// hardware's address of an interface with hardware, because that address stays the same in a
+// bond.
 func (r *resolution) withMAC(path string, i document.Interface) document.Interface {
 	from := r.current[i.CopyMACFrom]
 	mac := cmp.Or(from.PermanentMACAddress, from.MACAddress)

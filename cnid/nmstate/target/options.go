@@ -16,8 +16,8 @@ func general() []string {
 	return []string{"miimon", "updelay", "downdelay", "use_carrier", "min_links", "all_slaves_active", "resend_igmp", "peer_notif_delay"}
 }
 
-// normalizeOptions writes options as words, and leaves out current ones that the desired
-// ones do not go with: those of another mode, and those of the other way to watch links.
+// normalizeOptions writes options as words. It leaves out current options that contradict the
+// desired ones: options of another mode, and options of the other way to watch links.
 func normalizeOptions(merged, want, have *document.LinkAggregation) {
 	desired := map[string]any{}
 	if want != nil {

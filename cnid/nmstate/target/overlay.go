@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 )
 
-// Merge returns an interface with the fields that want has, and those of have elsewhere.
+// Merge returns an interface with the fields that want has, and the fields of have elsewhere.
 // Objects are merged field by field, and lists replaced. It shares no memory with either.
 func Merge(have, want document.Interface) document.Interface {
 	merged := clone(reflect.ValueOf(have))

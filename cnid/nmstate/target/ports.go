@@ -12,7 +12,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
-// claim says of which controller an interface is a port, "" none, and where it was said.
+// claim has the controller of a port, "" for an interface without one, and the path in the
+// document with the claim.
 type claim struct{ controller, path string }
 
 // ports makes what controllers say of their ports, and ports of their controllers, one.
@@ -150,7 +151,7 @@ func hasPorts(kind string) bool {
 	return kind == document.Bond || kind == document.LinuxBridge || kind == document.VRFType
 }
 
-// rebuildLists makes the lists of the controllers that change those of all their ports.
+// rebuildLists makes the lists of the controllers that change the lists of all their ports.
 func (r *resolution) rebuildLists() {
 	members := map[string][]string{}
 	for name := range r.current {
@@ -219,8 +220,8 @@ func (r *resolution) fitPrimary(i *document.Interface) {
 	}
 }
 
-// fitMAC leaves it to the kernel which MAC address a bond has whose ports are all new: that of
-// the first one, unless the bond has an address of its own.
+// fitMAC leaves the MAC address of a bond with only new ports to the kernel. The kernel takes the
+// address of the first port, unless the bond has an address of its own.
 func (r *resolution) fitMAC(i *document.Interface) {
 	now := r.current[i.Name]
 	stays := func(port string) bool { return slices.Contains(i.Bond.Ports, port) }

@@ -115,10 +115,10 @@ func (r *resolution) stopVLANs(base string, derived []string) (stopped []string)
 	return stopped
 }
 
-// followers takes into the target what changes with an interface that changes: what is
-// derived from one that is made anew, that starts or stops, that gets another MTU or another controller, and the
-// ports, the controller and the other end of one that is made anew, and the controllers that
-// lose a port. So a restored state has them too.
+// followers adds interfaces to the target that change together with a changing interface, so that
+// a restored state has them too. They are the interfaces derived from one that is made anew, that
+// starts or stops, or that gets another MTU or another controller. They are also the ports, the
+// controller and the other end of one that is made anew, and the controllers that lose a port.
 func (r *resolution) followers() {
 	queue := r.names()
 	for len(queue) > 0 {
@@ -145,8 +145,8 @@ func (r *resolution) followersOf(now, want document.Interface, moves bool) (more
 	if anew || now.Type == document.Bond && resized {
 		more = r.follow(append(r.portsOf(now.Name), peerOf(want), controllerOf(now)))
 	}
-	// A bond that is made anew takes its ports down, and with them what is on top of them. An
-	// interface that is set up takes VLANs up, and those that stay down lose addresses.
+	// A bond that is made anew takes its ports down, and with them the interfaces on top of them.
+	// An interface that is set up takes VLANs up, and VLANs that stay down lose addresses.
 	starts := now.State == document.Down && want.State == document.Up
 	if anew || starts || moves || resized || compare.StopsToChange(now, want) || r.remade(controllerOf(now)) {
 		more = append(more, r.follow(r.allAbove(now.Name))...)
@@ -162,7 +162,7 @@ func (r *resolution) remade(name string) bool {
 	return ok && exists && compare.Recreated(now, *want)
 }
 
-// allAbove returns what is derived from an interface, and what is derived from that.
+// allAbove returns the interfaces derived from an interface, directly and indirectly.
 func (r *resolution) allAbove(name string) (all []string) {
 	queue := slices.Clone(r.above[name])
 	for len(queue) > 0 && len(all) < len(r.current) {
@@ -206,8 +206,8 @@ func (r *resolution) follow(names []string) (more []string) {
 	return more
 }
 
-// fit lowers the MTU of interfaces that the document does not name to that of their base,
-// as the kernel does. A tunnel keeps its own, but on a base that is made anew.
+// fit lowers the MTU of interfaces that the document does not name to the MTU of their base, as
+// the kernel does. A tunnel keeps its own MTU, except on a base that is made anew.
 func (r *resolution) fit(base string, mtu *int, anew bool) {
 	for _, name := range r.above[base] {
 		i, ok := r.final[name]

@@ -204,7 +204,8 @@ interfaces:
 	}
 }
 
-// TestASmallMTUAndPromiscuityAreTakenWhereTheyCanBe and are no wish that the kernel never shows.
+// TestASmallMTUAndPromiscuityAreTakenWhereTheyCanBe: and the target has no setting that the
+// kernel never shows.
 func TestASmallMTUAndPromiscuityAreTakenWhereTheyCanBe(t *testing.T) {
 	for _, text := range []string{
 		`interfaces: [{name: eth0, mtu: 1279, ipv6: {enabled: false}}]`, `interfaces: [{name: eth0, mtu: 1280}]`,

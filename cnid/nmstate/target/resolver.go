@@ -33,7 +33,7 @@ func MergeResolver(now, want document.Resolver) document.Resolver {
 	}
 }
 
-// orList is a list, or another one where there is none.
+// orList returns a list, or without one the other list.
 func orList(list, other []string) []string {
 	switch {
 	case list != nil:

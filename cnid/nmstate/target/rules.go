@@ -40,8 +40,9 @@ func (r *resolution) rules(desired, current *document.RouteRules) []document.Rou
 	return list
 }
 
-// withPriorities gives each rule to add a priority: that of the same rule that is there, or the
-// first free one from DefaultPriority on. Rules of both families share them, as in nmstate.
+// withPriorities gives each rule to add a priority. It is the priority of the same present rule,
+// or the first free one from DefaultPriority on. Rules of both families share them, as in
+// nmstate.
 func withPriorities(desired, current *document.RouteRules) *document.RouteRules {
 	if desired == nil {
 		return nil

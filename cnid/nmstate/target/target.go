@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package target resolves a desired state document against the state that is: it says
-// what the host shall have, complete, or what is wrong with the document. Its functions
-// compute, and have no effects. The semantics are those of nmstate.
+// Package target resolves a desired state document against the present state: it returns the
+// complete wanted state of the host, or the errors of the document. Its functions compute, and
+// have no effects. The semantics follow nmstate.
 package target
 
 import (
@@ -77,8 +77,8 @@ type resolution struct {
 	desired map[string]document.Interface
 	order   []string
 	path    map[string]string
-	// final are the interfaces that change, and invalid those whose merge failed: what
-	// depends on them gives no more errors.
+	// final are the interfaces that change, and invalid the interfaces whose merge failed.
+	// Interfaces that depend on invalid ones give no further errors.
 	final   map[string]*document.Interface
 	invalid map[string]bool
 	// above are the current interfaces that are derived from one.
@@ -125,8 +125,8 @@ func (r *resolution) get(name string) (document.Interface, bool) {
 // gone: a physical interface that is absent is still there.
 func gone(i document.Interface) bool { return i.State == document.Absent && !compare.Physical(i.Type) }
 
-// touch makes an interface part of the target, as it is so far. What pointers of it point
-// to must not be changed. It is nil if there is no such interface.
+// touch makes an interface part of the target, in its state so far. The caller must not change
+// values behind its pointers. It returns nil for an unknown interface.
 func (r *resolution) touch(name string) *document.Interface {
 	if i, ok := r.final[name]; ok {
 		return i

@@ -154,8 +154,8 @@ func TestAnAbsentRuleWithoutFieldsMatchesAll(t *testing.T) {
 	}
 }
 
-// TestTheFilterOfABridgeGoesWithItsLastVLANs: an empty vlan is none of its own, and not the VLAN
-// of new ports on a bridge that goes on filtering.
+// TestTheFilterOfABridgeGoesWithItsLastVLANs: an empty vlan does not give the bridge a VLAN of
+// its own. It does not become the VLAN of new ports either, on a bridge that goes on filtering.
 func TestTheFilterOfABridgeGoesWithItsLastVLANs(t *testing.T) {
 	const current = `
 interfaces:

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
-// Options are those of one Apply.
+// Options are the options of one Apply.
 type Options struct {
 	// Timeout is from the begin of the transaction until the guard rolls it back.
 	Timeout time.Duration
@@ -31,7 +31,7 @@ type Options struct {
 	NoWait bool
 	// NoProbe does not ask afterwards whether gateways and others are reached.
 	NoProbe bool
-	// ProbeLimit is how long these have to answer; 0 is that of the Manager.
+	// ProbeLimit is the time limit for the probes; 0 means the limit of the Manager.
 	ProbeLimit time.Duration
 	// Reach are targets that have to be reached after the change, and Kept those that have to be
 	// if they are before it.
@@ -42,11 +42,11 @@ type Options struct {
 type Result struct {
 	// Steps were carried out. Without any the host had the desired state.
 	Steps []plan.Step
-	// Open is the transaction that waits for its commit, nil if there is none.
+	// Open is the transaction that waits for its commit, or nil.
 	Open *Record
 }
 
-// Plan returns the steps from what is to a desired state, and carries out none.
+// Plan returns the steps from the present state to a desired state, and carries out none.
 func (m *Manager) Plan(ctx context.Context, desired *document.State) ([]plan.Step, error) {
 	c, err := m.prepare(ctx, desired)
 	return c.steps, err

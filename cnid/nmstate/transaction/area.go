@@ -34,7 +34,7 @@ func (m *Manager) keep(ctx context.Context, r *Record, c change) error {
 	if final := now.Final(r.Area, above); len(final) > 0 {
 		return fmt.Errorf("%w: %s; save what is needed and delete it by hand first", ErrFinal, strings.Join(final, "; "))
 	}
-	// What is connected now may not be during the change.
+	// The change may separate devices that are connected now.
 	r.Area.Reached = r.Image.Names()
 	if r.Automatic, err = m.Host.Automatic(); err != nil {
 		return err

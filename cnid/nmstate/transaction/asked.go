@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/probe"
 )
 
-// asked asks before a change what is reached. The result asks afterwards whether all that has to
-// be is, by what the host has then.
+// asked asks before a change which targets are reached. The returned function asks after the
+// change whether all required targets are reached, by the state of the host at that time.
 func (m *Manager) asked(ctx context.Context, c change, o Options, committed *document.State, r *Record) func(context.Context, *document.State) error {
 	if o.NoProbe {
 		return func(context.Context, *document.State) error { return nil }

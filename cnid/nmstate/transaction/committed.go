@@ -15,9 +15,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
-// Committed returns what the documents of all committed transactions declare together, with
-// the values to which they were resolved. It has no field that none of them named: what a
-// DHCP client or a router has given an interface does not become static at the next boot.
+// Committed returns the declarations of all committed transactions' documents together, with their
+// resolved values. It has no field that all documents left out: settings that
+// a DHCP client or a router has given an interface do not become static at the next boot.
 func (m *Manager) Committed() (*document.State, error) { return m.dir.committed() }
 
 // Forget removes the committed state: the next boot applies nothing. The host stays as it
@@ -110,8 +110,8 @@ func byName(list []document.Interface) map[string]document.Interface {
 	return names
 }
 
-// declaredOf is an interface as it was resolved, with the fields alone that are declared,
-// and with what is needed to make it.
+// declaredOf returns a resolved interface with the declared fields alone, and with the fields
+// that are needed to make it.
 func declaredOf(declared, resolved document.Interface) document.Interface {
 	i := target.Only(declared, resolved)
 	i.AltNames = declared.AltNames // Others are of udev, which may name another interface so.

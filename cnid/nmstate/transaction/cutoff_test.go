@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// hardware is a Host whose eth0 is no virtual interface: it can be down.
+// hardware is a Host whose eth0 is a hardware interface: it can be down.
 type hardware struct{ transaction.Host }
 
 func (h hardware) Show(ctx context.Context) (*document.State, error) {

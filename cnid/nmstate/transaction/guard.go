@@ -13,9 +13,8 @@ import (
 // whether the process that applies it still runs.
 const guardInterval = 250 * time.Millisecond
 
-// Guard waits until a transaction is no longer open, or rolls it back: at its deadline, or
-// as soon as the process that applies it has ended. It is what the process of
-// Config.StartGuard does.
+// Guard waits until a transaction has ended, or rolls it back: at its deadline, or as
+// soon as the process that applies it has ended. The process of Config.StartGuard runs it.
 func (m *Manager) Guard(ctx context.Context, id string) error {
 	r, err := m.dir.record()
 	if err != nil || r == nil || r.ID != id {

@@ -16,19 +16,19 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 )
 
-// Devices is what is known of virtual devices in one boot of the host. A name alone tells
-// nothing: somebody may delete a device and make another one of that name.
+// Devices has the facts about virtual devices in one boot of the host. A name alone tells
+// nothing: a user may delete a device and make a second one of that name.
 type Devices struct {
 	Boot string `json:"boot"`
 	// Made are the indexes of the devices that transactions have made, by name.
 	Made map[string]uint32 `json:"made,omitempty"`
-	// Seen are those of the committed state that were there, sorted.
+	// Seen are the devices of the committed state that existed, sorted.
 	Seen []string `json:"seen,omitempty"`
 }
 
 const devicesFile = "devices.json"
 
-// devices returns what is known in this boot.
+// devices returns the facts of this boot.
 func (m *Manager) devices() (d Devices, err error) {
 	if _, err = m.dir.read(devicesFile, &d); err != nil || d.Boot != m.boot {
 		return Devices{Boot: m.boot}, err
@@ -36,7 +36,7 @@ func (m *Manager) devices() (d Devices, err error) {
 	return d, nil
 }
 
-// keepDevices writes down what is known, unless it is there.
+// keepDevices writes the facts to their file, unless the file has them.
 func (m *Manager) keepDevices(d *Devices) error {
 	if d == nil {
 		return nil // of a record of an earlier release
@@ -113,7 +113,7 @@ func (m *Manager) identify(ctx context.Context, r *Record, c change) error {
 	return nil
 }
 
-// after is what is known after a change, but for the devices that the change makes.
+// after returns the facts after a change, without the devices that the change makes.
 func (d Devices) after(committed *document.State, c change) *Devices {
 	there, final := byName(c.before.Interfaces), byName(c.target.Interfaces)
 	exists := func(name string) bool {

@@ -44,7 +44,7 @@ func (w world) makeByHand(t *testing.T, name string) {
 	})
 }
 
-// boots gives what is known of devices another boot.
+// boots moves the facts about devices to another boot.
 func (w world) boots(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(w.dir, "devices.json")

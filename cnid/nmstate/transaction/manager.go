@@ -26,8 +26,8 @@ import (
 type Host interface {
 	Show(ctx context.Context) (*document.State, error)
 	Do(ctx context.Context, step plan.Step) error
-	// Image, Replay, Resolver and RestoreResolver are for an undo: it goes by what was there,
-	// and not by what documents can say of it.
+	// Image, Replay, Resolver and RestoreResolver are for an undo. An undo restores the complete
+	// former state, and not only the fields that documents have.
 	Image(ctx context.Context, a snapshot.Area) (*snapshot.Image, error)
 	// Above returns the interfaces of other network namespaces that the kernel deletes with one of
 	// the host, by the index of the latter.
@@ -49,7 +49,7 @@ var (
 	ErrBusy = errors.New("another process changes the host's network")
 	// ErrFinal: the change deletes what no undo can bring back. Nothing is changed.
 	ErrFinal = errors.New("the change deletes what can't be restored")
-	// ErrNone: there is no open transaction.
+	// ErrNone: a call needs an open transaction, and the host has none.
 	ErrNone = errors.New("no transaction is open")
 	// ErrRolledBack: the desired state was not reached, and the state before is restored.
 	ErrRolledBack = errors.New("the state before was restored")
@@ -73,8 +73,8 @@ type Config struct {
 	// StartGuard starts the guard of a transaction in a process that outlives this one, and
 	// returns its number. The process calls Manager.Guard.
 	StartGuard func(id string) (pid int, err error)
-	// Probes asks before a change what is reached, and returns what must be reached after it, by
-	// what the host has then.
+	// Probes asks before a change which targets are reached. The returned function returns the
+	// targets that must be reached after the change, by the state of the host at that time.
 	Probes func(ctx context.Context, c probe.Change) (after func(now *document.State) []probe.Probe)
 	// Ready waits until interfaces that a change configures automatically have addresses, and
 	// returns why one has none. nil waits for nothing.
@@ -142,8 +142,9 @@ func (m *Manager) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// endLate ends the process that applies a transaction, and so has the lock, if its deadline is
-// over and its guard, which would do so, is gone. This process itself is no such one.
+// endLate ends the process that applies a transaction, and so has the lock. It does so if the
+// transaction's deadline is over and its guard, which would end it, is gone. endLate never ends
+// its own process.
 func (m *Manager) endLate() error {
 	r, err := m.dir.record()
 	late := err == nil && r != nil && !r.Waiting && r.Boot == m.boot && time.Now().After(r.Deadline)
@@ -182,7 +183,7 @@ func (m *Manager) Recover(ctx context.Context) error {
 	return m.locked(ctx, func(*Record) error { return nil })
 }
 
-// recovered is the transaction that waits for its commit, nil if there is none.
+// recovered returns the transaction that waits for its commit, or nil.
 func (m *Manager) recovered(ctx context.Context) (*Record, error) {
 	r, err := m.dir.record()
 	if err != nil || r == nil {
@@ -253,7 +254,7 @@ func (m *Manager) commit(r *Record) error {
 	return m.dir.removeRecord()
 }
 
-// IsRecord reports whether a path is that of the file of an open transaction.
+// IsRecord reports whether a path leads to the file of an open transaction.
 func IsRecord(path string) bool { return filepath.Base(path) == recordFile }
 
 // IsOpen reports whether a change may still be undone.

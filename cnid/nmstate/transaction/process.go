@@ -51,7 +51,7 @@ func kill(pid int, started uint64) error {
 		return fmt.Errorf("end process %d: %w", pid, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	// The file descriptor holds the number, so what alive sees is what is ended.
+	// The file descriptor holds the number, so alive checks the very process that is ended.
 	if !alive(pid, started) {
 		return nil
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// mortal is a Host of which one step fails, or ends all.
+// mortal is a Host with one step that fails, or that ends all.
 type mortal struct {
 	transaction.Host
 	left int
@@ -152,8 +152,8 @@ func resolver(t *testing.T, dir string) string {
 	return info.Mode().String() + string(text)
 }
 
-// tryDocument applies a document and undoes it, and reports whether it was no refused one. Any of
-// its steps may be the last one, or none.
+// tryDocument applies a document and undoes it, and returns false for a refused document. Any
+// step may be the last one, or none.
 func tryDocument(t *testing.T, dir string, host *mortal, text string, r *rand.Rand) bool {
 	t.Helper()
 	desired, err := document.Parse([]byte(text))

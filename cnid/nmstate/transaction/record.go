@@ -27,13 +27,14 @@ import (
 type Record struct {
 	// ID is unique among transactions of a host.
 	ID string `json:"id"`
-	// Boot is the host's boot in which it began (/proc/sys/kernel/random/boot_id).
+	// Boot identifies the boot of the host at the time of its begin
+	// (/proc/sys/kernel/random/boot_id).
 	Boot string `json:"boot"`
 	// PID is the process that applies it, and Started when that process began, in ticks
 	// since the boot: a number of a process may come again.
 	PID     int    `json:"pid"`
 	Started uint64 `json:"started"`
-	// Guard and GuardStarted are those of the guard.
+	// Guard is the number of the guard's process, and GuardStarted its time of start.
 	Guard        int    `json:"guard,omitempty"`
 	GuardStarted uint64 `json:"guardStarted,omitempty"`
 	// Begun and Deadline are of the wall clock.
@@ -90,7 +91,7 @@ func (r Routing) and(others Routing) Routing {
 	return Routing{Routes: slices.Concat(r.Routes, others.Routes), Rules: slices.Concat(r.Rules, others.Rules)}
 }
 
-// without returns those of a list that are not among others.
+// without returns the entries of a list that are not among others.
 func without[T any](list, others []T) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(one T) bool {
 		return slices.ContainsFunc(others, func(other T) bool { return reflect.DeepEqual(one, other) })
@@ -126,7 +127,7 @@ func (f folder) putRecord(r *Record) error { return f.write(recordFile, r) }
 
 func (f folder) removeRecord() error { return durable.Remove(f.path(recordFile)) }
 
-// committed returns the committed state, an empty one if there is none.
+// committed returns the committed state, which is empty before the first commit.
 func (f folder) committed() (*document.State, error) {
 	var s document.State
 	_, err := f.read(committedFile, &s)

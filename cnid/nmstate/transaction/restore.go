@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
-// undo restores the state before after a failure. The end of ctx, with which the failure
-// may have begun, does not end it.
+// undo restores the former state after a failure. The failure may be the end of ctx, so undo goes
+// on without ctx.
 func (m *Manager) undo(ctx context.Context, r *Record, cause error) error {
 	m.logf("%v: restoring the state before", cause)
 	if err := m.restore(context.WithoutCancel(ctx), r); err != nil {
@@ -79,8 +79,8 @@ type outcome struct {
 	failure, unseen, resolver error
 }
 
-// giveUpMinor takes what is no part of the state before, and the file of the resolver, for gone.
-// They keep no other change from its beginning.
+// giveUpMinor gives up objects that do not belong to the former state, and the file of the
+// resolver. They do not block the beginning of a later change.
 func (o *outcome) giveUpMinor() {
 	if o.resolver != nil {
 		o.gone, o.resolver = append(o.gone, o.resolver.Error()), nil

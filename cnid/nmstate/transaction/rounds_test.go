@@ -62,7 +62,7 @@ func TestAGuardGivesUpAfterSomeRoundsAndFreesTheHost(t *testing.T) {
 	if err := m.Guard(t.Context(), r.ID); !errors.Is(err, ErrGivenUp) || !strings.Contains(err.Error(), "the device is gone") {
 		t.Errorf("got %v", err)
 	}
-	const looks = 2 // for what others have added, and for what is missing
+	const looks = 2 // for the additions of others, and for missing objects
 	if h.steps != looks*rounds {
 		t.Errorf("it looked %d times, want %d", h.steps, looks*rounds)
 	}

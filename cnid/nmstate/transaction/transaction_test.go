@@ -65,7 +65,7 @@ func TestTheCommittedStateMakesAHostAnewAfterItsBoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A boot ends what was made and set, and keeps the hardware and the files.
+	// A boot drops devices and settings, and keeps the hardware and the files.
 	w.apply(t, goBack)
 	w.apply(t, "routes: {config: [{state: absent, next-hop-interface: eth0}]}\nroute-rules: {config: [{state: absent, route-table: 100}]}")
 	w.apply(t, string(committed))
@@ -349,7 +349,7 @@ func TestARouteThatWentWithItsSourceComesBack(t *testing.T) {
 	w.same(t, before)
 }
 
-// removeRouteAndRule removes what is of a table.
+// removeRouteAndRule removes the route and the rule of a table.
 func removeRouteAndRule(destination string, table int) func() error {
 	return func() error {
 		_, to, err := net.ParseCIDR(destination)
@@ -399,7 +399,7 @@ func TestTheCommittedStateIsForgottenUnlessATransactionWaits(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	forget := func(m *transaction.Manager) error { return m.Forget(t.Context()) }
-	for range 2 { // the second time there is none
+	for range 2 { // the second call finds no transaction
 		if err := w.manager(t, nil, forget); err != nil {
 			t.Error(err)
 		}

@@ -344,7 +344,7 @@ func (e *ending) Replay(ctx context.Context, r snapshot.Request) error {
 	return e.Host.Replay(ctx, r)
 }
 
-// TestWhatOthersAddOutlivesTheEndOfAnUndo has an undo that sets a bridge down, with which the kernel
+// TestWhatOthersAddOutlivesTheEndOfAnUndo has an undo that sets a bridge down, so that the kernel
 // drops addresses of IPv6. Its process ends before any of its requests, and the next one goes on.
 func TestWhatOthersAddOutlivesTheEndOfAnUndo(t *testing.T) {
 	w := newWorld(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-// unreached is why a host does not have a desired state: what was expected and found, and since
-// when it is so.
+// unreached is the reason why a host lacks a desired state: the expected and the found value, and
+// the time since when they differ.
 type unreached struct {
 	lacks string
 	since time.Time
@@ -31,7 +31,7 @@ func (u *unreached) note(now *document.State, steps []plan.Step) {
 	}
 }
 
-// Error says what is lacking.
+// Error names the missing part.
 func (u unreached) Error() string {
 	return fmt.Sprintf("the host does not have the desired state: %s; it is so since %s", u.lacks, u.since.UTC().Format(time.RFC3339))
 }

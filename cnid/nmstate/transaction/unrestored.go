@@ -25,8 +25,8 @@ type Unrestored struct {
 
 const unrestoredFile = "unrestored.json"
 
-// Unrestored returns the last transaction that ended without the whole state before, nil if
-// there is none, or if a later one was committed.
+// Unrestored returns the last transaction that ended without restoring the whole former state. It
+// returns nil if every transaction restored it, or if a later one was committed.
 func (m *Manager) Unrestored() (*Unrestored, error) {
 	var u Unrestored
 	found, err := m.dir.read(unrestoredFile, &u)

@@ -30,7 +30,7 @@ import (
 // jobVariable has the job of a process that a test starts.
 const jobVariable = "ALIOTH_TEST_TRANSACTION_JOB"
 
-// job is what such a process does in the network namespace in which it is started.
+// job is the work of such a process in its network namespace.
 type job struct {
 	Dir string
 	// Guard is the transaction to guard, "" to apply Desired.
@@ -313,7 +313,7 @@ func (w world) same(t *testing.T, want *document.State, options ...cmp.Option) {
 	}
 }
 
-// files are those of the folder that a transaction leaves while it is open.
+// openFiles returns the files that an open transaction leaves in the folder.
 func (w world) openFiles(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(w.dir, "transaction*"))

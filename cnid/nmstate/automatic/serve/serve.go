@@ -183,7 +183,7 @@ func (s *Server) Pass(ctx context.Context) error {
 			errs = append(errs, s.Host.Learn(ctx, automatic.Learned(h, settings, now)))
 			known.Clients = append(known.Clients, automatic.KnownOf(h, settings))
 		}
-		if errs = append(errs, s.resolve(w, known)); !w.Former { // which is told by what was known
+		if errs = append(errs, s.resolve(w, known)); !w.Former { // the facts of a former boot are the source of w
 			errs = append(errs, s.Store.PutKnown(known))
 		}
 		return nil
@@ -205,8 +205,8 @@ func (s *Server) start(w *automatic.Wanted) error {
 	return s.Clients.Set(wanted)
 }
 
-// held returns the clients with their leases. A lease with an address that must not be used is
-// none, and a route to such addresses is left out.
+// held returns the clients with their leases. It drops a lease whose address must not be used,
+// and leaves out a route to such addresses.
 func (s *Server) held() []dhcp.Held {
 	list := s.Clients.Leases()
 	for n, h := range list {
@@ -227,8 +227,8 @@ func (s *Server) held() []dhcp.Held {
 	return list
 }
 
-// resolve lets the resolver use what is known, after what is static. When nothing is known any
-// more, resolve restores the former file.
+// resolve gives the resolver the known entries, after the static ones. Once nothing is known,
+// resolve restores the former file.
 func (s *Server) resolve(w *automatic.Wanted, known automatic.Known) error {
 	if err := s.recognize(w); err != nil {
 		return err
@@ -258,8 +258,8 @@ func (s *Server) resolve(w *automatic.Wanted, known automatic.Known) error {
 	return s.Host.WriteResolver(automatic.Resolver(*w.Static, known))
 }
 
-// recognize keeps what was static before a boot if the file is still the one to which leases had
-// added then. Another program of the host may have written the file since.
+// recognize keeps the static configuration of an earlier boot if the file still has the content
+// that leases gave it then. Another program of the host may have written the file since.
 func (s *Server) recognize(w *automatic.Wanted) error {
 	if !w.Former {
 		return nil

@@ -64,7 +64,7 @@ func (f folder) write(path string, content any) error {
 	return file.Close()
 }
 
-// load returns the lease of a client, nil if there is none that it may use.
+// load returns the lease of a client, and nil without a usable lease.
 func (f folder) load(key dhcp.Key, identity []byte, now time.Time) (*dhcp.Lease, error) {
 	var s saved
 	if err := f.read(f.path(key), &s); err != nil {

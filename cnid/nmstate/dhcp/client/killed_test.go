@@ -17,7 +17,7 @@ import (
 // folderVariable has the folder of a client that a test starts and kills.
 const folderVariable = "ALIOTH_TEST_DHCP_FOLDER"
 
-// TestMain runs such a client in the namespace in which it is started.
+// TestMain runs such a client in the network namespace of the process.
 func TestMain(m *testing.M) {
 	if folder := os.Getenv(folderVariable); folder != "" {
 		err := runUntilKilled(folder)

@@ -42,7 +42,7 @@ const (
 	inet6Flags = 1
 )
 
-// notice is one fact in a message of the kernel. Others than these are none.
+// notice is one fact in a message of the kernel. All other messages give no notice.
 type notice struct {
 	// changed is a link that is there, gone the index of one that is not.
 	changed *link
@@ -53,7 +53,8 @@ type notice struct {
 	// duplicate is an address that somebody else has, on the link of index.
 	duplicate netip.Addr
 	index     int
-	// options are those of an advertisement that the kernel leaves to programs, on that link.
+	// options are the options of an advertisement on that link that the kernel leaves to
+	// programs.
 	options []byte
 }
 
@@ -105,8 +106,8 @@ func readLink(m syscall.NetlinkMessage) (notice, bool) {
 	}}, true
 }
 
-// readAddress finds addresses of which the kernel has found another owner. It deletes those
-// that have a lifetime.
+// readAddress returns an address that the kernel has found on another host too. The kernel
+// deletes such addresses if they have a lifetime.
 func readAddress(data []byte) (notice, bool) {
 	if len(data) < unix.SizeofIfAddrmsg || data[0] != unix.AF_INET6 || data[2]&unix.IFA_F_DADFAILED == 0 { // ifa_flags
 		return notice{}, false

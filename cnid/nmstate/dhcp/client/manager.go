@@ -50,8 +50,8 @@ type Manager struct {
 	closed  bool
 	wanted  map[dhcp.Key]dhcp.Config
 
-	// listing is held while facts of the kernel are read and noted, so that none becomes older
-	// than what is noted. followed tells that the kernel reports changes.
+	// listing is held while facts of the kernel are read and noted, so that a reader never notes
+	// an older fact over a newer one. followed tells that the kernel reports changes.
 	listing  sync.Mutex
 	followed bool
 
@@ -218,8 +218,8 @@ func (m *Manager) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		// The kernel had more to tell than there was room for, or the subscription failed:
-		// what was missed is listed.
+		// The kernel's messages exceeded the buffer, or the subscription failed: the links are
+		// listed to find the missed facts.
 		m.log.Warn("The links have to be listed again", "error", err)
 		select {
 		case <-ctx.Done():

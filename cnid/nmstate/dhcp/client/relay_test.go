@@ -40,8 +40,8 @@ func badSite(t *testing.T, copies func(frame []byte) int) *site {
 	return s
 }
 
-// withChecksums makes an interface compute its checksums: the cable is no device of the kernel,
-// which would know that they are not there.
+// withChecksums makes an interface compute its checksums. The cable is not a device of the
+// kernel, and the kernel would otherwise leave the checksums to it.
 func withChecksums(t *testing.T, space ns.NetNS, name string) {
 	t.Helper()
 	testnet.In(t, space, func() error {

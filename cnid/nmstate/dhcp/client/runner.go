@@ -35,7 +35,7 @@ type runner struct {
 	protocol protocol
 	// opened tells whether the sockets are open.
 	opened bool
-	// broken tells why there is no protocol, or why its sockets or files fail.
+	// broken tells why the protocol does not run, or why its sockets or files fail.
 	broken dhcp.Problem
 	ended  bool
 }
@@ -144,7 +144,7 @@ func (r *runner) open() {
 // the last one, what that one had is not its.
 func (r *runner) become(l link) {
 	if len(l.hardware) == 0 {
-		return // there is no interface yet
+		return // the interface does not exist yet
 	}
 	p, err := r.newProtocol(l)
 	if p == nil || err != nil {

@@ -61,7 +61,7 @@ func (f *Four) Forget() {
 // Asked returns all messages so far.
 func (f *Four) Asked() []Asked { f.mu.Lock(); defer f.mu.Unlock(); return slices.Clone(f.asked) }
 
-// Answer returns the answer to a message, nil if there is none.
+// Answer returns the answer to a message, or nil.
 func (f *Four) Answer(payload []byte) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -48,7 +48,7 @@ func (s *Six) SetStatus(status iana.StatusCode) { s.mu.Lock(); s.status = status
 // Asked returns all messages so far.
 func (s *Six) Asked() []Asked6 { s.mu.Lock(); defer s.mu.Unlock(); return slices.Clone(s.asked) }
 
-// Answer returns the answer to a message, nil if there is none.
+// Answer returns the answer to a message, or nil.
 func (s *Six) Answer(payload []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -190,8 +190,8 @@ func has(list []dhcp.Route, to netip.Prefix) bool {
 	return slices.ContainsFunc(list, func(r dhcp.Route) bool { return r.Destination == to })
 }
 
-// isDestination reports whether packets to a network may be routed. The default route is one
-// such network; parts of 0.0.0.0/8, of loopback and of multicast are none.
+// isDestination reports whether packets to a network may be routed. It accepts the default route,
+// and refuses other parts of 0.0.0.0/8, of loopback and of multicast.
 func isDestination(to netip.Prefix) bool {
 	if to.Bits() == 0 {
 		return true

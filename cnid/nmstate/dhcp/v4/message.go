@@ -110,7 +110,7 @@ type Answer struct {
 // errForeign is of messages that are not for this client.
 var errForeign = errors.New("the message is not for this client")
 
-// Decode reads the payload of UDP. An error tells that it is no answer to this client.
+// Decode reads the payload of UDP. It returns an error unless the message answers this client.
 func (id Identity) Decode(payload []byte) (Answer, error) {
 	packet, err := dhcpv4.FromBytes(payload)
 	if err != nil {

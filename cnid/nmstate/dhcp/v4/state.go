@@ -48,7 +48,7 @@ type State struct {
 	Phase Phase
 	// Lease is in use: the caller was told of it by Hold, and of nothing since.
 	Lease *dhcp.Lease
-	// Problem says why there is no lease, or why it is not prolonged.
+	// Problem says why the client lacks a lease, or why the lease is not prolonged.
 	Problem dhcp.Problem
 
 	// timer is when the phase goes on by itself; zero if only an event leads on.

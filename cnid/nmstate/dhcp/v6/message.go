@@ -101,7 +101,7 @@ type Answer struct {
 	Transaction uint32
 	ServerID    []byte
 	Preference  uint8
-	// Status is the one of the message, or of its address if that is no success.
+	// Status is the status of the message, or the status of its address if that is not a success.
 	Status iana.StatusCode
 	// Lease has no times yet. Its Address is zero if the message has none. Valid, Preferred,
 	// Renew and Rebind are lifetimes, 0 is forever.
@@ -115,7 +115,7 @@ type Answer struct {
 	Unusable error
 }
 
-// Decode reads the payload of UDP. An error tells that it is no answer to this client.
+// Decode reads the payload of UDP. It returns an error unless the message answers this client.
 func (id Identity) Decode(payload []byte, from netip.Addr) (Answer, error) {
 	message, err := dhcpv6.MessageFromBytes(payload)
 	if err != nil {

@@ -51,7 +51,7 @@ type State struct {
 	Stateless bool
 	// Lease is in use: the caller was told of it by Hold, and of nothing since.
 	Lease *dhcp.Lease
-	// Problem says why there is no lease, or why it is not prolonged.
+	// Problem says why the client lacks a lease, or why the lease is not prolonged.
 	Problem dhcp.Problem
 
 	timer time.Time

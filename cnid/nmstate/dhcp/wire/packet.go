@@ -87,8 +87,8 @@ func (s *packetSocket) send(packet []byte) error {
 	return err
 }
 
-// notForUs is of frames to other hosts (PACKET_OTHERHOST), and of those of VLANs that the host
-// does not have.
+// notForUs is the type of frames to other hosts (PACKET_OTHERHOST), and of frames of VLANs that
+// the host does not have.
 const notForUs = unix.PACKET_OTHERHOST
 
 const accept = 0xffff
@@ -123,7 +123,7 @@ func answersTo(hardware net.HardwareAddr) []bpf.Instruction {
 	return append(program, bpf.RetConstant{Val: accept})
 }
 
-// allOfTheLink lets through what is not for other hosts.
+// allOfTheLink accepts all frames, except frames to other hosts.
 func allOfTheLink() []bpf.Instruction {
 	return []bpf.Instruction{
 		bpf.LoadExtension{Num: bpf.ExtType},

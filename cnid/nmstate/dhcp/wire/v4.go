@@ -136,7 +136,7 @@ func datagram(payload []byte, from, to netip.Addr) []byte {
 	pseudo := sum(p[12:ipHeader], unix.IPPROTO_UDP+uint32(udpHeader+len(payload)))
 	total := checksum(p[ipHeader:], pseudo)
 	if total == 0 {
-		total = 0xffff // 0 would say that there is no checksum
+		total = 0xffff // 0 would mean that the checksum is missing
 	}
 	binary.BigEndian.PutUint16(p[ipHeader+6:], total)
 	return p

@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 )
 
-// Addresses are those of one device, in the kernel's order: the first one of a network is
-// the source of packets to it.
+// Addresses are the addresses of one device, in the kernel's order: the first address of a
+// network is the source of packets to it.
 type Addresses struct{ IPv4, IPv6 []document.Address }
 
 // Address is one as the kernel has it.

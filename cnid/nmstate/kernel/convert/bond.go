@@ -23,7 +23,7 @@ import (
 type option struct {
 	name      string
 	attribute uint16
-	// width is that of its number in bytes, 0 of what is no number.
+	// width is the width of the option's number in bytes, and 0 for other types.
 	width int
 	// modes are those that have the option, nil all of them. In others the kernel
 	// shows a default and refuses to set it (bond_opts in bond_options.c of Linux 6.12).
@@ -144,7 +144,7 @@ func bondData(r Request) ([]*nl.RtAttr, error) {
 		return nil, nil
 	}
 	var s Settings
-	// A bond's mode is that with which it was made.
+	// The kernel sets the mode when it makes a bond.
 	if r.Now == nil && want.Mode != "" {
 		mode := slices.Index(document.BondModes, want.Mode)
 		if mode < 0 {
@@ -211,7 +211,7 @@ func notAnOption(name string) error {
 	}
 }
 
-// number is that of a value, which is a word or decimals.
+// number returns the number of a value, which is a word or decimals.
 func (o option) number(text string) (uint32, error) {
 	const words = 16 // No option has more.
 	for n := range words {

@@ -134,7 +134,7 @@ func showMACVLAN(v View, l Link, i *document.Interface) {
 	i.MACVLAN = &document.MACVLAN{Base: v.base(l), Mode: mode, Promiscuous: new(mode != "passthru" || flags&notPromiscuous == 0)}
 }
 
-// key returns the word of a number, "" if there is none.
+// key returns the word of a number, "" for a number without a word.
 func key(words map[string]uint32, value uint32) string {
 	for word, number := range words {
 		if number == value {

@@ -75,9 +75,8 @@ func vfProtocol(info attributes) string {
 	return ""
 }
 
-// Different returns what a function shall have and has not. Drivers refuse settings that they
-// lack even with the values that they show of them. What is set in one request stays
-// complete.
+// Different returns the wanted settings that a function lacks. Drivers refuse settings that they
+// do not support, even with the values that they show. Settings of one request stay together.
 func Different(now, want document.VF) document.VF {
 	if strings.EqualFold(want.MACAddress, now.MACAddress) {
 		want.MACAddress = ""

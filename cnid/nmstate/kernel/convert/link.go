@@ -31,7 +31,7 @@ type Link struct {
 	portData attributes
 }
 
-// ReadLink reads a message of a device, and returns false if it is none.
+// ReadLink reads a message of a device, and returns false for other messages.
 func ReadLink(message []byte) (l Link, ok bool) {
 	if len(message) < unix.SizeofIfInfomsg {
 		return l, false
@@ -66,7 +66,7 @@ func (l Link) kind() string {
 	return document.Unknown
 }
 
-// mac returns an attribute with an Ethernet address in upper-case hex, "" if there is none.
+// mac returns an attribute with an Ethernet address in upper-case hex, "" without the attribute.
 func (l Link) mac(kind uint16) string {
 	const octets = 6
 	address := l.Get(kind)

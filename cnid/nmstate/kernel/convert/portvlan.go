@@ -22,7 +22,7 @@ type VIDs map[uint16]uint16
 // native are the flags of the VLAN of untagged frames.
 const native = nl.BRIDGE_VLAN_INFO_PVID | nl.BRIDGE_VLAN_INFO_UNTAGGED
 
-// ReadVIDs reads VLANs, of which ranges are two entries.
+// ReadVIDs reads VLANs. A range is two entries of the list.
 func ReadVIDs(list attributes) VIDs {
 	all, begin := VIDs{}, uint16(0)
 	const size = 4 // struct bridge_vlan_info
@@ -170,8 +170,8 @@ func missing(from, in VIDs) []uint16 {
 	return list
 }
 
-// Changes has the steps from the VLANs of a port to others. Those of Removed come first. A VLAN
-// of untagged frames is no part of a range.
+// Changes has the steps between two sets of VLANs of a port. The entries of Removed come first. A
+// VLAN of untagged frames never belongs to a range.
 type Changes struct {
 	Removed, Added []Run
 	// Untagged are those to add that are sent, and come, without tag.

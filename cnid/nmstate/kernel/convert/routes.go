@@ -53,12 +53,13 @@ func showRoute(r netlink.Route, names map[uint32]string) []document.Route {
 	return list
 }
 
-// protocols are those of routes that come automatically.
+// protocols returns the protocols of automatic routes.
 func protocols() map[int]string {
 	return map[int]string{unix.RTPROT_DHCP: document.ProtocolDHCP, unix.RTPROT_RA: document.ProtocolRA}
 }
 
-// showAttributes shows what TCP and path MTU discovery read of a route. 0 is no value.
+// showAttributes shows the attributes of a route for TCP and for path MTU discovery. 0 means that
+// an attribute has not been set.
 func showAttributes(shown *document.Route, r netlink.Route) {
 	for _, a := range attributesOf(shown, &r) {
 		if *a.kernel > 0 {
@@ -103,7 +104,8 @@ func routeTypes() map[int]string {
 	}
 }
 
-// gateway is the address of a next hop, "" if there is none. It may be of the other family.
+// gateway returns the address of a next hop, "" without an address. Its family may differ from
+// the route's.
 func gateway(hop *netlink.NexthopInfo) string {
 	if via, ok := hop.Via.(*netlink.Via); ok && via != nil {
 		return ipWord(via.Addr)
@@ -151,8 +153,8 @@ func setAddresses(r *netlink.Route, want document.Route) error {
 	return nil
 }
 
-// ReadRoutes returns routes as documents have them, without the kernel's own. Config are those of
-// administrators. names are the devices by their indexes.
+// ReadRoutes returns routes as documents have them, without the kernel's own routes. Config are
+// the routes of administrators. names are the devices by their indexes.
 func ReadRoutes(list []netlink.Route, names map[uint32]string) *document.Routes {
 	routes := &document.Routes{Running: []document.Route{}, Config: []document.Route{}}
 	for _, r := range list {

@@ -15,7 +15,7 @@ type View struct {
 	Links     []Link
 	Names     map[uint32]string
 	Addresses map[uint32]Addresses
-	// VLANs are those of ports of bridges, nil if no bridge filters.
+	// VLANs are the VLANs of ports of bridges, nil if no bridge filters.
 	VLANs map[uint32]VIDs
 }
 

@@ -13,16 +13,16 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// Evaluate evaluates all expressions, by the names of the captures, on the current state.
-// An expression can refer to others as capture.<name>; their order is by dependency. The
-// states are JSON values with the names of a state document.
+// Evaluate evaluates all expressions, by the names of the captures, on the current state. An
+// expression can refer to others as capture.<name>; their order is by dependency. The states are
+// JSON values with the names of a state document.
 //
-// cached are results of an earlier evaluation. One with the name of an expression takes
-// the place of its evaluation, so a policy means the same after it was applied in part.
-// Others are ignored.
+// cached are results of an earlier evaluation. A cached result replaces the evaluation of the
+// expression with its name, so a policy means the same after it was applied in part. Other
+// results are ignored.
 //
-// A result is a state with what the expression kept. Errors have the capture's name and
-// the column of the expression; those of the grammar come all at once.
+// A result is the state that the expression selects. Errors have the capture's name and the
+// column of the expression; all syntax errors come at once.
 func Evaluate(expressions map[string]string, current map[string]any, cached map[string]map[string]any) (map[string]map[string]any, error) {
 	parsed, err := parseAll(expressions)
 	if err != nil {
@@ -84,7 +84,7 @@ type evaluation struct {
 	current map[string]any
 	cached  map[string]map[string]any
 	results map[string]map[string]any
-	// open are the captures whose evaluation waits for that of the next one.
+	// open are the captures whose evaluation waits for the evaluation of the next one.
 	open   []string
 	budget *budget
 }
@@ -130,7 +130,7 @@ func (e *evaluation) evaluate(captured string) (map[string]any, error) {
 	return state, nil
 }
 
-// needAll makes the results to which a stage refers.
+// needAll makes the results that a stage refers to.
 func (e *evaluation) needAll(captured string, s stage) error {
 	for _, r := range []*reference{&s.path, s.value.reference} {
 		if r == nil || r.capture == "" {
@@ -165,7 +165,7 @@ func (e *evaluation) apply(s stage, state map[string]any) (map[string]any, error
 	return filter(state, s.path.steps, comparison{value: value, column: column, negated: s.operator == unequal})
 }
 
-// value is that of an operand. The column is 0 for a literal.
+// value returns the value of an operand. The column is 0 for a literal.
 func (e *evaluation) value(o operand) (value any, column int, err error) {
 	if o.reference == nil {
 		return o.literal, 0, nil

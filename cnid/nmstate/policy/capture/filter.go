@@ -103,7 +103,7 @@ func filter(state map[string]any, path []step, c comparison) (map[string]any, er
 
 // comparison is of a field with a value.
 type comparison struct {
-	// path is that of the field from the state's root.
+	// path is the path of the field from the state's root.
 	path []step
 	// value is a scalar, and column its place if a reference led to it.
 	value   any
@@ -111,7 +111,7 @@ type comparison struct {
 	negated bool
 }
 
-// check refuses a value that is no scalar.
+// check refuses a value unless it is a scalar.
 func (c comparison) check() error {
 	if isScalar(c.value) {
 		return nil

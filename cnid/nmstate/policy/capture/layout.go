@@ -25,8 +25,8 @@ func parts(root string) (fields []string, known bool) {
 	}
 }
 
-// lengthOfList is the number of steps to the list of a state in which the path lies, and
-// 0 if it lies in none.
+// lengthOfList returns the number of steps to the list of a state that contains the path, and 0
+// outside of lists.
 func lengthOfList(path []step) int {
 	switch {
 	case path[0].field == rootInterfaces:

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// kind is that of a token. Its text is what messages call it.
+// kind is the kind of a token. Its text is the name of the token in messages.
 type kind string
 
 const (
@@ -64,7 +64,7 @@ func signs() []kind { return []kind{equal, unequal, assign, dot, pipe} }
 // lexer splits an expression into tokens.
 type lexer struct {
 	rest []rune
-	// column is that of the first character of the rest.
+	// column is the column of the first character of the rest.
 	column int
 }
 

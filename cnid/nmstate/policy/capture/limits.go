@@ -12,7 +12,7 @@ import (
 const (
 	// maxCaptures is the number of expressions of a policy.
 	maxCaptures = 64
-	// maxLength is that of an expression in bytes.
+	// maxLength is the maximum length of an expression in bytes.
 	maxLength = 1024
 	// maxSteps is the number of steps of a path.
 	maxSteps = 32

@@ -16,7 +16,7 @@ const captureRoot = "capture"
 // step is one of a path: a field of an object, or an index of a list.
 type step struct {
 	field string
-	// index is that of a list, from 0, if field is "".
+	// index is the index of an entry of a list, from 0, if field is "".
 	index  int
 	column int
 }
@@ -34,7 +34,7 @@ func (s step) String() string {
 type reference struct {
 	// capture is "" for the state that the expression applies to.
 	capture string
-	// column is that of the capture's name.
+	// column is the column of the capture's name.
 	column int
 	steps  []step
 }
@@ -225,7 +225,7 @@ func (p *parser) step() (step, error) {
 	}
 }
 
-// checkName refuses a capture to which no expression could refer.
+// checkName refuses a name of a capture that no expression could refer to.
 func checkName(captured string) error {
 	tokens, err := lex(captured, 1)
 	if err != nil || len(tokens) != 2 || tokens[0].kind != name || tokens[0].literal != captured {

@@ -16,13 +16,13 @@ import (
 // opening and closing enclose a template.
 const opening, closing = "{{", "}}"
 
-// Render replaces the templates of a desired state, like
-// {{ capture.base.interfaces.0.name }}, in all texts but the names of fields. A text that
-// is one template becomes the value with its type, be it a list or an object. In a longer
-// text the value has to be a text, a number or a boolean. Captured texts are no templates.
+// Render replaces the templates of a desired state, like {{ capture.base.interfaces.0.name }}, in
+// all texts except the names of fields. A text that consists of one template becomes the value
+// with its type, be it a list or an object. In a longer text the value has to be a text, a number
+// or a boolean. Render does not replace templates inside of captured texts.
 //
-// An error has the path in the document, the template, and the column in the text. The
-// result shares nothing with the inputs.
+// An error has the path in the document, the template, and the column in the text. The result
+// shares nothing with the inputs.
 func Render(desired map[string]any, captures map[string]map[string]any) (map[string]any, error) {
 	r := renderer{captures: captures, budget: newBudget()}
 	return r.object("", desired)
@@ -33,7 +33,7 @@ type renderer struct {
 	budget   *budget
 }
 
-// value renders what is at a path of the document.
+// value renders the value at a path of the document.
 func (r renderer) value(path string, value any) (any, error) {
 	switch v := value.(type) {
 	case string:

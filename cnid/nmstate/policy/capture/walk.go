@@ -90,8 +90,8 @@ func nounOf(value any) string {
 	return fmt.Sprintf("a %T", value)
 }
 
-// numberOf reads a number as decoders make them: encoding/json a float64 or a
-// json.Number, that of Kubernetes an int64.
+// numberOf reads a number as decoders make them: encoding/json makes a float64 or a json.Number,
+// and the decoder of Kubernetes an int64.
 func numberOf(value any) (float64, bool) {
 	switch v := value.(type) {
 	case float64:

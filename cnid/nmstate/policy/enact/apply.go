@@ -25,8 +25,9 @@ func (p *pass) apply(e *entry) {
 	e.tell(nmstate.Progressing, nmstatev1.ConfigurationProgressingReason, "The node changes."+left)
 }
 
-// free reports whether a policy can change the node now. One policy at a time does so, and the
-// next one begins when it is known how that went: a failure is that of the policy that changes.
+// free reports whether a policy can change the node now. One policy at a time changes the node,
+// and the next one begins once the result is known: a failure belongs to the policy that changes
+// the node.
 func (p *pass) free() bool {
 	for _, other := range p.entries {
 		if other.is.Trial.Open {
@@ -36,8 +37,9 @@ func (p *pass) free() bool {
 	return p.writable() && p.Node.Current != nil
 }
 
-// try puts what a policy desires into the node's desired state. What was applied before comes
-// back if that fails. What the policy no longer has is undone; left tells of what stays.
+// try puts the settings of a policy into the node's desired state. The formerly applied settings
+// come back if that fails. try undoes settings that the policy no longer has; left tells which
+// ones stay.
 func (p *pass) try(e *entry) (left string, err error) {
 	before, err := p.before(e)
 	if err != nil {

@@ -93,7 +93,7 @@ func (f *thief) anything(e nmstate.Enactment) {
 	f.write(e)
 }
 
-// round is a minute in which all do their part, the thief more than once.
+// round is a minute in that all do their part, the thief more than once.
 func (f *thief) round() {
 	f.t.Helper()
 	f.act()

@@ -75,8 +75,8 @@ func TestAPolicyThatTheNodeLosesIsFailing(t *testing.T) {
 	}
 }
 
-// TestALostPolicyStopsNoRollout: the nodes that lost it are no failures of the roll-out, and need no
-// slot.
+// TestALostPolicyStopsNoRollout: nodes that lost the policy do not count as failures of the
+// roll-out, and need no slot.
 func TestALostPolicyStopsNoRollout(t *testing.T) {
 	c := newCluster(t, "n1", "n2", "n3", "n4")
 	for _, late := range []string{"n3", "n4"} {
@@ -112,8 +112,8 @@ func TestALostPolicyStopsNoRollout(t *testing.T) {
 	}
 }
 
-// TestWhatIsLostIsToldOfNoOther: a node that can't be read says nothing of its policies, and a
-// failure during a change is that of the policy that changes.
+// TestWhatIsLostIsToldOfNoOther: an unreadable node says nothing about its policies. A failure
+// during a change belongs to the policy that changes the node.
 func TestWhatIsLostIsToldOfNoOther(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)

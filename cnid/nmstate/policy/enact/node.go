@@ -38,7 +38,7 @@ func Node(s Situation) Changes {
 	return p.changes(wanted)
 }
 
-// relation is that of a policy to the node.
+// relation is the relation of a policy to the node.
 type relation int
 
 const (
@@ -69,7 +69,7 @@ type pass struct {
 	Situation
 	// entries are in the order of their policies, and those without one come last.
 	entries []*entry
-	// manual is what was set by hand, and fault why it can't be read.
+	// manual are the fields that were set by hand, and fault the reason if they can't be read.
 	manual map[string]any
 	fault  string
 	// again is when time alone changes the result, zero for never.
@@ -141,8 +141,8 @@ func (p *pass) add(one *nmstate.Policy, was *nmstate.Enactment) {
 	p.entries = append(p.entries, e)
 }
 
-// relate compares a policy, nil for one that is gone, with the node and its enactment there. An
-// enactment of a former policy of the same name ends before that of the policy begins.
+// relate compares a policy, nil for a deleted one, with the node and its enactment there. The
+// enactment of a former policy of the same name ends before the enactment of the policy begins.
 func (p *pass) relate(one *nmstate.Policy, was *nmstate.Enactment) relation {
 	switch {
 	case was != nil && p.Stuck[was.Policy], one != nil && p.Stuck[one.Spec.Reference]:
@@ -161,7 +161,7 @@ func (p *pass) relate(one *nmstate.Policy, was *nmstate.Enactment) relation {
 	return ends
 }
 
-// order is that in which policies get fields and slots.
+// order compares policies: the first one gets fields and slots first.
 func order(a, b *nmstate.Policy) int {
 	return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(a.Spec.Name, b.Spec.Name), cmp.Compare(a.Spec.Kind, b.Spec.Kind))
 }

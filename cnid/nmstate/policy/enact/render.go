@@ -126,7 +126,7 @@ func (e *entry) tell(phase nmstate.Phase, reason, message string) {
 	e.is.Phase, e.is.Reason, e.is.Message = phase, reason, message
 }
 
-// orNil is nil for an empty document: what was written is read back as it was.
+// orNil returns nil for an empty document, so that a written document is read back unchanged.
 func orNil(document map[string]any) map[string]any {
 	if len(document) == 0 {
 		return nil

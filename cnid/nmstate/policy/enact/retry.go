@@ -27,9 +27,9 @@ func pauseAfter(failures int) time.Duration {
 	return pause
 }
 
-// goBack ends a change that failed: what was applied before is applied again. The state handler
-// has restored the network, unless the change succeeded first and failed later: so what it added
-// is undone too.
+// goBack ends a change that failed: it applies the former settings again. The state handler has
+// restored the network, unless the change succeeded first and failed later. So goBack undoes the
+// added settings too.
 func (p *pass) goBack(e *entry) {
 	t, removed := e.is.Trial, p.part(e)
 	e.is.Applied, e.is.AppliedPriority = t.Former, t.FormerPriority

@@ -17,8 +17,8 @@ import (
 
 var noon = time.Unix(1000, 0)
 
-// rolloutOf is a policy of generation 1 with nodes n1, n2 ... and an enactment of each
-// phase there; "" is none.
+// rolloutOf returns a policy of generation 1 with nodes n1, n2 ... and an enactment of each phase
+// there. The phase "" means that the node lacks an enactment.
 func rolloutOf(limit nmstate.Unavailable, phases ...nmstate.Phase) Nodes {
 	row := &nmstate.Policy{Meta: store.Meta{UID: "u", Generation: 1}, Unavailable: limit}
 	row.Spec = nmstate.PolicySpec{Reference: ref("b"), UID: "u", Generation: 1, IgnoreTaints: true}

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// readManual finds what was set by hand.
+// readManual finds the fields that were set by hand.
 func (p *pass) readManual() {
 	manual, err := policy.ManualPart(p.State.Desired, p.State.FromPolicies)
 	switch {
@@ -49,7 +49,8 @@ type goal struct {
 	reach []string
 }
 
-// aggregate puts together what is wanted. What undoes policies yields to all others.
+// aggregate puts the wanted settings together. The settings that undo policies yield to all
+// others.
 func (p *pass) aggregate() goal {
 	shares := p.applied()
 	for _, e := range p.entries {
@@ -83,8 +84,8 @@ func bounded(parts []nmstate.Part) []nmstate.Part {
 	return parts
 }
 
-// Names of the owners of what is undone begin with a character that no policy's name has,
-// and that comes after all of them.
+// Names of the owners of undone settings begin with a character that policies can't have in their
+// names, and that sorts after all of them.
 const (
 	undoRemoval = "~0"
 	undoRest    = "~1"

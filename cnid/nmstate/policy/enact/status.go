@@ -44,7 +44,7 @@ func (r *rollout) census() census {
 	return c
 }
 
-// status is that of the policy. invalid is about its limit.
+// status returns the status of the policy. invalid is about its limit.
 func (r *rollout) status(slots policy.Rollout, invalid error) Status {
 	c := r.census()
 	s := Status{Changing: slots.Changing, Conflict: r.conflict(), Message: c.message(len(r.nodes))}
@@ -96,7 +96,8 @@ func (c census) message(nodes int) string {
 	return text + "." + told(c.failed, why)
 }
 
-// why is why a node failed. What was there once is missing since a time.
+// why returns the reason why a node failed. For lost settings it adds the time since when they
+// are missing.
 func why(e *nmstate.Enactment) string {
 	if lost(e) {
 		return fmt.Sprintf("since %s: %s", e.Since.UTC().Format(time.RFC3339), e.Message)

@@ -9,8 +9,8 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 )
 
-// targets are what the node has to reach for a policy: while it is applied, and not those of a
-// generation whose change failed.
+// targets returns the targets that the node has to reach for a policy while it is applied. It
+// leaves out the targets of a generation whose change failed.
 func (e *entry) targets() []string {
 	wentBack := e.is.Trial.Failures > 0 && !e.is.Trial.Open
 	if e.policy == nil || e.relation == ends || e.is.Applied == nil || e.policy.Fault != "" || wentBack {

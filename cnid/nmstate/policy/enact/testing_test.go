@@ -307,7 +307,7 @@ func become(t *testing.T, current, desired map[string]any) map[string]any {
 	return copied(t, next)
 }
 
-// current is another state of the network of node n1.
+// current changes the current state of the network of node n1.
 func (c *cluster) current(text string) {
 	c.t.Helper()
 	state := *c.states["n1"]
@@ -362,7 +362,7 @@ func (c *cluster) roll(one nmstate.Reference) bool {
 	return len(rolled.Grant)+len(rolled.Release) > 0 || before != rolled.Status
 }
 
-// bounded checks that slots that live with those that are granted are no more than may be.
+// bounded checks that the slots in use and the granted slots together do not exceed the limit.
 func (c *cluster) bounded(n Nodes, granted int) {
 	c.t.Helper()
 	applicable := 0

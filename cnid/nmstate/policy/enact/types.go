@@ -14,9 +14,9 @@ import (
 // rollback takes.
 const SlotTime = 5 * time.Minute
 
-// Situation is what is known of one node.
+// Situation has the facts about one node.
 type Situation struct {
-	// Node is the node. Its current state is that of State.
+	// Node is the node. Its current state is in State.
 	Node policy.Node
 	// Policies are all that there are, and Enactments all of the node.
 	Policies   []*nmstate.Policy
@@ -29,18 +29,19 @@ type Situation struct {
 	Now   time.Time
 }
 
-// Changes are what a node's objects have to become. They are written in the order of the
-// fields: an enactment says what will be applied, and what was before, before the node's
-// desired state has it. So the desired state is not written after an enactment that could not
-// be, but one that is made with the enactment among the Stuck.
+// Changes are the wanted contents of a node's objects. They are written in the order of the
+// fields. An enactment says which settings will be applied, and which were there before, and it
+// is written before the node's desired state. After an enactment that could not be written, the
+// desired state is not written either. Another desired state, made with the enactment among the
+// Stuck, is written.
 type Changes struct {
 	// Put are enactments, whole but for their slots, which nobody but the operator writes.
 	// One without a UID is new.
 	Put []nmstate.Enactment
 	// Desired is the new specification of the node's state, nil if it stays.
 	Desired *Desired
-	// Owners is the new status of the node's state about policies. Its writer compares it
-	// with what is there.
+	// Owners is the new status of the node's state about policies. Its writer compares it with
+	// the present status.
 	Owners Owners
 	// Delete are enactments that are over.
 	Delete []*nmstate.Enactment
@@ -52,8 +53,8 @@ type Changes struct {
 type Desired struct {
 	// State is the whole desired state, and FromPolicies what policies have of it.
 	State, FromPolicies map[string]any
-	// Reach are the targets that the node has to reach for its policies. Parts have those of
-	// their own policies.
+	// Reach are the targets that the node has to reach for its policies. Parts have the targets
+	// of their own policies.
 	Reach []string
 	// Parts are enforced each by itself; nil if everything is enforced together.
 	Parts []nmstate.Part
@@ -71,7 +72,7 @@ type Owners struct {
 	Conflict string
 }
 
-// Nodes is what is known of all nodes of a policy.
+// Nodes has the facts about all nodes of a policy.
 type Nodes struct {
 	Policy *nmstate.Policy
 	// Nodes are all nodes of the cluster; their current states need not be known.
@@ -98,7 +99,7 @@ type Rolled struct {
 	Again time.Time
 }
 
-// Status is that of a policy. Condition is the type of the condition that is true
+// Status is the status of a policy. Condition is the type of the condition that is true
 // (Available, Degraded, Progressing or Ignored of package api/nmstate/v1).
 type Status struct {
 	Condition, Reason, Message string

@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// undo begins the end of the policies that are no longer for the node. They end one after
-// the other: what two of them have is undone by the later one.
+// undo begins the end of the policies that no longer select the node. They end one after the
+// other: the later one undoes the settings that both have.
 func (p *pass) undo() {
 	for _, e := range p.entries {
 		if e.relation == stuck {

@@ -15,19 +15,19 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// settled reports whether the node has what is wanted, and its state handler has tried it.
+// settled reports whether the node has the wanted settings, and its state handler has tried them.
 func (p *pass) settled(wanted goal) bool {
 	return p.writable() && p.State.Observed() && p.written(wanted)
 }
 
-// written reports whether the node's desired state is what is wanted.
+// written reports whether the node's desired state has the wanted settings.
 func (p *pass) written(wanted goal) bool {
 	return policy.Same(p.State.Desired, wanted.Desired) && policy.Same(p.State.FromPolicies, wanted.FromPolicies) &&
 		slices.EqualFunc(p.State.Parts, wanted.parts, nmstate.Part.Equal) && slices.Equal(p.State.PolicyReach, wanted.reach)
 }
 
-// judge tells how it went, and reports whether what is wanted is another state now: something
-// is undone by now, or a change failed.
+// judge reports the results of changes in enactments. It returns true if the wanted settings have
+// changed: an undo is complete, or a change failed.
 func (p *pass) judge(wanted goal) bool {
 	if !p.State.Available && !p.State.Failing {
 		return false
@@ -54,7 +54,7 @@ type faults struct {
 	// all: the whole desired state is missing, for the reason of message.
 	all     bool
 	message string
-	// named: the state handler names what is missing. Otherwise it could not read the node.
+	// named: the state handler names the missing settings. Otherwise it could not read the node.
 	named bool
 }
 
@@ -92,14 +92,15 @@ func (f faults) of(e *entry, wanted goal) (message string, failed bool) {
 	return "", false
 }
 
-// lost reports whether the node had what a policy desires, and lacks it since. This is no failure
-// of a change.
+// lost reports whether the node once had the settings of a policy, and lacks them since. This
+// does not count as a failure of a change.
 func lost(e *nmstate.Enactment) bool {
 	return e.Phase == nmstate.Failing && e.Reason == nmstatev1.ConfigurationLostReason
 }
 
-// fail is of an entry of which the node lacks something. quiet: no policy changes the node, so what
-// an entry had is lost. It reports whether the entry goes back to what was applied before.
+// fail handles an entry whose settings the node lacks in part. quiet: no policy changes the node,
+// so settings that the node once had are lost. fail reports whether the entry goes back to the
+// formerly applied settings.
 func (p *pass) fail(e *entry, message string, quiet bool) bool {
 	// One that has gone back before fails for the reason that it was told then.
 	blamed := e.is.Phase == nmstate.Progressing || e.failing() && (e.is.Trial.Open || e.is.Trial.Failures == 0)
@@ -119,8 +120,8 @@ func (p *pass) fail(e *entry, message string, quiet bool) bool {
 	return true
 }
 
-// failed tells a failure. The text of one that lasts stays, with the time of its beginning: a try
-// that says nothing new is no change.
+// failed sets a failure in the enactment. A lasting failure keeps its text and the time of its
+// beginning: a further attempt with the same cause does not change the enactment.
 func (e *entry) failed(reason, message string) {
 	same := e.is.Phase == nmstate.Failing && e.is.Reason == reason && said.SameCause(e.is.Message, said.Message(message))
 	if !same {
@@ -128,8 +129,8 @@ func (e *entry) failed(reason, message string) {
 	}
 }
 
-// succeed is of an entry of which the node has all. It reports whether the entry undid
-// something.
+// succeed handles an entry whose settings the node has completely. It reports whether the entry
+// undid something.
 func (e *entry) succeed() bool {
 	wentBack := e.is.Trial.Failures > 0 && !e.is.Trial.Open
 	if e.is.Phase == nmstate.Progressing || e.failing() && !wentBack {
@@ -172,7 +173,7 @@ func (p *pass) overrule(wanted goal) {
 func (p *pass) changes(wanted goal) Changes {
 	c := Changes{Again: p.again}
 	for _, e := range p.entries {
-		e.is.Message = said.Message(e.is.Message) // as it is written, so that it is no change the next time
+		e.is.Message = said.Message(e.is.Message) // in its written form, so that the next pass finds it unchanged
 		switch {
 		case e.relation == stuck:
 		case e.over && e.was != nil:

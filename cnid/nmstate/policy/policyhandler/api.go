@@ -32,11 +32,11 @@ type API interface {
 // says that it does not need one.
 type Config struct {
 	API API
-	// Store has the rows of policies, of enactments and of states. That of a daemon needs
-	// those of its own node only.
+	// Store has the rows of policies, of enactments and of states. A daemon's store needs the
+	// rows of its own node only.
 	Store *store.Store
-	// Node returns a node, of which labels and taints are used. Its error is
-	// apierrors.IsNotFound if there is none. A Handler needs it.
+	// Node returns a node. The handler uses its labels and taints. For a missing node the error
+	// is apierrors.IsNotFound. A Handler needs it.
 	Node func(ctx context.Context, name string) (*corev1.Node, error)
 	// Current returns the current state of the node as its kernel has it, which the reported one
 	// follows a moment later. nil where nobody can read it: then the reported one counts.

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// Types of conditions of which one is true.
+// Types of conditions, only one of them true at a time.
 var (
 	ofEnactments = []string{
 		nmstatev1.AvailableCondition, nmstatev1.FailingCondition, nmstatev1.PendingCondition,
@@ -36,8 +36,9 @@ func enactmentConditions(row *nmstate.Enactment, old []metav1.Condition, now met
 	})
 }
 
-// oneTrue returns the old conditions with those of some types changed: the given one is true,
-// and the others are false for the same reason. Times of transition stay where a status does.
+// oneTrue returns the old conditions, but changes the conditions of some types: the given
+// condition is true, and the others are false for the same reason. A condition with the same
+// status keeps its time of transition.
 func oneTrue(old []metav1.Condition, types []string, is metav1.Condition) []metav1.Condition {
 	conditions := slices.Clone(old)
 	is.Reason = cmp.Or(is.Reason, is.Type) // the API needs one

@@ -24,7 +24,7 @@ func newEnactment(name string) *nmstatev1beta1.NodeNetworkConfigurationEnactment
 	return &nmstatev1beta1.NodeNetworkConfigurationEnactment{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// labelsOf are the labels by which the enactments of a node, or of a policy, are selected.
+// labelsOf returns the labels that select the enactments of a node, or of a policy.
 func labelsOf(row *nmstate.Enactment) map[string]string {
 	return map[string]string{
 		nmstatev1.NodeLabel:   nmstatev1beta1.LabelValue(row.Node),

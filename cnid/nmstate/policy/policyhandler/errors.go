@@ -25,8 +25,8 @@ func isStale(err error) bool {
 	return errors.Is(err, errStale) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
 
-// several collects the errors of writes that do not depend on each other. A stale one
-// counts if there is no other.
+// several collects the errors of writes that do not depend on each other. A stale one counts if
+// it is the only kind of error.
 type several struct {
 	stale  error
 	others []error

@@ -87,9 +87,9 @@ func (h *Handler) pass(ctx context.Context, name string, r rows) (again time.Dur
 	return until(changes.Again, now), nil
 }
 
-// fresh returns the rows of a node whose state is read from the kernel if a policy is about to
-// change it: the enactment keeps what was there before. The report counts where the kernel can't
-// be read.
+// fresh returns the rows of a node. If a policy is about to change the node, fresh reads the
+// node's state from the kernel, so that the enactment keeps the state before the change. If the
+// kernel can't be read, the reported state counts.
 func (h *Handler) fresh(ctx context.Context, node string, r rows, now time.Time) rows {
 	if h.cfg.Current == nil || r.state == nil || r.state.Current == nil || !r.begins(node, now) {
 		return r
@@ -105,9 +105,10 @@ func (h *Handler) fresh(ctx context.Context, node string, r rows, now time.Time)
 	return r
 }
 
-// enactments writes those that decide returns. One that can't be written keeps no other from
-// being so: decide gets its policy, and makes the changes without it. unwritten are such errors.
-// An error means that the changes rely on what is not there.
+// enactments writes the enactments that decide returns. A failed write does not prevent the
+// others: decide gets the policy of that enactment, and makes the changes without it. unwritten
+// has the errors of such writes. err means that the changes rely on enactments that have not been
+// written.
 func (h *Handler) enactments(ctx context.Context, decide func(stuck map[nmstate.Reference]bool) enact.Changes) (c enact.Changes, unwritten, err error) {
 	stuck := map[nmstate.Reference]bool{}
 	for {
@@ -126,8 +127,8 @@ func (h *Handler) enactments(ctx context.Context, decide func(stuck map[nmstate.
 	}
 }
 
-// putAll writes enactments, and returns the policies of those that can't be written. After an
-// old row, and without an answer, there are none.
+// putAll writes enactments, and returns the policies of the enactments that can't be written.
+// After a stale row, or without an answer, it returns an error without policies.
 func (h *Handler) putAll(ctx context.Context, list []nmstate.Enactment) (failed []nmstate.Reference, err error) {
 	var all several
 	for i := range list {
@@ -148,9 +149,9 @@ func (h *Handler) putAll(ctx context.Context, list []nmstate.Enactment) (failed 
 	return failed, all.err()
 }
 
-// confirmGone fails if the API server has the policy of an enactment. Enactments and
-// policies come from several watches: if that of policies is late, a policy that is there
-// would be undone.
+// confirmGone fails if the API server has the policy of an enactment. Enactments and policies
+// come from several watches: if the watch of policies is late, the daemon would undo a policy
+// that exists.
 func (h *Handler) confirmGone(ctx context.Context, orphans []*nmstate.Enactment) error {
 	for _, e := range orphans {
 		object := newPolicy(e.Policy)

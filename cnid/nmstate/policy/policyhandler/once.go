@@ -23,10 +23,10 @@ import (
 // errNoKind reports that the API server lacks a kind.
 var errNoKind = errors.New("the API server does not have the kinds of node network states")
 
-// Once brings policies to some nodes, and grants slots for all, until there is nothing to
-// write: usually until state handlers have to act. It needs no Store: it reads all objects
-// anew before each pass over the nodes or the policies. The error is that of the last pass,
-// or that of ctx if it ends before.
+// Once brings policies to some nodes, and grants slots for all, until nothing is left to write:
+// usually until state handlers have to act. It needs no Store: it reads all objects anew before
+// each pass over the nodes or the policies. It returns the error of the last pass, or the error
+// of ctx if ctx ends before.
 func Once(ctx context.Context, cfg Config, nodes []string) error {
 	api := requestsOf(cfg.API)
 	cfg.API = api

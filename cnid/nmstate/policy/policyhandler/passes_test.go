@@ -28,7 +28,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// applied is a world in which node n1 has the policy blue, and the store has all objects.
+// applied returns a world whose node n1 has the policy blue, and whose store has all objects.
 func applied(t *testing.T) (*world, *nmstatev1.NodeNetworkConfigurationPolicy) {
 	t.Helper()
 	w, blue := newWorld(t), newBlue()

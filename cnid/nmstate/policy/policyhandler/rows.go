@@ -20,7 +20,7 @@ type rows struct {
 	policies   []*nmstate.Policy
 	enactments []*nmstate.Enactment
 	state      *nmstate.State
-	// selection is that of the node's row, 0 without one.
+	// selection is the selection of the node's row, 0 without a row.
 	selection uint64
 }
 
@@ -35,7 +35,7 @@ func readRows(tx store.ReadTx, node string) rows {
 	return r
 }
 
-// equal reports whether both are the same rows: a row that changes is another one.
+// equal reports whether both are the same rows: a changed row is a new object.
 func (r rows) equal(other rows) bool {
 	return slices.Equal(r.policies, other.policies) && slices.Equal(r.enactments, other.enactments) &&
 		r.state == other.state && r.selection == other.selection

@@ -45,8 +45,8 @@ func (h *Handler) Run(ctx context.Context, node string, synced broadcast.Gate) {
 	}
 }
 
-// await waits until there are other rows, for at most a time if that is not 0, and returns
-// false if there were none.
+// await waits until the rows differ, for at most a time if that is not 0, and returns false if
+// they stayed the same.
 func (h *Handler) await(ctx context.Context, wait time.Duration, other func(store.ReadTx, *store.WatchSet) (rows, bool)) (next rows, ok bool) {
 	if wait > 0 {
 		var cancel context.CancelFunc

@@ -20,7 +20,7 @@ func newState(node string) *nmstatev1beta1.NodeNetworkState {
 }
 
 // putDesired replaces the desired state of a node, if the object is the one that it was made
-// of: what was set by hand meanwhile is not lost.
+// from. So fields that were set by hand meanwhile are not lost.
 func (h *Handler) putDesired(ctx context.Context, node string, desired *enact.Desired) error {
 	object := newState(node)
 	if err := h.api.Get(ctx, object); err != nil {

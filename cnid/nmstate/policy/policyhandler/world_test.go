@@ -179,7 +179,7 @@ func configFor(t *testing.T, api API, rows *store.Store, now func() time.Time) C
 	}
 }
 
-// sync makes the rows those of the objects.
+// sync replaces the rows by the rows of the objects.
 func (w *world) sync() {
 	w.t.Helper()
 	next, err := withRows(w.t.Context(), w.cfg)
@@ -203,7 +203,7 @@ func (w *world) sync() {
 	}
 }
 
-// rowsOfAll are those of all nodes.
+// rowsOfAll are the rows of all nodes.
 type rowsOfAll struct {
 	policies   []*nmstate.Policy
 	enactments []*nmstate.Enactment
@@ -235,7 +235,7 @@ func (r rowsOfAll) put(tx store.Tx) error {
 	return nil
 }
 
-// enactment returns that of the policy blue on node n1, and the row that is made of it.
+// enactment returns the enactment of the policy blue on node n1, and its row.
 func (w *world) enactment() (*nmstatev1beta1.NodeNetworkConfigurationEnactment, nmstate.Enactment) {
 	w.t.Helper()
 	object := newEnactment("n1.blue")

@@ -79,7 +79,7 @@ func ProlongAddress(m Message, by time.Duration) {
 	}
 }
 
-// IsLasting reports whether an address is no temporary one that the kernel makes anew
+// IsLasting reports whether an address is permanent. The kernel makes temporary addresses anew
 // (RFC 8981).
 func IsLasting(m Message) bool {
 	return len(m) > 0 && (m[0] == unix.AF_INET || flagsOfAddress(m)&unix.IFA_F_TEMPORARY == 0)

@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/attribute"
 )
 
-// Driver is what an image can say of the devices, or the ports, of one kind. Numbers are
-// those of include/uapi/linux/if_link.h.
+// Driver describes the attributes of the devices, or the ports, of one kind in an image. Its
+// numbers come from include/uapi/linux/if_link.h.
 type Driver struct {
 	// first are the attributes that a new device is made with, nil for all: the others are
 	// set afterwards.
@@ -30,8 +30,8 @@ type Driver struct {
 	Stopped, Alone []uint16
 	// refused are shown, and refused from whoever sets them.
 	refused []uint16
-	// masked are shown with a mask of all bits, of which the kernel refuses those without a
-	// meaning.
+	// masked are attributes that the kernel shows with a mask of all bits. It refuses bits
+	// without a meaning.
 	masked []uint16
 	// marks are shown as a number, and set by an attribute without content.
 	marks []uint16
@@ -60,7 +60,7 @@ func (d Driver) Content(kind uint16, content []byte) []byte {
 	return binary.NativeEndian.AppendUint32(slices.Clone(content[:4]), all)
 }
 
-// Changed returns the settings that differ, in the order in which the kernel takes them.
+// Changed returns the settings that differ, in the kernel's order.
 func (d Driver) Changed(was, is attribute.List) (list []Pair) {
 	for setting, content := range was.All() {
 		if d.changes(setting) && !bytes.Equal(content, is.Get(setting)) {

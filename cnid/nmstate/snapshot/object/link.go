@@ -23,8 +23,8 @@ type Link struct {
 	// Base is the device below, or the other end of a pair, and Controller what the device
 	// is a port of; 0 for none in this namespace.
 	Base, Controller uint32
-	// Driver is "" for a device that is no virtual one. Data and Port are what the driver,
-	// and that of the controller, have of it.
+	// Driver is "" for a device that is not virtual. Data has the attributes of the driver, and Port the
+	// attributes of the controller's driver.
 	Driver     string
 	Data, Port attribute.List
 	PortOf     string
@@ -101,8 +101,8 @@ func TokenOf(l Link) attribute.List {
 	return l.Get(unix.IFLA_AF_SPEC).Get(unix.AF_INET6).Get(AttrToken)
 }
 
-// IsZero reports whether an address is that of a bridge that lost its last port. Nobody can set
-// it.
+// IsZero reports whether an address is all zeros, which a bridge has after it lost its last port.
+// The kernel refuses to set it.
 func IsZero(address []byte) bool { return len(bytes.Trim(address, "\x00")) == 0 }
 
 // LostItsPorts reports whether a device is a bridge with that address.

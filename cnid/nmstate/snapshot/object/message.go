@@ -19,7 +19,7 @@ import (
 // of netlink: the header of its family, and attributes.
 type Message []byte
 
-// Class is a kind of objects. Numbers are those of include/uapi/linux/rtnetlink.h.
+// Class is a kind of objects. Its numbers come from include/uapi/linux/rtnetlink.h.
 type Class struct {
 	// Get, Add and Remove are types of requests, and Create has the flags of Add.
 	Get, Add, Remove, Create int
@@ -103,8 +103,8 @@ func (c Class) Attributes(m Message) attribute.List {
 	return attribute.List(m[c.Header:])
 }
 
-// Canonical returns the bytes by which two messages of one object are compared: without
-// what changes by itself, and with the attributes in order.
+// Canonical returns the bytes for comparisons of two messages of one object: without the
+// attributes that change by themselves, and with the attributes in order.
 func (c Class) Canonical(m Message) string {
 	m = slices.Clone(m)
 	c.Settle(m)
@@ -180,7 +180,7 @@ func settleAddress(m Message) {
 	}
 }
 
-// Flags of next hops that are no state of the device (include/uapi/linux/rtnetlink.h).
+// Flags of next hops that do not depend on the device's state (include/uapi/linux/rtnetlink.h).
 const settingsOfHop = unix.RTNH_F_ONLINK | unix.RTNH_F_PERVASIVE
 
 func settleRoute(m Message) {

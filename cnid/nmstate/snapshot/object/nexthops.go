@@ -21,7 +21,7 @@ func MembersOf(group []byte) (ids []uint32) {
 	return ids
 }
 
-// IsPart reports whether a group has no members but those of another one.
+// IsPart reports whether all members of a group are members of a second group too.
 func IsPart(group, of attribute.List) bool {
 	members, all := MembersOf(group.Get(NextHopSet)), MembersOf(of.Get(NextHopSet))
 	return len(members) > 0 && len(members) < len(all) &&

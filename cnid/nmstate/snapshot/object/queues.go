@@ -56,8 +56,8 @@ func ParentOf(m Message) uint32 { return binary.NativeEndian.Uint32(m[12:]) }
 // KindOfQueue returns the kind of a queueing discipline, a class or a filter.
 func KindOfQueue(m Message) string { return Queues().Attributes(m).Text(nl.TCA_KIND) }
 
-// IsByHandQueue reports whether somebody made a queueing discipline: those of the kernel have
-// no handle.
+// IsByHandQueue reports whether a program made a queueing discipline: the kernel's own ones lack
+// a handle.
 func IsByHandQueue(m Message) bool { return len(m) >= HeaderOfQueue && HandleOf(m) != 0 }
 
 // IsByHandClass reports whether somebody made a class. Other kinds make classes by themselves.

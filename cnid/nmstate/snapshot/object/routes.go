@@ -62,7 +62,7 @@ func loneHop(m Message, hop []byte) Message {
 	return append(out, hop[unix.SizeofRtNexthop:]...)
 }
 
-// Slot is the place of routes of IPv4 of which the first one counts.
+// Slot is a place of routes of IPv4. The first route of the slot is used.
 type Slot struct {
 	Destination
 	tos      byte
@@ -74,7 +74,7 @@ func SlotOf(m Message) Slot {
 	return Slot{DestinationOf(m), m[3], Routes().Attributes(m).Value(unix.RTA_PRIORITY)}
 }
 
-// HasOrder reports whether the order of a route among those of its slot counts.
+// HasOrder reports whether the order of a route among the routes of its slot matters.
 func HasOrder(m Message) bool { return m[0] == unix.AF_INET && IsWritten(m) }
 
 // IsWritten reports whether a route has a type that programs write. The kernel makes those to
@@ -110,7 +110,7 @@ const (
 	nextHopOptions = 14
 )
 
-// Ticks are those of users in a second (USER_HZ).
+// Ticks is the number of the kernel's ticks for user space in a second (USER_HZ).
 const Ticks = 100
 
 // TicksOf returns the lifetime in a route (struct rta_cacheinfo), nil without one.

@@ -20,11 +20,11 @@ type author struct {
 
 func authorOf(m Message) author { return author{SlotOf(m), m[5]} }
 
-// RewrittenBy reports in the place of which routes of before others have written new ones since. To
-// add such a route again would undo that, and the kernel refuses it if both have the same next hops
-// of IPv6. A routing daemon or a DHCP client has one route for a destination: whatever it writes
-// there is in the place of the old one. An administrator may have several, so only one that goes
-// the same way is.
+// RewrittenBy returns a function that reports whether others have replaced a former route since.
+// To add such a route again would undo their change, and the kernel refuses it if both have the
+// same next hops of IPv6. A routing daemon or a DHCP client has one route for a destination: each
+// route that it writes there replaces the old one. An administrator may have several, so only a
+// route with the same way counts as a replacement.
 func RewrittenBy(others []Message) func(Message) bool {
 	programs, same := map[author]bool{}, map[course]bool{}
 	for _, m := range others {
@@ -99,10 +99,10 @@ func (w Ways) HasHop(m Message, hop []byte) bool {
 	return slices.ContainsFunc(w[SlotOf(m)], func(was way) bool { return slices.Contains(was.hops, hopText(hop)) })
 }
 
-// HasPart reports whether a route is left of one of these, which the change has lost: the route
-// that it added again, with the protocol of its own routes, the next hops of IPv6 whose devices
-// stayed, the route of IPv6 whose source address went, or the one whose MTU the kernel lowered
-// with that of the device.
+// HasPart reports whether a route is a remainder of one of the routes that the change has lost.
+// It may be the route that the change added again, with the protocol of its own routes. It may
+// have the next hops of IPv6 whose devices stayed. It may be the route of IPv6 whose source
+// address went. Or it may be the route whose MTU the kernel lowered with the MTU of the device.
 func (w Ways) HasPart(m Message) bool {
 	list := w[SlotOf(m)]
 	if list == nil {

@@ -179,8 +179,8 @@ func (m Maker) Others() Stage {
 	return Stage{ip: times(m, 12, one), bridge: times(m, 2, entry)}
 }
 
-// Losses returns commands with which the kernel drops what others have added, as the requests of an
-// undo do.
+// Losses returns commands after which the kernel drops objects of others, like the requests of an
+// undo.
 func (m Maker) Losses() Stage {
 	return Stage{ip: times(m, 6, func() string {
 		return m.one("link set "+m.device()+" down", "link set "+m.device()+" down", "link set "+m.port()+" nomaster", "link set "+m.device()+" mtu 1000", "route flush dev "+m.device())

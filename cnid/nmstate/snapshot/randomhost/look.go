@@ -87,8 +87,8 @@ func (h *Host) asked(p program) (lists [][]map[string]any) {
 	return lists
 }
 
-// linesOf returns the lines of some objects. Lists whose order means nothing are sorted: it is
-// the order in which entries were made.
+// linesOf returns the lines of some objects. It sorts lists whose order means nothing: their
+// order depends on the time when the entries were made.
 func linesOf(object string, list []map[string]any) (lines []string) {
 	for _, one := range list {
 		switch name := fmt.Sprint(one["ifname"]); {
@@ -194,7 +194,7 @@ func isDerived(object string, one map[string]any) bool {
 	return false
 }
 
-// lasting removes from an object what is a state.
+// lasting removes states from an object.
 func lasting(object string, one map[string]any) map[string]any {
 	switch object {
 	case "route", "route of IPv6", "next hop":

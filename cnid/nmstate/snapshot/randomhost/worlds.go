@@ -95,7 +95,7 @@ func Additions() (list []snapshot.Addition) {
 	return list
 }
 
-// Destinations are those of the routes that commands add and remove.
+// Destinations returns the destinations of the routes that commands add and remove.
 func Destinations() (list []snapshot.Destination) {
 	to := func(table uint32, prefixes ...string) {
 		for _, prefix := range prefixes {

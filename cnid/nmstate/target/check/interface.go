@@ -30,7 +30,7 @@ func (p *Problems) checkText(path, name string, longest int) {
 	}
 }
 
-// Values checks single fields of a desired interface. Those of an absent one do not
+// Values checks single fields of a desired interface. The fields of an absent interface do not
 // matter.
 func (p *Problems) Values(path string, i document.Interface) {
 	if i.State == document.Absent {

@@ -52,7 +52,7 @@ func resolverOption(text string) bool {
 	return err == nil && (name == "ndots" || name == "timeout" || name == "attempts")
 }
 
-// checkWord checks what is one word of a line of resolv.conf(5).
+// checkWord checks a text that becomes one word of a line of resolv.conf(5).
 func (p *Problems) checkWord(path, text string) {
 	if text == "" || strings.ContainsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
 		p.Add(path, "%q: want one word without spaces", text)
