@@ -300,7 +300,7 @@ func (n *apiNode) addressGone(p *labPod) error {
 	return fmt.Errorf("address of %s is still there (%w)", p.name, err)
 }
 
-func TestTheDaemonServesWhatTheAPISays(t *testing.T) {
+func TestDaemon_APIObjects_PodsServed(t *testing.T) {
 	n := newAPINode(t, "api-serves")
 	n.vpc(t, "serves", 41)
 	n.start(t)
@@ -334,9 +334,9 @@ func TestTheDaemonServesWhatTheAPISays(t *testing.T) {
 	})
 }
 
-// TestANodeStaysAvailableSinceTheFirstDaemon restarts a daemon as an upgrade does: another
+// TestNodeCondition_DaemonRestart_StaysAvailable restarts a daemon as an upgrade does: another
 // message, and the time since when the network is available.
-func TestANodeStaysAvailableSinceTheFirstDaemon(t *testing.T) {
+func TestNodeCondition_DaemonRestart_StaysAvailable(t *testing.T) {
 	n := newAPINode(t, "api-available")
 	since := metav1.NewTime(time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC))
 	node := &corev1.Node{}
@@ -367,7 +367,7 @@ func TestANodeStaysAvailableSinceTheFirstDaemon(t *testing.T) {
 	}
 }
 
-func TestAnAddressGoesWhenThePodAndItsLastAttachmentAreGone(t *testing.T) {
+func TestAddress_PodAndLastAttachmentGone_Released(t *testing.T) {
 	n := newAPINode(t, "api-releases")
 	n.vpc(t, "releases", 42)
 	n.start(t)
@@ -391,7 +391,7 @@ func TestAnAddressGoesWhenThePodAndItsLastAttachmentAreGone(t *testing.T) {
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
 }
 
-func TestAPodThatNeverGotASandboxGivesItsAddressBack(t *testing.T) {
+func TestAddress_PodWithoutSandbox_Released(t *testing.T) {
 	n := newAPINode(t, "api-unborn")
 	n.vpc(t, "unborn", 43)
 	n.start(t)
@@ -401,7 +401,7 @@ func TestAPodThatNeverGotASandboxGivesItsAddressBack(t *testing.T) {
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
 }
 
-func TestDELWorksWithoutTheAPIServerAndTheAddressIsReleasedLater(t *testing.T) {
+func TestDEL_APIServerDown_AddressReleasedLater(t *testing.T) {
 	n := newAPINode(t, "api-away")
 	n.vpc(t, "away", 44)
 	n.start(t)
@@ -424,7 +424,7 @@ func TestDELWorksWithoutTheAPIServerAndTheAddressIsReleasedLater(t *testing.T) {
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
 }
 
-func TestADaemonThatStartsWithoutTheAPIServerKeepsAndRemovesAttachments(t *testing.T) {
+func TestDaemon_StartWithoutAPIServer_AttachmentsManaged(t *testing.T) {
 	n := newAPINode(t, "api-start")
 	n.vpc(t, "start", 45)
 	n.start(t)
@@ -451,7 +451,7 @@ func TestADaemonThatStartsWithoutTheAPIServerKeepsAndRemovesAttachments(t *testi
 	}
 }
 
-func TestTwoProbedPodsWithOneAddressAreNotBothAttached(t *testing.T) {
+func TestAttach_ProbedPodsShareAddress_OneRefused(t *testing.T) {
 	n := newAPINode(t, "api-probes")
 	n.cfg.Wait = time.Second
 	n.vpc(t, "probes-a", 46)
@@ -477,7 +477,7 @@ func TestTwoProbedPodsWithOneAddressAreNotBothAttached(t *testing.T) {
 	})
 }
 
-func TestAPodDeletedByForceKeepsItsProbesFromItsSuccessor(t *testing.T) {
+func TestProbes_PodForceDeleted_SuccessorNotProbed(t *testing.T) {
 	n := newAPINode(t, "api-late-probes")
 	n.cfg.Wait = 30 * time.Second
 	n.vpc(t, "late-a", 48)

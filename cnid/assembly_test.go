@@ -267,7 +267,7 @@ func dialFrom(t *testing.T, space ns.NetNS, ip netip.Addr) (net.Conn, string, er
 // long.
 var patience = waits.Limit(time.Second)
 
-func TestTwoNodesCarryThePodsOfOverlappingVPCs(t *testing.T) {
+func TestDatapath_OverlappingVPCOnTwoNodes_TrafficIsolated(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)
@@ -300,7 +300,7 @@ func TestTwoNodesCarryThePodsOfOverlappingVPCs(t *testing.T) {
 	}
 }
 
-func TestTheKubeletsProbesReachTheProbedPodOfTheirNodeOnly(t *testing.T) {
+func TestKubeletProbe_ProbedPods_OnlyLocalPodReached(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)
@@ -325,7 +325,7 @@ func TestTheKubeletsProbesReachTheProbedPodOfTheirNodeOnly(t *testing.T) {
 	}
 }
 
-func TestTheNodesReachTheDefaultVPCUnderTheirOwnAddresses(t *testing.T) {
+func TestNode_DefaultVPCTraffic_KeepsOwnSourceAddress(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)
@@ -342,7 +342,7 @@ func TestTheNodesReachTheDefaultVPCUnderTheirOwnAddresses(t *testing.T) {
 	}
 }
 
-func TestAConnectionOutlivesTheDaemons(t *testing.T) {
+func TestConnection_DaemonRestarts_Survives(t *testing.T) {
 	l := newLab(t)
 	l.start(t)
 	conn, _, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(ipfamily.IPv4))
@@ -372,7 +372,7 @@ func TestAConnectionOutlivesTheDaemons(t *testing.T) {
 	echo("after both started anew")
 }
 
-func TestAfterDELAndUninstallNothingIsLeft(t *testing.T) {
+func TestUninstall_AfterDEL_NothingLeft(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)
@@ -461,7 +461,7 @@ func (m *machine) get(t *testing.T, path string) string {
 	return string(body)
 }
 
-func TestHealthAndMetricsSpeakOfTheNode(t *testing.T) {
+func TestHealthAndMetrics_RunningNode_NodeStateReported(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)

@@ -85,9 +85,9 @@ func (c *checked) check(t *testing.T) *types.Error {
 	return c.server.Do(t.Context(), c.request("CHECK", `,"prevResult":`+c.result)).Error
 }
 
-// TestCHECKNamesWhatIsBroken breaks one thing after the other of an attachment
+// TestCHECK_BrokenAttachment_NamesFault breaks one thing after the other of an attachment
 // on the real kernel.
-func TestCHECKNamesWhatIsBroken(t *testing.T) {
+func TestCHECK_BrokenAttachment_NamesFault(t *testing.T) {
 	host := func(do func(*checked, netlink.Link) error) func(*testing.T, *checked) {
 		return func(t *testing.T, c *checked) {
 			testnet.In(t, c, func() error {

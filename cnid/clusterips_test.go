@@ -80,10 +80,10 @@ func (l *lab) agrees(t *testing.T) error {
 	return errors.Join(errs...)
 }
 
-// TestAClusterIPLeadsOverALinkOfTheNodes leads a Service through a daemon's life: a pod that
+// TestClusterIP_NodeLinkNetwork_LeadsAcrossLink leads a Service through a daemon's life: a pod that
 // is attached has it, also while the daemon is down and afterwards, and is refused when the
 // backend is not ready.
-func TestAClusterIPLeadsOverALinkOfTheNodes(t *testing.T) {
+func TestClusterIP_NodeLinkNetwork_LeadsAcrossLink(t *testing.T) {
 	t.Parallel()
 	l, near, far := newClusterIPs(t)
 	node := l.nodes[0]
@@ -134,8 +134,8 @@ func TestAClusterIPLeadsOverALinkOfTheNodes(t *testing.T) {
 	eventually(t, "the tables have nothing of the pod", func() error { return l.agrees(t) })
 }
 
-// TestATraceTellsOfClusterIPsOutside: no translated socket sends the packet in question.
-func TestATraceTellsOfClusterIPsOutside(t *testing.T) {
+// TestTrace_ClusterIPOutsideVPC_Explained: no translated socket sends the packet in question.
+func TestTrace_ClusterIPOutsideVPC_Explained(t *testing.T) {
 	t.Parallel()
 	l, near, far := newClusterIPs(t)
 	l.start(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-func TestAConfigurationThatMakesNoSenseIsRefusedWithTheFlagToChange(t *testing.T) {
+func TestConfigCheck_InvalidValues_RefusedWithFlagName(t *testing.T) {
 	cases := map[string]func(*Config){
 		"node name":      func(c *Config) { c.NodeName = "" },
 		"a shorter one":  func(c *Config) { c.NodeName = strings.Repeat("n", v1alpha1.MaxNodeName+1) },

@@ -27,7 +27,7 @@ import (
 
 const podDeviceVeth, podDeviceNetkit = PodDevice(veth.Kind), PodDevice(netkit.Kind)
 
-func TestTheDeviceOfPodsIsChosenBySettingAndKernel(t *testing.T) {
+func TestPodDevice_SettingAndKernel_KindChosen(t *testing.T) {
 	broken := errors.New("no memory")
 	for _, c := range []struct {
 		choice  PodDevice
@@ -101,9 +101,9 @@ func (l *lab) unharmed(t *testing.T, when string) {
 	}
 }
 
-// TestAPodKeepsItsDeviceWhenTheSettingChanges goes through all ways that find the device of a
+// TestPodDevice_SettingChanged_RunningPodKeepsKind goes through all ways that find the device of a
 // running pod from outside: a restart with another setting, repair, and a journal that is lost.
-func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
+func TestPodDevice_SettingChanged_RunningPodKeepsKind(t *testing.T) {
 	t.Parallel()
 	if err := drivers.All().Probe(t.Context(), netkit.Kind); errors.Is(err, attach.ErrUnsupported) {
 		t.Skip("missing feature: netkit (Linux 6.7)")

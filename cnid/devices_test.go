@@ -83,10 +83,10 @@ func (believing) Release(journal.Record)                               {}
 func (believing) ProgramSockets(context.Context, journal.Record) error { return nil }
 func (believing) UnprogramSockets()                                    {}
 
-// TestRequestsOfAPodTakeNoDeviceOfAnother: a tenant writes requests of devices into its pods, as
+// TestDeviceRequest_OtherPodsDevice_NotTaken: a tenant writes requests of devices into its pods, as
 // many and of whatever resource, and says that these pods belong to another tenant. The operator
 // has believed all of it. Only the kubelet gives devices.
-func TestRequestsOfAPodTakeNoDeviceOfAnother(t *testing.T) {
+func TestDeviceRequest_OtherPodsDevice_NotTaken(t *testing.T) {
 	const victims, others, own = "0000:03:10.1", "0000:03:10.2", "0000:03:10.3"
 	kubelet := &allocations{}
 	kubelet.give("bank", "web", "x/vf", victims)

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/lifecycle/stateformat"
 )
 
-// TestADaemonLeavesTheStateOfANewerReleaseAlone: an older daemon touches nothing.
-func TestADaemonLeavesTheStateOfANewerReleaseAlone(t *testing.T) {
+// TestDaemon_NewerStateFormat_LeftAlone: an older daemon touches nothing.
+func TestDaemon_NewerStateFormat_LeftAlone(t *testing.T) {
 	cfg := Config{StateDir: t.TempDir(), RunDir: t.TempDir()}
 	if err := os.WriteFile(filepath.Join(cfg.StateDir, stateformat.File), []byte("1000\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -32,8 +32,8 @@ func TestADaemonLeavesTheStateOfANewerReleaseAlone(t *testing.T) {
 	}
 }
 
-// TestTheJournalNotesTheFormat: an older daemon refuses the journal of this daemon.
-func TestTheJournalNotesTheFormat(t *testing.T) {
+// TestJournal_Start_FormatRecorded: an older daemon refuses the journal of this daemon.
+func TestJournal_Start_FormatRecorded(t *testing.T) {
 	n := &node{cfg: Config{StateDir: t.TempDir()}, log: slog.New(slog.DiscardHandler)}
 	j, err := journal.Open(t.Context(), n.journalConfig())
 	if err != nil {

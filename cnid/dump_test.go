@@ -50,7 +50,7 @@ func (l *lab) differences(t *testing.T) (found []verify.Difference) {
 	return found
 }
 
-func TestWhatTheNodesHoldAgreesWithTheAPIUntilAPodChangesItsInterface(t *testing.T) {
+func TestDump_PodChangesInterface_DifferenceFromAPI(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)

@@ -121,10 +121,10 @@ func (b *backend) round(t *testing.T, path string, run func(t *testing.T, comman
 	}
 }
 
-// TestADDsAndDELsBesideThoseOfReferencePlugins measures, for `make bench` alone, the waits of a
+// TestFigures_ADDAndDEL_ComparedWithReferencePlugins measures, for `make bench` alone, the waits of a
 // container runtime: a process of the plugin, and its waits. The claims are there already, as an
 // IPAM of fixed addresses is in the reference.
-func TestADDsAndDELsBesideThoseOfReferencePlugins(t *testing.T) {
+func TestFigures_ADDAndDEL_ComparedWithReferencePlugins(t *testing.T) {
 	figures.Wanted(t)
 	plugin, err := filepath.Abs(releasedPlugin)
 	if err != nil {

@@ -75,7 +75,7 @@ func answered(conn net.Conn, text string) error {
 	}
 }
 
-func TestAPodThatFloodsTakesNothingFromAnother(t *testing.T) {
+func TestFlood_OnePod_OtherPodsUnaffected(t *testing.T) {
 	l := newOutsideLab(t, nil)
 	l.attach(t)
 	l.keepFlows(t)
@@ -144,7 +144,7 @@ func (p *labPod) floodService(t *testing.T, vip netip.Addr, ports []uint16) {
 	}
 }
 
-func TestAPodThatFloodsASharedServiceTakesNothingFromAnother(t *testing.T) {
+func TestFlood_SharedService_OtherPodsUnaffected(t *testing.T) {
 	vip, ports := netip.MustParseAddr("10.96.0.10"), []uint16{53, 54, 55, 56}
 	l := newOutsideLab(t, func(s *script) {
 		service := store.Service{Meta: meta("dns"), Namespace: "kube-system", Name: "kube-dns", ClusterIPs: []netip.Addr{vip}}

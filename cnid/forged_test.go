@@ -13,10 +13,10 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// TestWithoutAnyPolicyAForgedAnnotationAttachesNothing: the API server of these tests has
+// TestForgedAnnotation_NoAdmissionPolicy_NothingAttached: the API server of these tests has
 // no admission policy, and the client here has all rights. A pod with a copy of the
 // annotations that the operator wrote for another pod gets no interface.
-func TestWithoutAnyPolicyAForgedAnnotationAttachesNothing(t *testing.T) {
+func TestForgedAnnotation_NoAdmissionPolicy_NothingAttached(t *testing.T) {
 	n := newAPINode(t, "api-forged")
 	n.cfg.Wait = time.Second
 	n.vpc(t, "forged", 48)

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestDriversAreToldTheAddressesOfTheNode(t *testing.T) {
+func TestDrivers_NodeAddresses_PassedOn(t *testing.T) {
 	rows, err := store.NewForNode()
 	if err != nil {
 		t.Fatal(err)

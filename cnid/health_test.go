@@ -68,7 +68,7 @@ func (n *apiNode) health(t *testing.T, reason string) (message string) {
 	return message
 }
 
-func TestPeopleAreToldOfRepairsAndOfWhatWaitsForThem(t *testing.T) {
+func TestHealth_RepairsAndPendingActions_PeopleNotified(t *testing.T) {
 	n := newAPINode(t, "api-health")
 	n.cfg.RecheckEvery = 100 * time.Millisecond
 	n.vpc(t, "health", 51)

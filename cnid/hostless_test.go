@@ -180,9 +180,9 @@ func (h *hostless) attachments(t *testing.T) map[string]string {
 	return all
 }
 
-// TestTheDaemonServesADriverWithoutAHostEnd hands the daemon's process a driver that only
+// TestDaemon_DriverWithoutHostEnd_Served hands the daemon's process a driver that only
 // its own package and the registry know.
-func TestTheDaemonServesADriverWithoutAHostEnd(t *testing.T) {
+func TestDaemon_DriverWithoutHostEnd_Served(t *testing.T) {
 	t.Parallel()
 	h := newHostless(t)
 	space := netnstest.New(t)
@@ -250,9 +250,9 @@ func TestTheDaemonServesADriverWithoutAHostEnd(t *testing.T) {
 	}
 }
 
-// TestADeletedInterfaceWithoutAHostEndIsRestored deletes interfaces in pods. No message about
+// TestInterfaceWithoutHostEnd_Deleted_Restored deletes interfaces in pods. No message about
 // them reaches the node's namespace.
-func TestADeletedInterfaceWithoutAHostEndIsRestored(t *testing.T) {
+func TestInterfaceWithoutHostEnd_Deleted_Restored(t *testing.T) {
 	t.Parallel()
 	h := newHostless(t)
 	h.node.cfg.RecheckEvery = 100 * time.Millisecond
@@ -272,7 +272,7 @@ func TestADeletedInterfaceWithoutAHostEndIsRestored(t *testing.T) {
 	}
 }
 
-func TestATraceTellsOfInterfacesThatNoProgramSees(t *testing.T) {
+func TestTrace_InterfaceWithoutPrograms_Explained(t *testing.T) {
 	t.Parallel()
 	h := newHostless(t)
 	h.node.start(t)
@@ -295,8 +295,8 @@ func TestATraceTellsOfInterfacesThatNoProgramSees(t *testing.T) {
 	}
 }
 
-// TestAnUnknownKindIsRefusedAtOnce asks a daemon without the driver.
-func TestAnUnknownKindIsRefusedAtOnce(t *testing.T) {
+// TestADD_UnknownKind_RefusedAtOnce asks a daemon without the driver.
+func TestADD_UnknownKind_RefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	pod := l.addHostless(t, l.nodes[0], testnet.New(t), "o1", "198.51.100.7/24")

@@ -69,10 +69,10 @@ func redLink(t *testing.T, m *machine) (index int, err error) {
 	return index, err
 }
 
-// TestPodsReachEachOtherByALinkOfTheirNodes leads a link through a daemon's life: it is made
+// TestHostLink_PodsOnTwoNodes_Connected leads a link through a daemon's life: it is made
 // before the first pod, outlives a killed daemon, is made anew when somebody deletes it, with
 // the interfaces on it, and goes when nobody wants it.
-func TestPodsReachEachOtherByALinkOfTheirNodes(t *testing.T) {
+func TestHostLink_PodsOnTwoNodes_Connected(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	near, far := l.onVXLAN(t)

@@ -47,7 +47,7 @@ func (s *script) grantPorts() {
 	})
 }
 
-func TestAPortOfTheNodeLeadsToItsPodUntilDEL(t *testing.T) {
+func TestHostPort_UntilDEL_LeadsToPod(t *testing.T) {
 	t.Parallel()
 	l := newOutsideLab(t, func(s *script) {
 		s.vpc("green").EgressMasquerade = false
@@ -102,7 +102,7 @@ func TestAPortOfTheNodeLeadsToItsPodUntilDEL(t *testing.T) {
 	check("after DEL")
 }
 
-func TestAPortOnWhichTheNodeListensIsRefused(t *testing.T) {
+func TestHostPort_NodeListens_Refused(t *testing.T) {
 	t.Parallel()
 	l := newOutsideLab(t, func(s *script) {
 		s.pod("green").HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
@@ -126,9 +126,9 @@ func TestAPortOnWhichTheNodeListensIsRefused(t *testing.T) {
 	}
 }
 
-// TestAPortIsClosedOnceItIsAnothersOrNotGranted has a pod that took a number before it became
+// TestHostPort_OtherOwnerOrUngranted_Closed has a pod that took a number before it became
 // a Service's node port, and a grant that ends.
-func TestAPortIsClosedOnceItIsAnothersOrNotGranted(t *testing.T) {
+func TestHostPort_OtherOwnerOrUngranted_Closed(t *testing.T) {
 	t.Parallel()
 	l := newOutsideLab(t, func(s *script) {
 		s.pod("green").HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 30080, Port: 80}}

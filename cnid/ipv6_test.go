@@ -26,7 +26,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-func TestAVPCMayHaveIPv6Only(t *testing.T) {
+func TestVPC_IPv6Only_PodsReachable(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	s := l.nodes[0].script
@@ -123,7 +123,7 @@ func duplicates(link netlink.Link) error {
 	}
 }
 
-func TestAnUnderlayMayHaveIPv6Only(t *testing.T) {
+func TestUnderlay_IPv6Only_PodsReachable(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	for _, m := range l.nodes {
@@ -153,7 +153,7 @@ func TestAnUnderlayMayHaveIPv6Only(t *testing.T) {
 
 // The way to the other node is narrower than the network that the pods' MTU
 // follows.
-func TestIPv4ThatMayBeFragmentedArrivesByANarrowerWayOverIPv6(t *testing.T) {
+func TestIPv4Packet_NarrowIPv6Underlay_FragmentedAndArrives(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	for _, m := range l.nodes {

@@ -47,10 +47,10 @@ func momentsOf(kills int) []time.Duration {
 	return moments
 }
 
-// TestDaemonsAreKilledAtAnyMomentAndNobodyNotices: connections and datagrams between
+// TestDaemon_KilledAtEachMoment_TrafficUndisturbed: connections and datagrams between
 // nodes and on one continue, while pods are added and deleted and their daemons are
 // killed. Afterwards all state agrees with the API.
-func TestDaemonsAreKilledAtAnyMomentAndNobodyNotices(t *testing.T) {
+func TestDaemon_KilledAtEachMoment_TrafficUndisturbed(t *testing.T) {
 	l := newLab(t)
 	for i := range 4 {
 		name := fmt.Sprint("churn", i)

@@ -33,7 +33,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-func TestTheDaemonsMetricsAreDocumentedAndWhatTheDashboardAsksFor(t *testing.T) {
+func TestDaemonMetrics_EachMetric_DocumentedAndInDashboard(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)
@@ -80,7 +80,7 @@ func TestTheDaemonsMetricsAreDocumentedAndWhatTheDashboardAsksFor(t *testing.T) 
 }
 
 // Every pod on the network of a node reaches its loopback, and metrics name VPCs.
-func TestMetricsAreForThoseWhoMayOnLoopbackToo(t *testing.T) {
+func TestDaemonMetrics_Loopback_OnlyAuthorizedServed(t *testing.T) {
 	config := apiserver.Start(t)
 	api := kubernetes.NewForConfigOrDie(config)
 	token := func(name string) string {

@@ -53,7 +53,7 @@ func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 	return d
 }
 
-func TestEachModuleHasANameAndPathsOfItsOwn(t *testing.T) {
+func TestModules_EachModule_OwnNameAndPaths(t *testing.T) {
 	names, paths := map[string]bool{}, map[string]string{nodestatus.DumpPath: "the dump of all modules"}
 	for _, m := range newIdleDaemon(t, newMachine(t, "node1")).modules() {
 		if m.name == "" || names[m.name] {
@@ -69,8 +69,8 @@ func TestEachModuleHasANameAndPathsOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestADaemonRunsWhatAModuleHas hands a daemon a module that it does not know.
-func TestADaemonRunsWhatAModuleHas(t *testing.T) {
+// TestDaemon_EachModule_PartsRun hands a daemon a module that it does not know.
+func TestDaemon_EachModule_PartsRun(t *testing.T) {
 	d := newIdleDaemon(t, newMachine(t, "node1"))
 	looped, fail, failure := make(chan struct{}), make(chan struct{}), errors.New("can't go on")
 	another := module{

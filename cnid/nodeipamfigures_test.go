@@ -166,10 +166,10 @@ func (n *apiNode) resident(t *testing.T) float64 {
 	return kilobytes / 1024
 }
 
-// TestWhatRequestsOfTheNodeIPAMAPITake measures, for `make bench` alone, a whole daemon on a real
+// TestFigures_NodeIPAMRequests_DurationMeasured measures, for `make bench` alone, a whole daemon on a real
 // API server: requests of ready pods 20 at a time and one at a time, and the memory of 5,000
 // endpoints above the memory of a daemon without the API.
-func TestWhatRequestsOfTheNodeIPAMAPITake(t *testing.T) {
+func TestFigures_NodeIPAMRequests_DurationMeasured(t *testing.T) {
 	figures.Wanted(t)
 	n := newAPINode(t, "ipam-figures")
 	n.cfg.RunDir = inMemory(t)

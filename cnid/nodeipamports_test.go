@@ -93,7 +93,7 @@ func (m *machine) asks(t *testing.T, authorization string) (status int) {
 	return status
 }
 
-func TestTheNodeIPAMAPIIsServedByTCPToProcessesOfTheNodeAlone(t *testing.T) {
+func TestNodeIPAM_TCP_OnlyNodeProcessesServed(t *testing.T) {
 	n := newAPINode(t, "ipam-port")
 	pod := n.podCgroup(t)
 	n.start(t)
@@ -136,7 +136,7 @@ func TestTheNodeIPAMAPIIsServedByTCPToProcessesOfTheNodeAlone(t *testing.T) {
 	}
 }
 
-func TestWithoutACgroupOfPodsTheNodeIPAMAPIIsAtItsSocketAlone(t *testing.T) {
+func TestNodeIPAM_NoPodCgroup_SocketOnly(t *testing.T) {
 	n := newAPINode(t, "ipam-groups")
 	n.cfg.NodeIPAM.Enabled, n.cfg.NodeIPAM.Listen = true, "localhost:10090"
 	n.start(t)
@@ -151,7 +151,7 @@ func TestWithoutACgroupOfPodsTheNodeIPAMAPIIsAtItsSocketAlone(t *testing.T) {
 	}
 }
 
-func TestARequestIsAnsweredWithTheAddressOfItsPodAndTheNetworkOfTheNode(t *testing.T) {
+func TestNodeIPAM_Request_PodAddressAndNodeNetwork(t *testing.T) {
 	n := newAPINode(t, "ipam-host")
 	n.vpcOf(t, "infra", 77, "10.10.0.0/16")
 	n.infraPods(t, 1)
@@ -169,7 +169,7 @@ func TestARequestIsAnsweredWithTheAddressOfItsPodAndTheNetworkOfTheNode(t *testi
 	}
 }
 
-func TestAddressesOfAnAPIThatIsTurnedOffGoWithTheirPods(t *testing.T) {
+func TestNodeIPAM_TurnedOff_AddressesGoWithPods(t *testing.T) {
 	n := newAPINode(t, "ipam-off")
 	n.vpcOf(t, "infra", 77, "10.10.0.0/16")
 	n.infraPods(t, 1)
@@ -190,9 +190,9 @@ func TestAddressesOfAnAPIThatIsTurnedOffGoWithTheirPods(t *testing.T) {
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
 }
 
-// TestADELThatAPluginForCNSLeavesIsDoneAtTheStart: the file of such a plugin has the name of the
+// TestNodeIPAM_CNSPluginLeftDEL_DoneLater: the file of such a plugin has the name of the
 // container and the podInterfaceID in it.
-func TestADELThatAPluginForCNSLeavesIsDoneAtTheStart(t *testing.T) {
+func TestNodeIPAM_CNSPluginLeftDEL_DoneLater(t *testing.T) {
 	n := newAPINode(t, "ipam-deletes")
 	n.vpcOf(t, "infra", 77, "10.10.0.0/16")
 	n.infraPods(t, 1)
@@ -218,8 +218,8 @@ func TestADELThatAPluginForCNSLeavesIsDoneAtTheStart(t *testing.T) {
 	})
 }
 
-// TestAPodWithoutItsDELLosesItsAddressWhenItsContainerIsGone: its client named no namespace.
-func TestAPodWithoutItsDELLosesItsAddressWhenItsContainerIsGone(t *testing.T) {
+// TestNodeIPAM_DELMissingContainerGone_AddressReleased: its client named no namespace.
+func TestNodeIPAM_DELMissingContainerGone_AddressReleased(t *testing.T) {
 	n := newAPINode(t, "ipam-abandoned")
 	pod := n.podCgroup(t)
 	container := filepath.Join(pod, "cri-containerd-"+requestOf(1).InfraContainerID+".scope")
@@ -245,9 +245,9 @@ func TestAPodWithoutItsDELLosesItsAddressWhenItsContainerIsGone(t *testing.T) {
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
 }
 
-// TestAnotherCNIConfigurationIsMeantWithTheLabelOfTheAPI: such a node has its pods from another
+// TestNodeIPAM_LabeledNode_OtherCNIConfigurationAccepted: such a node has its pods from another
 // plugin, so the remedy to remove its configuration would be wrong.
-func TestAnotherCNIConfigurationIsMeantWithTheLabelOfTheAPI(t *testing.T) {
+func TestNodeIPAM_LabeledNode_OtherCNIConfigurationAccepted(t *testing.T) {
 	n := newAPINode(t, "ipam-othercni")
 	n.cfg.NodeIPAM.Enabled, n.cfg.RecheckEvery = true, 100*time.Millisecond
 	n.start(t)

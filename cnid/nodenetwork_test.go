@@ -34,9 +34,9 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// TestTheNetworkOfTheNodeIsAnAreaOfItsOwn looks at the kinds and modules of a daemon with and
+// TestNodeNetwork_EachMode_ModulesAndKindsMatch looks at the kinds and modules of a daemon with and
 // without the area.
-func TestTheNetworkOfTheNodeIsAnAreaOfItsOwn(t *testing.T) {
+func TestNodeNetwork_EachMode_ModulesAndKindsMatch(t *testing.T) {
 	state, all := []string{"NodeNetworkState"}, []string{}
 	for _, kind := range nmstateapi.All() {
 		all = append(all, kind.Name)
@@ -149,9 +149,9 @@ func (a *stateAPI) has(kind, reason string) error {
 	return nil
 }
 
-// TestADaemonReportsTheNetworkOfItsNode begins with a folder of transactions that can't be
+// TestNodeNetwork_Daemon_StateReported begins with a folder of transactions that can't be
 // made, so that the network can't be opened.
-func TestADaemonReportsTheNetworkOfItsNode(t *testing.T) {
+func TestNodeNetwork_Daemon_StateReported(t *testing.T) {
 	m := newMachine(t, "node1")
 	m.cfg.NodeNetworkState = true
 	m.cfg.DelegationHost = HostParent // A test may not see the files of the machine's first process.

@@ -117,9 +117,9 @@ func (l *outsideLab) verifiedNodePorts(t *testing.T) int {
 	return count
 }
 
-// TestANodePortLeadsToPodsOfItsVPCOnEveryNode has two tenants with the same
+// TestNodePort_EachNode_LeadsToVPCPods has two tenants with the same
 // addresses; green has a pod on either node, grey one on the second.
-func TestANodePortLeadsToPodsOfItsVPCOnEveryNode(t *testing.T) {
+func TestNodePort_EachNode_LeadsToVPCPods(t *testing.T) {
 	t.Parallel()
 	backends := map[string]string{"node2": "10.20.1.20"}
 	l := newOutsideLab(t, func(s *script) {
@@ -199,9 +199,9 @@ func (p *labPod) shows(t *testing.T) {
 	}()
 }
 
-// TestWhoAsksFromOutsideIsShownWhereTheServiceSaysSo has a VPC whose egress is closed,
+// TestExternalClient_LocalTrafficPolicy_AddressShown has a VPC whose egress is closed,
 // so that answers are all that gets out of it.
-func TestWhoAsksFromOutsideIsShownWhereTheServiceSaysSo(t *testing.T) {
+func TestExternalClient_LocalTrafficPolicy_AddressShown(t *testing.T) {
 	t.Parallel()
 	l := newOutsideLab(t, func(s *script) {
 		s.tenantOf("green")
@@ -277,9 +277,9 @@ func say(conn net.Conn) error {
 	return err
 }
 
-// TestAnExternalAddressIsAnnouncedByItsNode asks from the other node, on which no
+// TestExternalAddress_OwnerNode_Announced asks from the other node, on which no
 // daemon runs.
-func TestAnExternalAddressIsAnnouncedByItsNode(t *testing.T) {
+func TestExternalAddress_OwnerNode_Announced(t *testing.T) {
 	for name, nodes := range map[string][]store.Node{
 		"on a network of both families": {nodeRow("node1", "192.0.2.1", "2001:db8::1"), nodeRow("node2", "192.0.2.2", "2001:db8::2")},
 		"between nodes over IPv6 alone": {nodeRow("node1", "2001:db8::1"), nodeRow("node2", "2001:db8::2")},

@@ -236,7 +236,7 @@ func pathMTU(t *testing.T, conn net.Conn, family ipfamily.Family) int {
 	return option(t, conn, unix.IPPROTO_IPV6, unix.IPV6_MTU)
 }
 
-func TestPodsOfOneAddressAndPortTalkToOnePeerAtOnce(t *testing.T) {
+func TestEgress_PodsShareAddressAndPort_BothServed(t *testing.T) {
 	t.Parallel()
 	l := newOutsideLab(t, nil)
 	l.attach(t)
@@ -312,7 +312,7 @@ func (l *outsideLab) learnsPathMTU(t *testing.T, addr netip.Addr) {
 	}
 }
 
-func TestAVPCsListsOpenAndCloseItsWayOut(t *testing.T) {
+func TestVPCEgress_Lists_OpenAndClose(t *testing.T) {
 	t.Parallel()
 	l := newOutsideLab(t, func(s *script) {
 		s.vpc("green").EgressDeny = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/28")}
@@ -380,7 +380,7 @@ func (m *machine) packets(t *testing.T, labels ...string) int {
 	return sum
 }
 
-func TestNoDatagramOfAPodIsTakenForATunnels(t *testing.T) {
+func TestPodDatagram_TunnelPort_NotTakenAsTunnel(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)

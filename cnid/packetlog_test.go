@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-func TestDropsAreToldWithNames(t *testing.T) {
+func TestDropLog_Drop_NamesIncluded(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)
@@ -100,7 +100,7 @@ func (m *machine) expectFlow(t *testing.T, pass func() error, parts ...string) {
 	}
 }
 
-func TestFlowsAreToldWithNamesAndNodes(t *testing.T) {
+func TestFlowLog_Flow_NamesAndNodesIncluded(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)
@@ -136,7 +136,7 @@ func TestFlowsAreToldWithNamesAndNodes(t *testing.T) {
 	}
 }
 
-func TestAFlowFromAShadowAddressHasTheNamesOfBothEnds(t *testing.T) {
+func TestFlowLog_ShadowAddress_BothEndsNamed(t *testing.T) {
 	vip := netip.MustParseAddr("10.96.0.10")
 	l := newOutsideLab(t, func(s *script) {
 		s.Services = []store.Service{{

@@ -42,7 +42,7 @@ func (n *apiNode) reboot(t *testing.T, sandboxes ...*netnstest.Namespace) {
 	writeKubeconfig(t, n.cfg.Kubeconfig, config, n.link.address())
 }
 
-func TestAfterARebootPodsKeepTheirAddressesAndTheDeadAreForgotten(t *testing.T) {
+func TestReboot_LivingAndDeadPods_OnlyLivingKept(t *testing.T) {
 	n := newAPINode(t, "api-reboot")
 	n.vpc(t, "reboot", 52)
 	n.start(t)

@@ -25,9 +25,9 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// TestALostJournalIsRebuiltFromTheNodeAndTheAPI takes the journal away in
+// TestRebuild_JournalLost_FromNodeAndAPI takes the journal away in
 // several ways while pods run and talk.
-func TestALostJournalIsRebuiltFromTheNodeAndTheAPI(t *testing.T) {
+func TestRebuild_JournalLost_FromNodeAndAPI(t *testing.T) {
 	n := newAPINode(t, "api-rebuilds")
 	n.vpc(t, "rebuilds", 54)
 	n.start(t)
@@ -127,7 +127,7 @@ func echo(conn net.Conn, text string) error {
 	return nil
 }
 
-func TestASandboxThatEndsWithoutADELIsFoundOut(t *testing.T) {
+func TestRebuild_SandboxEndsWithoutDEL_Detected(t *testing.T) {
 	n := newAPINode(t, "api-reconciles")
 	n.cfg.ReconcileEvery = 100 * time.Millisecond
 	n.vpc(t, "reconciles", 55)
@@ -151,9 +151,9 @@ func TestASandboxThatEndsWithoutADELIsFoundOut(t *testing.T) {
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
 }
 
-// TestAPodOfWhichRecordAndAddressesAreLostIsToldAndComesBackWithTheAddresses removes the
+// TestRebuild_RecordAndAddressesLost_ReportedAndRecovered removes the
 // knowledge of a node and the API about a running pod at one time.
-func TestAPodOfWhichRecordAndAddressesAreLostIsToldAndComesBackWithTheAddresses(t *testing.T) {
+func TestRebuild_RecordAndAddressesLost_ReportedAndRecovered(t *testing.T) {
 	n := newAPINode(t, "api-forgets")
 	n.cfg.RecheckEvery = 100 * time.Millisecond
 	n.vpc(t, "forgets", 56)

@@ -181,7 +181,7 @@ func (l *lab) survives(t *testing.T, h harm) {
 	eventually(t, "everything works again", func() error { return l.works(t) })
 }
 
-func TestWhatTheKernelTellsOfIsRepairedBeforeTheNextRecheck(t *testing.T) {
+func TestRepair_KernelEvent_BeforeNextRecheck(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t) // rechecks come every 30 s, and a test waits for less
@@ -190,7 +190,7 @@ func TestWhatTheKernelTellsOfIsRepairedBeforeTheNextRecheck(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyTellsOfIsRepairedByARecheck(t *testing.T) {
+func TestRepair_NoEvent_ByRecheck(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.nodes[0].cfg.RecheckEvery = 100 * time.Millisecond
@@ -200,7 +200,7 @@ func TestWhatNobodyTellsOfIsRepairedByARecheck(t *testing.T) {
 	}
 }
 
-func TestAConnectionOutlivesTheLossOfThePodsInterface(t *testing.T) {
+func TestConnection_PodInterfaceLost_SurvivesRestore(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)

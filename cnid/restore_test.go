@@ -11,10 +11,10 @@ import (
 	"github.com/alioth-net/alioth/api/ipfamily"
 )
 
-// TestAPodLivesOnWhereARestoredEtcdIsToldAgainWhatItForgot restores a snapshot of etcd
+// TestEtcdRestore_RunningPod_ObjectsWrittenAgain restores a snapshot of etcd
 // that is older than a pod's Address and annotations, in the two ways of
 // docs/operate/disaster.md.
-func TestAPodLivesOnWhereARestoredEtcdIsToldAgainWhatItForgot(t *testing.T) {
+func TestEtcdRestore_RunningPod_ObjectsWrittenAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		vni  int32

@@ -201,9 +201,9 @@ func (n *apiNode) looksUp(t *testing.T, vpc, addr string) {
 	}
 }
 
-// TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone leads it
+// TestDaemonRights_ChartRole_AllUsedNoneMissing leads it
 // through everything that it asks of the API server.
-func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T) {
+func TestDaemonRights_ChartRole_AllUsedNoneMissing(t *testing.T) {
 	n := newAPINode(t, "api-rights")
 	n.cfg.RecheckEvery = 100 * time.Millisecond
 	n.vpc(t, "rights", 57)

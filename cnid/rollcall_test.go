@@ -98,9 +98,9 @@ func (n *apiNode) pair(t *testing.T, vpc string) (b *labPod, reach func() error)
 	return b, reach
 }
 
-// TestARunningPodKeepsItsAddressWhileTheObjectIsMissing: the operator keeps it for the
+// TestRollCall_AddressObjectMissing_RunningPodKept: the operator keeps it for the
 // pod and makes the object again, which the daemon has no right to.
-func TestARunningPodKeepsItsAddressWhileTheObjectIsMissing(t *testing.T) {
+func TestRollCall_AddressObjectMissing_RunningPodKept(t *testing.T) {
 	n := newAPINode(t, "api-missing")
 	n.vpc(t, "missing", 51)
 	n.start(t)
@@ -122,9 +122,9 @@ func TestARunningPodKeepsItsAddressWhileTheObjectIsMissing(t *testing.T) {
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(b) })
 }
 
-// TestACallIsAnsweredOnceNothingUsesWhatTheAPIDoesNotHaveForIt: after the answer the
+// TestRollCall_ForgottenAddressInUse_ReplyWaits: after the answer the
 // operator may give such an address to another pod.
-func TestACallIsAnsweredOnceNothingUsesWhatTheAPIDoesNotHaveForIt(t *testing.T) {
+func TestRollCall_ForgottenAddressInUse_ReplyWaits(t *testing.T) {
 	n := newAPINode(t, "api-answers")
 	n.vpc(t, "answers", 52)
 	n.start(t)
@@ -148,9 +148,9 @@ func TestACallIsAnsweredOnceNothingUsesWhatTheAPIDoesNotHaveForIt(t *testing.T) 
 	}
 }
 
-// TestADaemonWritesItsTracesInTheAPIAgain: without them the operator releases addresses as on a
+// TestRollCall_DaemonTracesLost_WrittenAgain: without them the operator releases addresses as on a
 // node without a daemon.
-func TestADaemonWritesItsTracesInTheAPIAgain(t *testing.T) {
+func TestRollCall_DaemonTracesLost_WrittenAgain(t *testing.T) {
 	n := newAPINode(t, "api-traces")
 	n.cfg.ReviewEvery = 100 * time.Millisecond
 	n.start(t)
@@ -165,9 +165,9 @@ func TestADaemonWritesItsTracesInTheAPIAgain(t *testing.T) {
 	eventually(t, "it has written them again", there)
 }
 
-// TestNoPodIsAttachedBeforeTheAPIHasAConditionOfTheDaemon: if such a pod ended, the operator would
+// TestAttach_DaemonConditionMissing_Waits: if such a pod ended, the operator would
 // release its address while the interface exists.
-func TestNoPodIsAttachedBeforeTheAPIHasAConditionOfTheDaemon(t *testing.T) {
+func TestAttach_DaemonConditionMissing_Waits(t *testing.T) {
 	n := newAPINode(t, "api-unannounced")
 	n.cfg.Wait = 100 * time.Millisecond
 	n.vpc(t, "unannounced", 54)
@@ -251,7 +251,7 @@ func (n *apiNode) conditions() error {
 	return nil
 }
 
-func TestAPodWhoseAddressSomebodyElseHasIsCutOffUntilItIsItsOwnAgain(t *testing.T) {
+func TestRollCall_AddressHeldByOther_CutOff(t *testing.T) {
 	n := newAPINode(t, "api-lost")
 	n.vpc(t, "lost", 53)
 	n.start(t)

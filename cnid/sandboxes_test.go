@@ -49,7 +49,7 @@ func reached(t *testing.T, from, to *labPod) error {
 	return nil
 }
 
-func TestAPodKeepsItsAddressFromSandboxToSandbox(t *testing.T) {
+func TestSandbox_Replaced_PodAddressKept(t *testing.T) {
 	n := newAPINode(t, "api-sandboxes")
 	n.vpc(t, "sandboxes", 56)
 	n.start(t)
@@ -109,7 +109,7 @@ func TestAPodKeepsItsAddressFromSandboxToSandbox(t *testing.T) {
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
 }
 
-func TestAReleaseThatWaitedForTheAPIServerLeavesTheNextHolderAlone(t *testing.T) {
+func TestRelease_DelayedByAPIServer_NextHolderKept(t *testing.T) {
 	n := newAPINode(t, "api-next")
 	n.vpc(t, "next", 57)
 	n.start(t)

@@ -21,9 +21,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// TestAServiceOfAVPCIsServedByItsPods goes from the API to the maps: a tenant makes a Network, a
+// TestVPCService_APIObjects_ServedByPods goes from the API to the maps: a tenant makes a Network, a
 // Service and a slice that claims addresses outside of the VPC.
-func TestAServiceOfAVPCIsServedByItsPods(t *testing.T) {
+func TestVPCService_APIObjects_ServedByPods(t *testing.T) {
 	const vni, tenant, web = 91, "ns:default", "scaled-web" // pods are in namespace default
 	n := newAPINode(t, "scaled")
 	n.vpc(t, "scaled", vni)

@@ -31,7 +31,7 @@ func (m *machine) services() ([]state.Service, error) {
 	return found.Services, err
 }
 
-func TestAServiceIsSharedForAsLongAsAnObjectNamesIt(t *testing.T) {
+func TestSharedService_NamedByObject_SharedUntilUnnamed(t *testing.T) {
 	n := newAPINode(t, "shares")
 	n.start(t)
 	port, name, protocol, ready := int32(1091), "push", corev1.ProtocolTCP, true

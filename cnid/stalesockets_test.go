@@ -57,7 +57,7 @@ func leadsTo(service string, ips ...string) store.EndpointSlice {
 	return row
 }
 
-func TestSocketsOfABackendThatGoesAreEndedAndNoOthers(t *testing.T) {
+func TestStaleSockets_BackendGone_OnlyItsSocketsEnded(t *testing.T) {
 	if err := sockdiag.Probe(); errors.Is(err, sockdiag.ErrNotSupported) {
 		t.Skip("missing feature: SOCK_DESTROY of UDP sockets")
 	}

@@ -41,7 +41,7 @@ func (l *lab) tryWalk(t *testing.T, node string, q nodestatus.Question) ([]nodes
 }
 
 // Node 1 has a row for an address that node 2 does not have.
-func TestATraceShowsThatAPacketIsReturned(t *testing.T) {
+func TestTrace_PacketReturned_Shown(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	gone := addressRow("blue", "blue1", "10.10.1.77", "node2", store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "gone", UID: "gone"}, "10.10.1.77")
@@ -66,7 +66,7 @@ func TestATraceShowsThatAPacketIsReturned(t *testing.T) {
 	}
 }
 
-func TestATraceSaysWhatAConnectionDoes(t *testing.T) {
+func TestTrace_Connection_VerdictsShown(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)

@@ -57,7 +57,7 @@ func sendAndReturn(conn net.Conn, size int) error {
 	return nil
 }
 
-func TestRunningPodsFollowTheUnderlay(t *testing.T) {
+func TestUnderlay_Changes_RunningPodsFollow(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)
@@ -98,7 +98,7 @@ func TestRunningPodsFollowTheUnderlay(t *testing.T) {
 	}
 }
 
-func TestPodsThatAreAddedGetTheMTUThatTheUnderlayHasNow(t *testing.T) {
+func TestUnderlayMTU_PodAddedLater_CurrentMTUUsed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)
@@ -129,7 +129,7 @@ func TestPodsThatAreAddedGetTheMTUThatTheUnderlayHasNow(t *testing.T) {
 	}
 }
 
-func TestANodeThatGetsAnotherAddressIsFollowed(t *testing.T) {
+func TestNodeAddress_Changes_Followed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(t)

@@ -16,10 +16,10 @@ import (
 // olderBuild is the last commit whose maps have the layout before this one's.
 const olderBuild = "3afd9de"
 
-// TestConnectionsOutliveAnUpgradeAndTheWayBack: a daemon of an older build, whose
+// TestUpgrade_ForthAndBack_ConnectionsSurvive: a daemon of an older build, whose
 // maps have another layout, is replaced by one of this build, by the older one
 // again, and by this one for good.
-func TestConnectionsOutliveAnUpgradeAndTheWayBack(t *testing.T) {
+func TestUpgrade_ForthAndBack_ConnectionsSurvive(t *testing.T) {
 	older := buildOlder(t)
 	l := newLab(t)
 	for _, m := range l.nodes {

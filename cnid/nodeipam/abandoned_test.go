@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// TestAnAttachmentWhoseDELNeverComesIsReleased: of five pods whose clients named no namespace,
+// TestAttachment_DELNeverComes_Released: of five pods whose clients named no namespace,
 // only the attachments whose pod and container are both gone are released.
-func TestAnAttachmentWhoseDELNeverComesIsReleased(t *testing.T) {
+func TestAttachment_DELNeverComes_Released(t *testing.T) {
 	n := newNode(t)
 	for container, pod := range map[string]string{"c1": "p1", "c2": "p2", "c3": "p3", "c4": "p4", "c5": "p5"} {
 		if _, err := n.Request(t.Context(), request(container, pod)); err != nil {
@@ -63,10 +63,10 @@ func TestAnAttachmentWhoseDELNeverComesIsReleased(t *testing.T) {
 	}
 }
 
-// TestAStaticPodIsKnownByEitherUID: runtimes have the UID that the kubelet computed, and clients
+// TestStaticPod_EitherUID_SameAttachment: runtimes have the UID that the kubelet computed, and clients
 // without one mean the mirror of that name. All of them get one attachment, which stays
 // while the node runs the pod, also after the end of the mirror.
-func TestAStaticPodIsKnownByEitherUID(t *testing.T) {
+func TestStaticPod_EitherUID_SameAttachment(t *testing.T) {
 	n := newNode(t)
 	n.control.mirrors = map[string]string{"computed": "uid-p1"}
 	if err := n.store.Update(func(tx store.Tx) error {

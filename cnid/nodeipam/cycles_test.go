@@ -11,9 +11,9 @@ import (
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-// TestCyclesOfRequestsAndReleasesLeaveNothing: 20 clients attach and detach at the same time.
+// TestNodeIPAM_RequestReleaseCycles_NothingLeft: 20 clients attach and detach at the same time.
 // Released attachments stay in the release queue alone, until their Addresses are deleted.
-func TestCyclesOfRequestsAndReleasesLeaveNothing(t *testing.T) {
+func TestNodeIPAM_RequestReleaseCycles_NothingLeft(t *testing.T) {
 	// Each release looks through the queue of those before it.
 	size := soak.Or(t, struct{ cycles, pods int }{100, 1000}, struct{ cycles, pods int }{3, 250})
 	s := serve(t, size.pods)

@@ -151,7 +151,7 @@ var byValue = cmp.Options{
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 }
 
-func TestAPodGetsItsAddressesUntilItsRelease(t *testing.T) {
+func TestNodeIPAM_Request_AddressesKeptUntilRelease(t *testing.T) {
 	n := newNode(t)
 	want := []answer.Interface{{
 		Name: "eth0", NIC: wire.InfraNIC, // and no MAC: the client chooses
@@ -180,8 +180,8 @@ func TestAPodGetsItsAddressesUntilItsRelease(t *testing.T) {
 	}
 }
 
-// TestAClientNeedNotNameTheNamespace: alioth-ipam does, clients of CNS do not.
-func TestAClientNeedNotNameTheNamespace(t *testing.T) {
+// TestNodeIPAM_ClientOmitsNamespace_Accepted: alioth-ipam does, clients of CNS do not.
+func TestNodeIPAM_ClientOmitsNamespace_Accepted(t *testing.T) {
 	n, pod := newNode(t), netnstest.New(t)
 	r := request("c1", "p1")
 	r.NetnsPath = pod.Path
@@ -200,7 +200,7 @@ func TestAClientNeedNotNameTheNamespace(t *testing.T) {
 	}
 }
 
-func TestAReleaseNamesAnAttachmentInEachWay(t *testing.T) {
+func TestNodeIPAM_ReleaseKeys_AttachmentFoundEachWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		key  rest.Key
 		left int
@@ -229,7 +229,7 @@ func TestAReleaseNamesAnAttachmentInEachWay(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreTransientOrHaveACode(t *testing.T) {
+func TestNodeIPAM_Refusals_TransientOrCoded(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*node, *rest.Request)
 		code     wire.ReturnCode // 0: transient
@@ -272,7 +272,7 @@ func TestRefusalsAreTransientOrHaveACode(t *testing.T) {
 	}
 }
 
-func TestADesiredAddressThatThePodHasIsGranted(t *testing.T) {
+func TestNodeIPAM_DesiredAddressOfPod_Granted(t *testing.T) {
 	n := newNode(t)
 	r := request("c1", "p1")
 	r.Desired = []netip.Addr{netip.MustParseAddr("10.9.0.1")}
@@ -299,9 +299,9 @@ func (n *node) begin(ctx context.Context, r rest.Request) <-chan error {
 	return result
 }
 
-// TestADELWinsOverItsADD: the runtime may give up an ADD, and send the DEL before the daemon
+// TestNodeIPAM_DELDuringItsADD_DELWins: the runtime may give up an ADD, and send the DEL before the daemon
 // has noticed.
-func TestADELWinsOverItsADD(t *testing.T) {
+func TestNodeIPAM_DELDuringItsADD_DELWins(t *testing.T) {
 	for name, key := range waysToRelease {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -330,8 +330,8 @@ func (n *node) expectNothingLeft(t *testing.T) {
 	}
 }
 
-// TestADELWaitsForAnADDThatDoesNotEnd: what that attaches meanwhile is removed.
-func TestADELWaitsForAnADDThatDoesNotEnd(t *testing.T) {
+// TestNodeIPAM_ADDDoesNotEnd_DELWaits: what that attaches meanwhile is removed.
+func TestNodeIPAM_ADDDoesNotEnd_DELWaits(t *testing.T) {
 	for name, key := range waysToRelease {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -363,9 +363,9 @@ func (l *late) Establish(ctx context.Context, r attachment.Request) ([]attachmen
 	return l.Manager.Establish(ctx, r)
 }
 
-// TestADELWinsOverAnADDThatItOvertakes: it is over before the manager hears of the ADD. Many
+// TestNodeIPAM_DELOvertakesADD_DELWins: it is over before the manager hears of the ADD. Many
 // rounds, because a select would take the lock in half of them.
-func TestADELWinsOverAnADDThatItOvertakes(t *testing.T) {
+func TestNodeIPAM_DELOvertakesADD_DELWins(t *testing.T) {
 	n := newNode(t)
 	manager := &late{Manager: n.manager, asked: make(chan struct{}), let: make(chan struct{})}
 	n.Service = n.serving(manager)
@@ -385,8 +385,8 @@ func TestADELWinsOverAnADDThatItOvertakes(t *testing.T) {
 	}
 }
 
-// TestADELEndsNoOtherADD names another attachment in each way.
-func TestADELEndsNoOtherADD(t *testing.T) {
+// TestNodeIPAM_DELOfOther_ADDContinues names another attachment in each way.
+func TestNodeIPAM_DELOfOther_ADDContinues(t *testing.T) {
 	n := newNode(t)
 	n.control.undecided = make(chan struct{})
 	attached := n.begin(context.Background(), request("c1", "p1"))
@@ -410,7 +410,7 @@ func TestADELEndsNoOtherADD(t *testing.T) {
 	}
 }
 
-func TestParallelRequestsAndReleasesLeaveNothing(t *testing.T) {
+func TestNodeIPAM_ParallelRequestsAndReleases_NothingLeft(t *testing.T) {
 	n := newNode(t)
 	var group sync.WaitGroup
 	for i := range 20 {
@@ -433,7 +433,7 @@ func TestParallelRequestsAndReleasesLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestCollectLeavesWhatIsAlive(t *testing.T) {
+func TestNodeIPAMCollect_LivingAttachments_Kept(t *testing.T) {
 	n := newNode(t)
 	if _, err := n.Request(t.Context(), request("c1", "p1")); err != nil {
 		t.Fatal(err)

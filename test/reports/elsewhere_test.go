@@ -130,7 +130,7 @@ var (
 	_ = kept(Report{
 		Name: "static-errors", Source: trial("danm/static-options"), Kind: danm,
 		Input: "Two of three interfaces of a pod fail.",
-		Want:  "The message has both errors.", Test: "cnid/cni/attachment TestAllFailuresAreTold",
+		Want:  "The message has both errors.", Test: "cnid/cni/attachment TestAttach_SeveralFailures_AllReported",
 	})
 	_ = kept(Report{
 		Name: "ips-without-capability", Source: trial("definitions/ips-without-capability"), Kind: selections,

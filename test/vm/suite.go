@@ -62,7 +62,7 @@ func Packages() []Package {
 		{Path: "./cnid/forward/netdev", Omitted: betweenOthers()},
 		{Path: "./cnid/nmstate/kernel"},
 		{Path: "./cnid/nmstate/snapshot", Tools: []string{"ip", "bridge", "sysctl", "tc"}},
-		{Path: "./cnid/nmstate/transaction", Run: "RandomHosts|Manifests", Tools: []string{"ip", "bridge", "sysctl", "tc"}},
+		{Path: "./cnid/nmstate/transaction", Run: "RandomDocuments|RandomHosts|NmstateManifests", Tools: []string{"ip", "bridge", "sysctl", "tc"}},
 		{Path: "./cnid/system/sockdiag", Omitted: betweenOthers()},
 		{Path: "./cnid/nodeipam/loopback", Omitted: betweenOthers()},
 		{Path: "./cnid/forward/netfilter", Omitted: betweenOthers(), Tools: []string{"nft"}, Files: []string{"../../../docs/reference/reasons.md"}},
@@ -77,8 +77,8 @@ func Packages() []Package {
 		{Path: "./test/vm/hardware", Hardware: true},
 		{Path: "./cnid/cni/drivers/sriov", Hardware: true},
 		{Path: "./cnid/nmstate/kernel/hardware", Hardware: true},
-		{Path: "./cnid/nodeipam/plugin/delegatednic", Run: "VirtualFunction", Hardware: true},
-		{Path: "./cnid", Run: "KeepsItsDevice|TwoNodesCarry", Omitted: []Omission{{
+		{Path: "./cnid/nodeipam/plugin/delegatednic", Run: "DelegatedVF", Hardware: true},
+		{Path: "./cnid", Run: "PodDevice_SettingChanged|OverlappingVPCOnTwoNodes", Omitted: []Omission{{
 			Kernels: []string{"6.12"}, Files: []string{"assembly_test.go"},
 			Reason: "two nodes carry the traffic of the test of devices, too, which needs 6.7; 6.1 and this machine's kernel run this one",
 		}}},

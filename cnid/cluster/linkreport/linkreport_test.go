@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// TestAReportFitsItsObject has more and longer failures than there is room for.
-func TestAReportFitsItsObject(t *testing.T) {
+// TestLinkReport_ManyEntries_FitsObject has more and longer failures than there is room for.
+func TestLinkReport_ManyEntries_FitsObject(t *testing.T) {
 	var list []multinet.LinkFailure
 	for vni := range uint32(v1alpha1.MaxHostLinkFailures + 7) {
 		list = append(list, multinet.LinkFailure{
@@ -33,8 +33,8 @@ func TestAReportFitsItsObject(t *testing.T) {
 	}
 }
 
-// TestAReportTellsOfAddressesAndConfigurations, up to the limit of the report.
-func TestAReportTellsOfAddressesAndConfigurations(t *testing.T) {
+// TestLinkReport_NodeLinks_AddressesAndConfigurationsListed, up to the limit of the report.
+func TestLinkReport_NodeLinks_AddressesAndConfigurationsListed(t *testing.T) {
 	r := New("node-1", nil, nil, nil)
 	r.Addressed([]multinet.DeviceAddrs{{Device: "eth1", Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}}})
 	r.Configured([]string{"flannel"})

@@ -133,7 +133,7 @@ func run(t *testing.T, s *sink, recs func() []journal.Record, pods ...*store.Pod
 }
 
 // The public Go client of the specification reads the written status.
-func TestThePublicClientReadsTheInterfacesOfTheNewestSandbox(t *testing.T) {
+func TestNetworkStatus_PublicClient_ReadsNewestSandbox(t *testing.T) {
 	s := &sink{fail: 1, got: make(chan struct{}, 9)}
 	run(t, s, records, row(""))
 	<-s.got
@@ -162,7 +162,7 @@ func TestThePublicClientReadsTheInterfacesOfTheNewestSandbox(t *testing.T) {
 	}
 }
 
-func TestOnlyPodsWithSeveralNetworksHaveAStatus(t *testing.T) {
+func TestNetworkStatus_SinglePodNetwork_NotWritten(t *testing.T) {
 	alone := records()[2:3]
 	single := row("")
 	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue"}]`
@@ -185,7 +185,7 @@ func TestOnlyPodsWithSeveralNetworksHaveAStatus(t *testing.T) {
 }
 
 // A second pod shows that the reporter has come past the first one.
-func TestAnUnchangedStatusIsNotWritten(t *testing.T) {
+func TestNetworkStatus_Unchanged_NotWritten(t *testing.T) {
 	text, err := annotations.FormatNetworkStatus(networkstatus.Of(row(""), records()[:3], known(made)))
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestAnUnchangedStatusIsNotWritten(t *testing.T) {
 }
 
 // NPWG 1.5: the data describe the pod's interface, with the addresses of its index.
-func TestTheStatusOfADelegatedInterfaceIsThePluginsWord(t *testing.T) {
+func TestNetworkStatus_DelegatedInterface_PluginResultReported(t *testing.T) {
 	addr, prefix, everything := netip.MustParseAddr, netip.MustParsePrefix, netip.MustParsePrefix("0.0.0.0/0")
 	interfaces := []attach.ResultInterface{{Name: "br0"}, {Name: "net2", MAC: "02:00:00:00:00:77", MTU: 9000, Sandbox: "/run/netns/x"}}
 	ext := "DanmNet/shop/ext"
@@ -285,7 +285,7 @@ func known(reported func(journal.Record) *attach.Result) networkstatus.Knowledge
 	}
 }
 
-func TestAVirtualFunctionHasDeviceInformation(t *testing.T) {
+func TestNetworkStatus_VirtualFunction_DeviceInfoPresent(t *testing.T) {
 	recs := records()[:3]
 	recs[0].PCI = "0000:03:10.1"
 	list := networkstatus.Of(row(""), recs, known(made))
@@ -304,7 +304,7 @@ func TestAVirtualFunctionHasDeviceInformation(t *testing.T) {
 
 // The description of a CNI plugin precedes the description of a device plugin. The node's own
 // knowledge comes last.
-func TestADeviceIsDescribedByWhoKnowsItBest(t *testing.T) {
+func TestNetworkStatus_SeveralDeviceSources_BestSourceUsed(t *testing.T) {
 	cni := &annotations.DeviceInfo{Type: "vhost-user", Version: "1.1.0", VhostUser: &annotations.VhostUserDevice{Mode: "client", Path: "/run/vhost.sock"}}
 	dp := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", RDMADevice: "mlx5_1"}}
 	files := map[string]*annotations.DeviceInfo{}

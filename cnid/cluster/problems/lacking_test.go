@@ -17,9 +17,9 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// TestAMissingFeatureIsAProblemOnlyWhereAPodNeedsIt has a kernel without kind absent, which
+// TestProblems_MissingFeature_ReportedOnlyWhereNeeded has a kernel without kind absent, which
 // then is loaded.
-func TestAMissingFeatureIsAProblemOnlyWhereAPodNeedsIt(t *testing.T) {
+func TestProblems_MissingFeature_ReportedOnlyWhereNeeded(t *testing.T) {
 	s, err := store.NewForNode()
 	if err != nil {
 		t.Fatal(err)

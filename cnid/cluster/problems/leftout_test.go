@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-func TestObjectsThatAreLeftOutAreOneProblemWithTheFirstFewNames(t *testing.T) {
+func TestProblems_ObjectsLeftOut_OneWithFirstNames(t *testing.T) {
 	if list := leftOut(nil); len(list) > 0 {
 		t.Errorf("without any there is %v", list)
 	}

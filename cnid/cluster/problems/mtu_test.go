@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-func TestMTUsAreProblemsOfAttachmentsInVPCsAlone(t *testing.T) {
+func TestMTUProblem_EachAttachmentKind_OnlyInsideVPC(t *testing.T) {
 	record := func(name, outside string, mtu int, phase journal.Phase, ips ...string) journal.Record {
 		rec := journal.Record{}
 		rec.Pod.Namespace, rec.Pod.Name, rec.Phase = "shop", name, phase

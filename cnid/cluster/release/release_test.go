@@ -57,7 +57,7 @@ func deleting(pod *corev1.Pod) {
 
 func succeeded(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }
 
-func TestAnAddressStaysAsLongAsItsPodMayComeBack(t *testing.T) {
+func TestRelease_PodMayReturn_AddressKept(t *testing.T) {
 	cases := map[string]releaseCase{
 		"the pod is gone":                           {},
 		"the pod is being deleted":                  {inStore: podWith("p1", deleting), inAPI: podWith("p1", deleting)},
@@ -97,9 +97,9 @@ func TestAnAddressStaysAsLongAsItsPodMayComeBack(t *testing.T) {
 
 func none(string) bool { return false }
 
-// TestAnAddressOfANetworkIsReleasedByItsNode when its pod is gone, and not while an
+// TestRelease_NetworkAddress_DoneByItsNode when its pod is gone, and not while an
 // interface of the pod is attached.
-func TestAnAddressOfANetworkIsReleasedByItsNode(t *testing.T) {
+func TestRelease_NetworkAddress_DoneByItsNode(t *testing.T) {
 	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)
@@ -119,8 +119,8 @@ func TestAnAddressOfANetworkIsReleasedByItsNode(t *testing.T) {
 	})
 }
 
-// TestOnlyDeletedClaimsOfTheNodeAreReleased once.
-func TestOnlyDeletedClaimsOfTheNodeAreReleased(t *testing.T) {
+// TestRelease_EachClaim_OnlyDeletedOfOwnNode once.
+func TestRelease_EachClaim_OnlyDeletedOfOwnNode(t *testing.T) {
 	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)
@@ -252,8 +252,8 @@ func begin(t *testing.T, j *journal.Journal, pod, container string) journal.Key 
 	return rec.Key
 }
 
-// TestAReleaseThatFailsKeepsNoEntryOfAnotherPod in the journal's queue.
-func TestAReleaseThatFailsKeepsNoEntryOfAnotherPod(t *testing.T) {
+// TestRelease_OneFails_OtherPodsReleased in the journal's queue.
+func TestRelease_OneFails_OtherPodsReleased(t *testing.T) {
 	r, _ := newTestReleaser(t, releaseCase{getFails: true})
 	if err := r.journal.Retire(begin(t, r.journal, "p2", "other")); err != nil {
 		t.Fatal(err)

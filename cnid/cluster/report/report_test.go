@@ -27,7 +27,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-func TestAnEventOfWhateverIsNamedHasANameThatTheAPITakes(t *testing.T) {
+func TestEvent_AnyObjectName_NameAcceptedByAPI(t *testing.T) {
 	r := &events{node: "node1"}
 	names := map[string]bool{}
 	for _, about := range []string{
@@ -45,7 +45,7 @@ func TestAnEventOfWhateverIsNamedHasANameThatTheAPITakes(t *testing.T) {
 	}
 }
 
-func TestOneAndTheSameHarmIsToldInTheSameWords(t *testing.T) {
+func TestEvent_SameFaultAgain_SameWords(t *testing.T) {
 	var list []finding.Repair
 	for _, name := range []string{"f", "b", "e", "a", "g", "c", "d"} {
 		list = append(list, finding.Repair{Kind: datapath.RepairLink, Detail: name})
@@ -59,8 +59,8 @@ func TestOneAndTheSameHarmIsToldInTheSameWords(t *testing.T) {
 	}
 }
 
-// TestOnlyConditionsThatDifferAreWritten keeps the time since when a status lasts.
-func TestOnlyConditionsThatDifferAreWritten(t *testing.T) {
+// TestConditions_SomeDiffer_OnlyDifferingWritten keeps the time since when a status lasts.
+func TestConditions_SomeDiffer_OnlyDifferingWritten(t *testing.T) {
 	since, now := metav1.Unix(1, 0), metav1.Unix(2, 0)
 	healthy, up := healthCondition(nil), available()
 	older, wrong := up, healthy

@@ -15,9 +15,9 @@ import (
 	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
-// TestRolesWithoutTheirWholeTablesAreCounted: one incomplete table of several makes a role
+// TestRoleMetrics_IncompleteTables_Counted: one incomplete table of several makes a role
 // incomplete.
-func TestRolesWithoutTheirWholeTablesAreCounted(t *testing.T) {
+func TestRoleMetrics_IncompleteTables_Counted(t *testing.T) {
 	rows, err := store.New()
 	if err != nil {
 		t.Fatal(err)

@@ -152,7 +152,7 @@ func self(uid string) func(store.Tx) error {
 
 func listed(revision int64) plan.Roles { return plan.Roles{Listed: map[string]int64{"vpc": revision}} }
 
-func TestANodeReportsOnceAPassHasProgrammedIt(t *testing.T) {
+func TestRoleReport_PassProgrammed_NodeReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t)
 		n.put(t, self("u1"))
@@ -170,7 +170,7 @@ func TestANodeReportsOnceAPassHasProgrammedIt(t *testing.T) {
 	})
 }
 
-func TestReportsComeTogether(t *testing.T) {
+func TestRoleReport_SeveralAtOnce_Batched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t)
 		n.put(t, self("u1"))
@@ -194,7 +194,7 @@ func TestReportsComeTogether(t *testing.T) {
 	})
 }
 
-func TestASuccessorOfTheNodeReportsForItself(t *testing.T) {
+func TestRoleReport_NodeSuccessor_ReportsForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t)
 		n.put(t, self("u1"))
@@ -209,7 +209,7 @@ func TestASuccessorOfTheNodeReportsForItself(t *testing.T) {
 	})
 }
 
-func TestMembersOfTheNodeAreReportedWhenTheirTablesAreComplete(t *testing.T) {
+func TestRoleReport_MemberTablesComplete_MemberReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t)
 		n.put(t, self("u1"))
@@ -247,8 +247,8 @@ func TestMembersOfTheNodeAreReportedWhenTheirTablesAreComplete(t *testing.T) {
 	})
 }
 
-// TestAMemberThatIsRefusedHoldsUpNothingElse: neither another member nor the node's lists.
-func TestAMemberThatIsRefusedHoldsUpNothingElse(t *testing.T) {
+// TestRoleReport_OneMemberRefused_OthersReported: neither another member nor the node's lists.
+func TestRoleReport_OneMemberRefused_OthersReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t)
 		n.put(t, self("u1"))
@@ -276,7 +276,7 @@ func TestAMemberThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 	})
 }
 
-func TestALargeClusterReportsAtDifferentTimes(t *testing.T) {
+func TestRoleReport_LargeCluster_TimesSpread(t *testing.T) {
 	if got := pause(manyNodes); got != together {
 		t.Errorf("pause %s with few nodes, want %s", got, together)
 	}
@@ -293,9 +293,9 @@ func TestALargeClusterReportsAtDifferentTimes(t *testing.T) {
 	}
 }
 
-// TestAReportThatWasDeletedIsMadeAgain: a report is written without reading it first, until a
+// TestRoleReport_Deleted_Recreated: a report is written without reading it first, until a
 // write fails.
-func TestAReportThatWasDeletedIsMadeAgain(t *testing.T) {
+func TestRoleReport_Deleted_Recreated(t *testing.T) {
 	server := &fakeAPI{}
 	r := New("n", server, nil, nil, store.CountNodes, slog.New(slog.DiscardHandler))
 	write := func(revision int64) error {

@@ -44,7 +44,7 @@ func (r rows) fill(tx store.Tx) error {
 	return errors.Join(failures...)
 }
 
-func TestTheStoreAgreesOnceItHasHeardWhatDecidesAboutTheNode(t *testing.T) {
+func TestRollCall_StoreHasDecisiveObjects_Agrees(t *testing.T) {
 	records := []journal.Record{{
 		Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "p1", UID: "p1"}}, Binding: journal.Binding{VPC: "blue"},
 		Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}},
@@ -112,7 +112,7 @@ func TestTheStoreAgreesOnceItHasHeardWhatDecidesAboutTheNode(t *testing.T) {
 	}
 }
 
-func TestANodeWithoutAttachmentsReadsNothing(t *testing.T) {
+func TestRollCall_NodeWithoutAttachments_NothingRead(t *testing.T) {
 	passes := &passes{}
 	none := New("node1", nil, func() []journal.Record { return nil }, nil, nil, passes, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler))
 	if err := none.agree(t.Context()); err != nil || !passes.programmed {
@@ -120,9 +120,9 @@ func TestANodeWithoutAttachmentsReadsNothing(t *testing.T) {
 	}
 }
 
-// TestAReplyIsWrittenWithoutReadingUntilAWriteFails: another process may have written, or the
+// TestRollCallReply_UntilWriteFails_NoRead: another process may have written, or the
 // object may be gone.
-func TestAReplyIsWrittenWithoutReadingUntilAWriteFails(t *testing.T) {
+func TestRollCallReply_UntilWriteFails_NoRead(t *testing.T) {
 	written := &replies{}
 	r := New("node1", nil, nil, written, nil, nil, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler))
 	write := func(call string, fails bool) {
@@ -141,9 +141,9 @@ func TestAReplyIsWrittenWithoutReadingUntilAWriteFails(t *testing.T) {
 	}
 }
 
-// TestAReplyThatSomebodyDeletesOrChangesIsWrittenAgain without a new call: the operator reads a
+// TestRollCallReply_DeletedOrChanged_Rewritten without a new call: the operator reads a
 // missing reply as a node without a daemon.
-func TestAReplyThatSomebodyDeletesOrChangesIsWrittenAgain(t *testing.T) {
+func TestRollCallReply_DeletedOrChanged_Rewritten(t *testing.T) {
 	written := &replies{}
 	r := New("node1", nil, nil, written, nil, &passes{}, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler))
 	var last reply
@@ -264,7 +264,7 @@ func (c cut) List(ctx context.Context, _ runtime.Object, _, _ string) error {
 	return ctx.Err()
 }
 
-func TestACallThatIsNotAnsweredKeepsNoDaemon(t *testing.T) {
+func TestRollCall_Unanswered_DaemonNotBlocked(t *testing.T) {
 	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)

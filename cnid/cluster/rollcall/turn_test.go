@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestNodesOfLargeClustersReplyInTurn(t *testing.T) {
+func TestRollCall_LargeCluster_NodesReplyInTurn(t *testing.T) {
 	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)

@@ -125,10 +125,10 @@ func (b *onLine) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestAPartThatBeginsWhileTheAPIServerIsCutOff: an Address arrives, and with the first
+// TestSubscription_StartedDuringAPIOutage_CatchesUp: an Address arrives, and with the first
 // request for its VPC, or within the answer to it, all connections end. Meanwhile the VPC is
 // replaced by another one of its name.
-func TestAPartThatBeginsWhileTheAPIServerIsCutOff(t *testing.T) {
+func TestSubscription_StartedDuringAPIOutage_CatchesUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		words  []string
 		within int

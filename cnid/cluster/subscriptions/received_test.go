@@ -233,8 +233,8 @@ func addressIn(vpc, subnet, ip, node string) *v1alpha1.Address {
 	}
 }
 
-// TestANodeReceivesNothingOfVPCsThatItHasNothingOf counts the events of a real API server.
-func TestANodeReceivesNothingOfVPCsThatItHasNothingOf(t *testing.T) {
+// TestSubscription_UnusedVPC_NothingReceived counts the events of a real API server.
+func TestSubscription_UnusedVPC_NothingReceived(t *testing.T) {
 	n := newNode(t, Config{Node: "counts-1", DefaultVPC: "counts-default"}, noRecords)
 	n.create(t, vpcNamed("counts-default"), vpcNamed("counts-hosted"), vpcNamed("counts-other"),
 		subnetOf("counts-hosted", "counts-hosted-a"), subnetOf("counts-other", "counts-other-a"),
@@ -279,8 +279,8 @@ func TestANodeReceivesNothingOfVPCsThatItHasNothingOf(t *testing.T) {
 	}
 }
 
-// TestAPodsVPCIsReadBeforeItCounts has a VPC that comes and goes with an Address.
-func TestAPodsVPCIsReadBeforeItCounts(t *testing.T) {
+// TestSubscription_NewPodVPC_ReadBeforeCounted has a VPC that comes and goes with an Address.
+func TestSubscription_NewPodVPC_ReadBeforeCounted(t *testing.T) {
 	n := newNode(t, Config{Node: "reads-1", DefaultVPC: "reads-default"}, noRecords)
 	blue, one := vpcNamed("reads-blue"), subnetOf("reads-blue", "reads-one")
 	n.create(t, blue, one, vpcNamed("reads-red"))
@@ -317,8 +317,8 @@ func TestAPodsVPCIsReadBeforeItCounts(t *testing.T) {
 	}
 }
 
-// TestARestartedNodeReadsTheVPCsOfItsAttachmentsFirst: a pass with fewer rows would remove them.
-func TestARestartedNodeReadsTheVPCsOfItsAttachmentsFirst(t *testing.T) {
+// TestSubscription_NodeRestart_AttachedVPCReadFirst: a pass with fewer rows would remove them.
+func TestSubscription_NodeRestart_AttachedVPCReadFirst(t *testing.T) {
 	records := []journal.Record{{Binding: journal.Binding{VPC: "restart-blue", VNI: 20}}}
 	n := newNode(t, Config{Node: "restart-1", DefaultVPC: "restart-default"}, func() []journal.Record { return records })
 	n.create(t, vpcNamed("restart-blue"), subnetOf("restart-blue", "restart-one"))
@@ -337,8 +337,8 @@ func TestARestartedNodeReadsTheVPCsOfItsAttachmentsFirst(t *testing.T) {
 	}
 }
 
-// TestVPCsOfServicesForClientsOutsideAreFollowed has more of them than get watches of their own.
-func TestVPCsOfServicesForClientsOutsideAreFollowed(t *testing.T) {
+// TestSubscription_ServicesForOutsideClients_VPCFollowed has more of them than get watches of their own.
+func TestSubscription_ServicesForOutsideClients_VPCFollowed(t *testing.T) {
 	n := newNode(t, Config{Node: "outside-1", DefaultVPC: "outside-default", NodePorts: true}, noRecords)
 	n.create(t, vpcNamed("outside-0"), subnetOf("outside-0", "outside-net"))
 	service := func(tx store.Tx, i int) error {
@@ -418,8 +418,8 @@ func (n *node) watchFor(t *testing.T, has func(store.ReadTx) bool) (missing func
 	return func() bool { cancel(); return <-done }
 }
 
-// TestPartsOfOneVPCShareTheirWatches: an interface of another CNI plugin needs no Addresses.
-func TestPartsOfOneVPCShareTheirWatches(t *testing.T) {
+// TestSubscription_SeveralPartsOfVPC_WatchesShared: an interface of another CNI plugin needs no Addresses.
+func TestSubscription_SeveralPartsOfVPC_WatchesShared(t *testing.T) {
 	got := map[string]int{}
 	scopes := sharedScopes{}
 	for _, extent := range []descriptor.Extent{
@@ -441,8 +441,8 @@ func TestPartsOfOneVPCShareTheirWatches(t *testing.T) {
 	}
 }
 
-// TestAReplyToARollCallWaitsForTheVPCsThatTheNodeMayProgram: without its row a VPC has no VNI.
-func TestAReplyToARollCallWaitsForTheVPCsThatTheNodeMayProgram(t *testing.T) {
+// TestRollCallReply_ProgrammableVPCUnread_Waits: without its row a VPC has no VNI.
+func TestRollCallReply_ProgrammableVPCUnread_Waits(t *testing.T) {
 	s := New(Config{Kinds: of}, nil, nil, nil, noRecords, slog.New(slog.DiscardHandler))
 	s.complete = true
 	for _, c := range []struct {

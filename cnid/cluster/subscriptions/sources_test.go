@@ -41,9 +41,9 @@ func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 
 func noRecords() []journal.Record { return nil }
 
-// TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt is about a VPC that has gone and come again
+// TestSubscription_VPCRecreatedBeforeFollowed_APIStateTaken is about a VPC that has gone and come again
 // with a new VNI. The node still has the old row.
-func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
+func TestSubscription_VPCRecreatedBeforeFollowed_APIStateTaken(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -109,9 +109,9 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 	}
 }
 
-// TestANetworkWithServicesIsFollowedWhileItIsUsed: without Services nothing needs the addresses
+// TestSubscription_NetworkWithServices_FollowedWhileUsed: without Services nothing needs the addresses
 // of a network, and there may be many.
-func TestANetworkWithServicesIsFollowedWhileItIsUsed(t *testing.T) {
+func TestSubscription_NetworkWithServices_FollowedWhileUsed(t *testing.T) {
 	rows, err := store.New()
 	if err != nil {
 		t.Fatal(err)
@@ -163,8 +163,8 @@ func TestANetworkWithServicesIsFollowedWhileItIsUsed(t *testing.T) {
 	}
 }
 
-// TestKindsForWhichNothingElseWaitsAreAwaited: of two kinds, the API has one.
-func TestKindsForWhichNothingElseWaitsAreAwaited(t *testing.T) {
+// TestSubscription_IndependentKinds_Awaited: of two kinds, the API has one.
+func TestSubscription_IndependentKinds_Awaited(t *testing.T) {
 	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/nodenetworkstates") || r.URL.Query().Has("watch") {
 			http.NotFound(w, r)
@@ -210,7 +210,7 @@ func TestKindsForWhichNothingElseWaitsAreAwaited(t *testing.T) {
 	}
 }
 
-func TestAnAttachmentOutsideOfEveryVPCNeedsNoneToBeFollowed(t *testing.T) {
+func TestSubscription_AttachmentOutsideVPC_NoneFollowed(t *testing.T) {
 	rows, err := store.New()
 	if err != nil {
 		t.Fatal(err)
@@ -231,9 +231,9 @@ func TestAnAttachmentOutsideOfEveryVPCNeedsNoneToBeFollowed(t *testing.T) {
 	}
 }
 
-// TestANodeWaitsUntilAllServicesAreJudged: with none of the verdicts it would take all
+// TestSync_ServicesUnjudged_Waits: with none of the verdicts it would take all
 // Services away.
-func TestANodeWaitsUntilAllServicesAreJudged(t *testing.T) {
+func TestSync_ServicesUnjudged_Waits(t *testing.T) {
 	rows, err := store.New()
 	if err != nil {
 		t.Fatal(err)

@@ -119,7 +119,7 @@ const (
 	oneA, oneB                        = "subnet a of VPC v", "subnet b of VPC v"
 )
 
-func TestANodeFollowsWhatItHasNobodyToAskFor(t *testing.T) {
+func TestSubscription_NobodyToAsk_Followed(t *testing.T) {
 	hosts := hosted()
 	for name, c := range map[string]struct {
 		rows []func(store.Tx) error
@@ -172,9 +172,9 @@ func TestANodeFollowsWhatItHasNobodyToAskFor(t *testing.T) {
 	}
 }
 
-// TestANodeWaitsForAllBouncersBeforeItReliesOnThem: it would rely on the first of several
+// TestSync_BouncersIncomplete_NotReliedOn: it would rely on the first of several
 // alone. Once it does, another one that joins changes nothing.
-func TestANodeWaitsForAllBouncersBeforeItReliesOnThem(t *testing.T) {
+func TestSync_BouncersIncomplete_NotReliedOn(t *testing.T) {
 	w := newTables(t, hosted(), withVPC(0, 1), withSubnet("a", 2))
 	for _, c := range []struct {
 		name string
@@ -199,7 +199,7 @@ func TestANodeWaitsForAllBouncersBeforeItReliesOnThem(t *testing.T) {
 	}
 }
 
-func TestTheDefaultVPCWithBouncersHasTheAddressesOfNodes(t *testing.T) {
+func TestDefaultVPC_WithBouncers_NodeAddressesFollowed(t *testing.T) {
 	in := func(change func(store.Tx) error) func(store.Tx) error { return change }
 	w := newTables(t,
 		in(func(tx store.Tx) error {
@@ -218,8 +218,8 @@ func TestTheDefaultVPCWithBouncersHasTheAddressesOfNodes(t *testing.T) {
 	}
 }
 
-// TestManySubnetsWithoutBouncersAreOneWatch: each would be a request to the API server.
-func TestManySubnetsWithoutBouncersAreOneWatch(t *testing.T) {
+// TestSubscription_ManySubnetsWithoutBouncers_OneWatch: each would be a request to the API server.
+func TestSubscription_ManySubnetsWithoutBouncers_OneWatch(t *testing.T) {
 	w := newTables(t, hosted(), withVPC(0, 1), withSubnet("a", 1), withMember("a", "m", roles.Serving))
 	for i := range tablesAtMost {
 		w.put(t, withSubnet(fmt.Sprint("more-", i), 0))
@@ -233,8 +233,8 @@ func TestManySubnetsWithoutBouncersAreOneWatch(t *testing.T) {
 	}
 }
 
-// TestServicesAreFollowedWhereTheirPodsAre: a role member translates no addresses.
-func TestServicesAreFollowedWhereTheirPodsAre(t *testing.T) {
+// TestSubscription_ServicePods_FollowedWherePodsAre: a role member translates no addresses.
+func TestSubscription_ServicePods_FollowedWherePodsAre(t *testing.T) {
 	const services = "Services of VPC v"
 	for _, c := range []struct {
 		name   string
@@ -255,9 +255,9 @@ func TestServicesAreFollowedWhereTheirPodsAre(t *testing.T) {
 	}
 }
 
-// TestTablesAreThoseThatHaveBeenRead: nothing counts as complete before it has been read, and a
+// TestTables_PartlyRead_OnlyReadTablesGiven: nothing counts as complete before it has been read, and a
 // part that is about to be dropped does not count.
-func TestTablesAreThoseThatHaveBeenRead(t *testing.T) {
+func TestTables_PartlyRead_OnlyReadTablesGiven(t *testing.T) {
 	w := newTables(t, hosted(), withVPC(0, 1), withSubnet("a", 1), withSubnet("b", 0), withMember("a", "m", roles.Serving))
 	w.settle(t, "v")
 	table := w.Tables().Of("v")
@@ -279,9 +279,9 @@ func TestTablesAreThoseThatHaveBeenRead(t *testing.T) {
 	}
 }
 
-// TestWhatHasBeenReadCountsTogetherWithWhatItDecides: a VPC that has just been read decides
+// TestTables_ReadTogetherWithVerdicts_Counted: a VPC that has just been read decides
 // that its Subnets are needed. At no moment does it count as all that there is to read.
-func TestWhatHasBeenReadCountsTogetherWithWhatItDecides(t *testing.T) {
+func TestTables_ReadTogetherWithVerdicts_Counted(t *testing.T) {
 	for range 20 {
 		w := newTables(t, hosted(), withVPC(0, 0))
 		w.base, w.judged = []*reflector.Source{}, true

@@ -18,7 +18,7 @@ func addressesGo(c store.Change) bool {
 	return vpc || address
 }
 
-func TestOneLooksAgainOnlyWhenThereIsSomethingElseToSee(t *testing.T) {
+func TestTracker_NothingNew_NoSecondLook(t *testing.T) {
 	rows, err := store.New()
 	if err != nil {
 		t.Fatal(err)

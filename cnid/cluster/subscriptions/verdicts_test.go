@@ -59,9 +59,9 @@ func (n *node) label(t *testing.T, object kube.Object) {
 	}
 }
 
-// TestANodeReceivesNoNamespacesAndNoVPCsOfExposedServices counts the events of a real API server
+// TestSubscription_ExposedServices_NoNamespaceOrVPCReceived counts the events of a real API server
 // to a node that goes by the operator's verdicts.
-func TestANodeReceivesNoNamespacesAndNoVPCsOfExposedServices(t *testing.T) {
+func TestSubscription_ExposedServices_NoNamespaceOrVPCReceived(t *testing.T) {
 	n := newNode(t, Config{Node: "verdicts-1", DefaultVPC: "verdicts-default", NodePorts: true, ScaledEndpoints: true}, noRecords)
 	n.create(t, vpcNamed("verdicts-default"), vpcNamed("verdicts-shop"),
 		namespaceNamed("verdicts-far"), namespaceNamed("verdicts-plain"), namespaceNamed("verdicts-ports"),
@@ -112,8 +112,8 @@ func (n *node) receives(t *testing.T, want map[string]int) {
 	}
 }
 
-// TestNamespacesOfRecordsWithPortsAreFollowed: a record outlives its pod.
-func TestNamespacesOfRecordsWithPortsAreFollowed(t *testing.T) {
+// TestSubscription_RecordsWithPorts_NamespacesFollowed: a record outlives its pod.
+func TestSubscription_RecordsWithPorts_NamespacesFollowed(t *testing.T) {
 	w := newTables(t)
 	w.cfg.ScaledEndpoints, w.judged = true, true
 	records := []journal.Record{
@@ -134,9 +134,9 @@ func TestNamespacesOfRecordsWithPortsAreFollowed(t *testing.T) {
 	})
 }
 
-// TestNamespacesOfPodsWithPluginsAreFollowed: plugins of others run for no tenant's pods, and by
+// TestSubscription_PodsWithPlugins_NamespacesFollowed: plugins of others run for no tenant's pods, and by
 // no tenant's definitions.
-func TestNamespacesOfPodsWithPluginsAreFollowed(t *testing.T) {
+func TestSubscription_PodsWithPlugins_NamespacesFollowed(t *testing.T) {
 	w := newTables(t)
 	w.cfg.ScaledEndpoints, w.judged = true, true
 	claim := func(namespace, driver string) *multinet.Claim {

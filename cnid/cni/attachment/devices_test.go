@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-func TestEachInterfaceGetsADeviceOfItsPoolInOrder(t *testing.T) {
+func TestDevicePool_SeveralInterfaces_AssignedInOrder(t *testing.T) {
 	ids := map[string][]string{"x/fast": {"0000:03:10.0", "0000:03:10.2"}, "x/slow": {"0000:04:00.1"}, "x/sub": {"mlx5_core.sf.2"}, "x/path": {"../../../etc"}}
 	for _, tc := range []struct {
 		name  string

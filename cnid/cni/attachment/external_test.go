@@ -71,7 +71,7 @@ func asked(container string) attachment.Request {
 	}
 }
 
-func TestEachPluginMakesItsOwnPodsInterfacesAlone(t *testing.T) {
+func TestExternalAttach_EachPlugin_OnlyOwnInterfacesMade(t *testing.T) {
 	f := newForeign(t)
 	request := asked("c1")
 	request.External = false
@@ -87,9 +87,9 @@ func TestEachPluginMakesItsOwnPodsInterfacesAlone(t *testing.T) {
 	}
 }
 
-// TestEachPluginRemovesItsOwnPodsInterfacesAlone: a client of the node IPAM API may name any
+// TestExternalDetach_EachPlugin_OnlyOwnInterfacesRemoved: a client of the node IPAM API may name any
 // container of the node.
-func TestEachPluginRemovesItsOwnPodsInterfacesAlone(t *testing.T) {
+func TestExternalDetach_EachPlugin_OnlyOwnInterfacesRemoved(t *testing.T) {
 	f, pod := newForeign(t), netnstest.New(t)
 	if _, err := f.Establish(t.Context(), asked("theirs")); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestEachPluginRemovesItsOwnPodsInterfacesAlone(t *testing.T) {
 	}
 }
 
-func TestAddressesOfAnotherPluginStayWithThePodUntilTheBootEnds(t *testing.T) {
+func TestAddress_OtherPlugin_KeptUntilBootEnds(t *testing.T) {
 	f := newForeign(t)
 	first, err := f.Establish(t.Context(), asked("c1"))
 	if err != nil {

@@ -32,9 +32,9 @@ func (a allocated) Of(_ context.Context, pod journal.Pod) (map[string][]string, 
 	return map[string][]string{"x/vf": a[pod.Name]}, nil
 }
 
-// TestADeviceIsJournaledBeforeItIsUsedAndHasOneHolder has pods with one interface on a device
+// TestDevice_BeforeUse_JournaledWithOneHolder has pods with one interface on a device
 // each. A kubelet that has lost its checkpoint has given some of them the same device.
-func TestADeviceIsJournaledBeforeItIsUsedAndHasOneHolder(t *testing.T) {
+func TestDevice_BeforeUse_JournaledWithOneHolder(t *testing.T) {
 	pod := netnstest.New(t)
 	log := slog.New(slog.DiscardHandler)
 	j, err := journal.Open(t.Context(), journal.Config{Path: filepath.Join(t.TempDir(), "journal"), Log: log})

@@ -61,9 +61,9 @@ func (c *control) Check(journal.Record) error { return nil }
 
 func (c *control) Release(rec journal.Record) { c.released = append(c.released, rec.Key) }
 
-// TestACallerNeedsNoCNI uses a manager as an API for other CNIs would: without
+// TestAttachmentManager_CallerWithoutCNI_Attaches uses a manager as an API for other CNIs would: without
 // commands, configurations and results of that specification.
-func TestACallerNeedsNoCNI(t *testing.T) {
+func TestAttachmentManager_CallerWithoutCNI_Attaches(t *testing.T) {
 	pod := netnstest.New(t)
 	log := slog.New(slog.DiscardHandler)
 	j, err := journal.Open(t.Context(), journal.Config{Path: filepath.Join(t.TempDir(), "journal"), Log: log})

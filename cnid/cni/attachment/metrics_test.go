@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-func TestInterfacesAreCountedByDriverAndNetwork(t *testing.T) {
+func TestInterfaceMetrics_EachDriverAndNetwork_Counted(t *testing.T) {
 	record := func(kind attach.Kind, vpc, outside string, phase journal.Phase) journal.Record {
 		return journal.Record{Interface: journal.Interface{Kind: kind}, Binding: journal.Binding{VPC: vpc, Outside: outside}, Phase: phase}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
-func TestPhasesOfAPod(t *testing.T) {
+func TestAttach_PodLifecycle_PhasesInOrder(t *testing.T) {
 	danm, definition := &attach.Delegate{}, &attach.Delegate{InOrder: true}
 	for name, c := range map[string]struct {
 		delegates []*attach.Delegate
@@ -37,7 +37,7 @@ func TestPhasesOfAPod(t *testing.T) {
 }
 
 // A failure ends the others of its phase, or nobody but itself.
-func TestAFailureEndsThePhaseOrTheOneAlone(t *testing.T) {
+func TestAttach_PhaseFailure_EndsPhaseOrOneInterface(t *testing.T) {
 	broken := errors.New("broken")
 	for _, whole := range []bool{false, true} {
 		p := phase{indexes: []int{0, 1}, whole: whole}
@@ -64,7 +64,7 @@ func TestAFailureEndsThePhaseOrTheOneAlone(t *testing.T) {
 	}
 }
 
-func TestAllFailuresAreTold(t *testing.T) {
+func TestAttach_SeveralFailures_AllReported(t *testing.T) {
 	one, two, gone := errors.New("the pool of net1 is empty"), errors.New("no device\nens9"), context.Canceled
 	later := &NotReady{Reason: "net3 did not end in time"}
 	for name, c := range map[string]struct {
@@ -93,8 +93,8 @@ func TestAllFailuresAreTold(t *testing.T) {
 	}
 }
 
-// TestTheMessageOfManyFailuresFitsIntoAnEvent of the runtime, which adds some words to it.
-func TestTheMessageOfManyFailuresFitsIntoAnEvent(t *testing.T) {
+// TestFailureMessage_ManyFailures_FitsEvent of the runtime, which adds some words to it.
+func TestFailureMessage_ManyFailures_FitsEvent(t *testing.T) {
 	for _, n := range []int{2, 3, 7} {
 		errs := make([]error, n)
 		for i := range errs {

@@ -16,9 +16,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// TestADriverGetsWhatTheJournalKept writes a record and reads it, as a daemon does that
+// TestDriverSpec_FromJournal_RecordValuesGiven writes a record and reads it, as a daemon does that
 // restores an interface after a restart.
-func TestADriverGetsWhatTheJournalKept(t *testing.T) {
+func TestDriverSpec_FromJournal_RecordValuesGiven(t *testing.T) {
 	seven := 7
 	wanted := journal.Interface{
 		PCI: "0000:03:10.1", AltName: "blue",

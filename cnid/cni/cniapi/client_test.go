@@ -55,7 +55,7 @@ func code(err error) uint {
 	return 0
 }
 
-func TestARequestArrivesAsItWasSent(t *testing.T) {
+func TestAPIClient_EachRequest_ArrivesUnchanged(t *testing.T) {
 	want := cniapi.Request{
 		Command: "ADD", ContainerID: "c1", Netns: "/run/netns/x", IfName: "eth0", Args: "A=b;C=d", Path: "/opt/cni/bin",
 		Config: []byte("{ \"any\":\t1 } \x00 not even JSON"),
@@ -76,7 +76,7 @@ func TestARequestArrivesAsItWasSent(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfTheDaemonIsHandedOn(t *testing.T) {
+func TestAPIClient_DaemonError_Returned(t *testing.T) {
 	client := daemon(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"error": {"code": 11, "msg": "network is not ready - subnet net1 is full"}}`))
 	})
@@ -88,7 +88,7 @@ func TestAnErrorOfTheDaemonIsHandedOn(t *testing.T) {
 	}
 }
 
-func TestADaemonOfAnotherReleaseMeansTryAgain(t *testing.T) {
+func TestAPIClient_OtherReleaseDaemon_TryAgainCode(t *testing.T) {
 	client := daemon(t, func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) })
 	for _, command := range []string{"ADD", "DEL"} {
 		_, err := client.Do(t.Context(), cniapi.Request{Command: command})
@@ -98,7 +98,7 @@ func TestADaemonOfAnotherReleaseMeansTryAgain(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoneIsAnError(t *testing.T) {
+func TestAPIClient_InvalidAnswer_Error(t *testing.T) {
 	client := daemon(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })
 	if _, err := client.Do(t.Context(), cniapi.Request{Command: "DEL"}); code(err) != types.ErrDecodingFailure {
 		t.Errorf("got %v", err)
@@ -129,7 +129,7 @@ func leaveState(t *testing.T, client cniapi.Client, ago time.Duration, change fu
 	}
 }
 
-func TestEachCommandHasItsAnswerWhileNoDaemonDoes(t *testing.T) {
+func TestAPIClient_DaemonDown_EachCommandAnswered(t *testing.T) {
 	gone := func(ago time.Duration, change func(*cniapi.State)) func(*testing.T) cniapi.Client {
 		return func(t *testing.T) cniapi.Client { return away(t, ago, change) }
 	}
@@ -179,7 +179,7 @@ func TestEachCommandHasItsAnswerWhileNoDaemonDoes(t *testing.T) {
 	}
 }
 
-func TestStatusDoesNotWaitForADaemonThatHangs(t *testing.T) {
+func TestSTATUS_DaemonHangs_ReturnsEarly(t *testing.T) {
 	hangs := func(ago time.Duration) cniapi.Client {
 		client := daemon(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		leaveState(t, client, ago, nil)
@@ -194,7 +194,7 @@ func TestStatusDoesNotWaitForADaemonThatHangs(t *testing.T) {
 	}
 }
 
-func TestACommandThatTakesTooLongIsNoMissingDaemon(t *testing.T) {
+func TestAPIClient_CommandTimeout_NotReportedAsMissing(t *testing.T) {
 	client := daemon(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -203,7 +203,7 @@ func TestACommandThatTakesTooLongIsNoMissingDaemon(t *testing.T) {
 	}
 }
 
-func TestTheSocketComesFromTheConfiguration(t *testing.T) {
+func TestAPIClient_Configuration_SocketPathTaken(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"socket": "/run/other.sock"}`: "/run/other.sock",
 		`{"socket": ""}`:                cniapi.DefaultSocket,

@@ -46,7 +46,7 @@ func (r *rig) loseJournal(t *testing.T) {
 	r.start(t, newRegistry())
 }
 
-func TestWhatALostJournalDoesNotKnowIsAdopted(t *testing.T) {
+func TestAdopt_JournalLost_AttachmentsAdopted(t *testing.T) {
 	r := newRig(t)
 	p, unknown := r.newPod(t, 1), r.newPod(t, 2)
 	r.add(t, p)
@@ -84,7 +84,7 @@ func TestWhatALostJournalDoesNotKnowIsAdopted(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-func TestAdoptLeavesACommandAtWorkAlone(t *testing.T) {
+func TestAdopt_CommandInProgress_LeftAlone(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	begun, goOn := make(chan struct{}), make(chan struct{})

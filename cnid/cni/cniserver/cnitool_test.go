@@ -14,9 +14,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 )
 
-// TestCnitoolRunsEveryVerbInEveryVersion tries the plugin by hand, with the specification's own
+// TestCnitool_EachVerbAndVersion_Succeeds tries the plugin by hand, with the specification's own
 // tool.
-func TestCnitoolRunsEveryVerbInEveryVersion(t *testing.T) {
+func TestCnitool_EachVerbAndVersion_Succeeds(t *testing.T) {
 	bin := buildPlugin(t)
 	tool := filepath.Join(bin, "cnitool")
 	for _, version := range cniapi.Versions() {

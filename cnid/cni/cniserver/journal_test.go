@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/test/needs"
 )
 
-func TestAJournalThatCanNotBeWrittenStopsADDsAndInTheEndSTATUS(t *testing.T) {
+func TestJournal_Unwritable_ADDThenSTATUSFail(t *testing.T) {
 	r := newRig(t)
 	p, next := r.newPod(t, 1), r.newPod(t, 2)
 	r.add(t, p)

@@ -75,9 +75,9 @@ func (r *rig) recallAll(_ attach.Kind, found attach.Found) (journal.Record, erro
 	return journal.Record{}, errors.New("nobody decided about it")
 }
 
-// TestADriverWithoutAHostEndGoesThroughEverything is about a driver that only its own
+// TestServer_DriverWithoutHostEnd_FullLifeServed is about a driver that only its own
 // package and the registry name.
-func TestADriverWithoutAHostEndGoesThroughEverything(t *testing.T) {
+func TestServer_DriverWithoutHostEnd_FullLifeServed(t *testing.T) {
 	r := newRig(t)
 	p, other := r.newPod(t, 1), r.newPod(t, 2)
 	r.decide(p.uid, outside("", "198.51.100.7/24"))
@@ -150,7 +150,7 @@ func TestADriverWithoutAHostEndGoesThroughEverything(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-func TestAttachmentsOfAPodAreMadeTogetherAndAnsweredAsOne(t *testing.T) {
+func TestADD_SeveralAttachments_OneCombinedResult(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	r.decide(p.uid, p.decision, outside("net1", "198.51.100.7/24"))
@@ -204,7 +204,7 @@ func TestAttachmentsOfAPodAreMadeTogetherAndAnsweredAsOne(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-func TestOneAttachmentThatFailsTakesTheOthersBack(t *testing.T) {
+func TestADD_OneAttachmentFails_AllUndone(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	r.decide(p.uid, p.decision, outside("net1", "198.51.100.7/24"))
@@ -226,7 +226,7 @@ func TestOneAttachmentThatFailsTakesTheOthersBack(t *testing.T) {
 
 // NPWG 7.2: a DEL MUST go on after a failure, with all interfaces of the pod, and MUST
 // return the failure.
-func TestADELGoesOnAfterAFailureAndReturnsIt(t *testing.T) {
+func TestDEL_OneFailure_ContinuesAndReturnsError(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	r.decide(p.uid, p.decision, outside("net1", "198.51.100.7/24"), outside("net2", "198.51.100.8/24"))
@@ -249,7 +249,7 @@ func TestADELGoesOnAfterAFailureAndReturnsIt(t *testing.T) {
 
 // Multus calls the plugin once more for a definition of type alioth. All interfaces of a
 // pod come with the first ADD, and another one would have the addresses of the first.
-func TestAnADDForASecondInterfaceIsRefused(t *testing.T) {
+func TestADD_SecondInterface_Refused(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	result := r.add(t, p)

@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 )
 
-// TestContainersAreAttachedAtTheSameTime lets no ADD go on before all have
+// TestADD_SeveralContainers_RunInParallel lets no ADD go on before all have
 // come to the same step, which they never would one after the other.
-func TestContainersAreAttachedAtTheSameTime(t *testing.T) {
+func TestADD_SeveralContainers_RunInParallel(t *testing.T) {
 	for _, step := range []string{beforeAwait, beforeAttach, beforeProgram} {
 		t.Run(step, func(t *testing.T) {
 			const pods = 5
@@ -48,7 +48,7 @@ func TestContainersAreAttachedAtTheSameTime(t *testing.T) {
 	}
 }
 
-func TestCommandsOfOneContainerFollowEachOtherAndWaitOnlySoLong(t *testing.T) {
+func TestCommands_SameContainer_SerialWithBoundedWait(t *testing.T) {
 	r := newRig(t)
 	r.limits = attachment.Config{LockWait: 10 * time.Millisecond}
 	r.reopen(t)
@@ -82,7 +82,7 @@ func TestCommandsOfOneContainerFollowEachOtherAndWaitOnlySoLong(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-func TestADecisionIsWaitedForOnlySoLong(t *testing.T) {
+func TestADD_DecisionPending_WaitBounded(t *testing.T) {
 	r := newRig(t)
 	r.limits = attachment.Config{Wait: 10 * time.Millisecond}
 	r.reopen(t)

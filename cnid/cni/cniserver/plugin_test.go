@@ -151,7 +151,7 @@ func runtimeConf(p pod) *libcni.RuntimeConf {
 	return rt
 }
 
-func TestTheWholeLifeOfAPodInEveryVersion(t *testing.T) {
+func TestPlugin_EachVersion_FullPodLifeServed(t *testing.T) {
 	dir := buildPlugin(t)
 	for _, version := range cniapi.Versions() {
 		t.Run(version, func(t *testing.T) {
@@ -281,7 +281,7 @@ func decoded(t *testing.T, result types.Result) map[string]any {
 	return out
 }
 
-func TestWithoutADaemonAddFailsForNowAndDelDoesNot(t *testing.T) {
+func TestPlugin_DaemonDown_ADDFailsDELSucceeds(t *testing.T) {
 	r, cni := newRig(t), newPlugin(t, buildPlugin(t))
 	p := r.newPod(t, 1)
 	list, rt := cni.list(t, "1.1.0"), runtimeConf(p)
@@ -313,7 +313,7 @@ func TestWithoutADaemonAddFailsForNowAndDelDoesNot(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-func TestNotReadyReachesTheRuntimeWithItsReason(t *testing.T) {
+func TestPlugin_NotReady_ReasonReachesRuntime(t *testing.T) {
 	r, cni := newRig(t), newPlugin(t, buildPlugin(t))
 	r.at = func(step string) error {
 		if step == beforeAwait {
@@ -331,7 +331,7 @@ func TestNotReadyReachesTheRuntimeWithItsReason(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-func TestAClosedConnectionOrAStoppingDaemonEndsTheWaitAtOnce(t *testing.T) {
+func TestServer_ConnectionClosedOrStop_WaitEnds(t *testing.T) {
 	for _, how := range []string{"closed", "stopping"} {
 		t.Run(how, func(t *testing.T) {
 			r, cni := newRig(t), newPlugin(t, "")
@@ -369,7 +369,7 @@ func TestAClosedConnectionOrAStoppingDaemonEndsTheWaitAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheSocketIsForRootAloneAndIsReplacedInPlace(t *testing.T) {
+func TestSocket_CreateAndReplace_RootOnlyInPlace(t *testing.T) {
 	cni := newPlugin(t, "")
 	for range 2 {
 		l, err := cniserver.Listen(cni.socket)

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-func TestReconcileRemovesOnlyWhatIsDead(t *testing.T) {
+func TestReconcile_DeadAndLivingPods_OnlyDeadRemoved(t *testing.T) {
 	r := newRig(t)
 	alive, ended, replaced := r.newPod(t, 1), r.newPod(t, 2), r.newPod(t, 3)
 	link := filepath.Join(t.TempDir(), "netns")
@@ -53,7 +53,7 @@ func TestReconcileRemovesOnlyWhatIsDead(t *testing.T) {
 	r.expectAttached(t, alive)
 }
 
-func TestADaemonThatDoesNotSeeTheRuntimesMountsRemovesNoPod(t *testing.T) {
+func TestReconcile_RuntimeMountsInvisible_NoPodRemoved(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	path := filepath.Join(t.TempDir(), "netns")
@@ -75,7 +75,7 @@ func TestADaemonThatDoesNotSeeTheRuntimesMountsRemovesNoPod(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-func TestReconcileLeavesACommandAtWorkAlone(t *testing.T) {
+func TestReconcile_CommandInProgress_LeftAlone(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -106,7 +106,7 @@ func TestReconcileLeavesACommandAtWorkAlone(t *testing.T) {
 	r.expectAttached(t, p)
 }
 
-func TestGCNeverTakesTheNetworkFromALivingPod(t *testing.T) {
+func TestGC_LivingPodUnlisted_NetworkKept(t *testing.T) {
 	r := newRig(t)
 	listed, unlisted, dead, elsewhere := r.newPod(t, 1), r.newPod(t, 2), r.newPod(t, 3), r.newPod(t, 4)
 	for _, p := range []pod{listed, unlisted, dead} {
@@ -134,7 +134,7 @@ func TestGCNeverTakesTheNetworkFromALivingPod(t *testing.T) {
 	}
 }
 
-func TestGCReadsTheListUnderItsEarlierNameToo(t *testing.T) {
+func TestGC_EarlierListName_ListRead(t *testing.T) {
 	for _, key := range []string{"cni.dev/valid-attachments", "cni.dev/attachments"} {
 		t.Run(key, func(t *testing.T) {
 			r := newRig(t)

@@ -16,7 +16,7 @@ import (
 )
 
 // A runtime counts an address without an interface as one of eth0, so it would be the pod's.
-func TestEachReportedAddressIsOfAnInterface(t *testing.T) {
+func TestResult_ReportedAddresses_EachHasInterface(t *testing.T) {
 	for name, reported := range map[string]*attach.Result{
 		"without interfaces, before CNI 0.3.0": {Addrs: []attach.ResultAddr{{Addr: netip.MustParsePrefix("192.0.2.5/24"), Interface: -1}}},
 		"without an index": {
@@ -41,7 +41,7 @@ func TestEachReportedAddressIsOfAnInterface(t *testing.T) {
 	}
 }
 
-func TestADefaultRouteThatThePodRequestsIsInTheResultOnce(t *testing.T) {
+func TestResult_RequestedDefaultRoute_ListedOnce(t *testing.T) {
 	everything, gateway := netip.MustParsePrefix("0.0.0.0/0"), netip.MustParseAddr("192.0.2.1")
 	addrs := []attach.ResultAddr{{Addr: netip.MustParsePrefix("192.0.2.5/24"), Interface: -1}}
 	for name, reported := range map[string]*attach.Result{
@@ -60,7 +60,7 @@ func TestADefaultRouteThatThePodRequestsIsInTheResultOnce(t *testing.T) {
 
 // The network of a static type of DANM has routes of both families. An interface has the routes of
 // the families that it has an address of. A pod that is the gateway has none.
-func TestRoutesOfANetworkThatTheInterfaceCanNotHaveAreNotInTheResult(t *testing.T) {
+func TestResult_UnsupportedNetworkRoutes_Omitted(t *testing.T) {
 	route := func(dst, gateway string, table int) netif.Route {
 		return netif.Route{Dst: netip.MustParsePrefix(dst), Gateway: netip.MustParseAddr(gateway), Table: table}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-func TestARepeatedAddGetsTheSameAnswer(t *testing.T) {
+func TestADD_Repeated_SameResult(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	first := r.add(t, p)
@@ -36,7 +36,7 @@ func TestARepeatedAddGetsTheSameAnswer(t *testing.T) {
 	}
 }
 
-func TestAnAttachmentThatIsNotIntactIsMadeAnew(t *testing.T) {
+func TestADD_DamagedAttachment_Recreated(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		spoil func(*testing.T, *rig, *pod)
@@ -73,7 +73,7 @@ func TestAnAttachmentThatIsNotIntactIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestASecondNamespaceForOneContainerIsRefused(t *testing.T) {
+func TestADD_SecondNamespaceForContainer_Refused(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	r.add(t, p)
@@ -89,7 +89,7 @@ func TestASecondNamespaceForOneContainerIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheOldSandboxOfAPodLeavesAfterTheNewOneCame(t *testing.T) {
+func TestSandbox_NewOneAdded_OldOneRemoved(t *testing.T) {
 	r := newRig(t)
 	old := r.newPod(t, 1)
 	r.add(t, old)
@@ -105,9 +105,9 @@ func TestTheOldSandboxOfAPodLeavesAfterTheNewOneCame(t *testing.T) {
 	r.expectAttached(t, fresh)
 }
 
-// TestAnAddThatNobodyWaitsForIsUndone has the runtime go away at each step, as
+// TestADD_CallerGone_Undone has the runtime go away at each step, as
 // when it reaches its own deadline.
-func TestAnAddThatNobodyWaitsForIsUndone(t *testing.T) {
+func TestADD_CallerGone_Undone(t *testing.T) {
 	for _, step := range []string{beforeAwait, beforeAttach, afterAttach, beforeProgram} {
 		t.Run(step, func(t *testing.T) {
 			r := newRig(t)
@@ -129,7 +129,7 @@ func TestAnAddThatNobodyWaitsForIsUndone(t *testing.T) {
 	}
 }
 
-func TestAFailedAddLeavesNothing(t *testing.T) {
+func TestADD_Failure_NothingLeft(t *testing.T) {
 	broken := errors.New("step is broken")
 	for _, tc := range []struct {
 		step     string
@@ -166,7 +166,7 @@ func TestAFailedAddLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAReasonOfTheDatapathReachesTheRuntimeAsItIs(t *testing.T) {
+func TestADD_DatapathError_ReasonReachesRuntimeUnchanged(t *testing.T) {
 	r := newRig(t)
 	r.at = func(step string) error {
 		if step == beforeProgram {
@@ -183,7 +183,7 @@ func TestAReasonOfTheDatapathReachesTheRuntimeAsItIs(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-func TestWhenUndoingFailsTheNextDelDoesIt(t *testing.T) {
+func TestADD_UndoFails_NextDELUndoes(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	r.at = func(step string) error {
@@ -224,7 +224,7 @@ func doUntilCrash(r *rig, req cniapi.Request) (crashed bool) {
 	return false
 }
 
-func TestADaemonThatDiesAnywhereLeavesNothingThatTheNextDoesNotRemove(t *testing.T) {
+func TestDaemon_CrashAtEachStep_SuccessorCleansUp(t *testing.T) {
 	for _, tc := range []struct {
 		command, step string
 		// attached reports that the attachment was finished and is kept until its DEL.
@@ -275,7 +275,7 @@ func TestADaemonThatDiesAnywhereLeavesNothingThatTheNextDoesNotRemove(t *testing
 	}
 }
 
-func TestDelIsHappyWithoutAnything(t *testing.T) {
+func TestDEL_NothingThere_Succeeds(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	r.del(t, p) // never seen
@@ -290,7 +290,7 @@ func TestDelIsHappyWithoutAnything(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-func TestDelRemovesTheDeviceThatALostJournalDoesNotKnow(t *testing.T) {
+func TestDEL_JournalLost_DeviceRemoved(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	r.add(t, p)
@@ -306,7 +306,7 @@ func TestDelRemovesTheDeviceThatALostJournalDoesNotKnow(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-func TestDelGoesOnWhenTheDatapathDoesNot(t *testing.T) {
+func TestDEL_DatapathFails_Continues(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	r.add(t, p)
@@ -321,7 +321,7 @@ func TestDelGoesOnWhenTheDatapathDoesNot(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-func TestErrorsHaveTheCodeThatTellsTheRuntimeWhatToDo(t *testing.T) {
+func TestErrors_EachKind_CNICodeForRuntime(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	with := func(change func(*cniapi.Request)) cniapi.Request {
@@ -366,7 +366,7 @@ func TestErrorsHaveTheCodeThatTellsTheRuntimeWhatToDo(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsGoneIsNotWaitedFor(t *testing.T) {
+func TestADD_PodGone_NotAwaited(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	r.at = func(string) error { return attachment.ErrPodGone }
@@ -376,9 +376,9 @@ func TestAPodThatIsGoneIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAPodThatBeginsToLeaveDuringItsADDIsNotAttached: its addresses may be
+// TestADD_PodTerminatesMeanwhile_NotAttached: its addresses may be
 // another one's already.
-func TestAPodThatBeginsToLeaveDuringItsADDIsNotAttached(t *testing.T) {
+func TestADD_PodTerminatesMeanwhile_NotAttached(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	r.at = func(step string) error {
@@ -400,7 +400,7 @@ func TestAPodThatBeginsToLeaveDuringItsADDIsNotAttached(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-func TestCheckSeesThePodTheKernelAndTheRuntimesResult(t *testing.T) {
+func TestCHECK_PodKernelAndResult_DifferencesFound(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	result := r.add(t, p)
@@ -435,7 +435,7 @@ func TestCheckSeesThePodTheKernelAndTheRuntimesResult(t *testing.T) {
 	}
 }
 
-func TestStatusIsTheDatapaths(t *testing.T) {
+func TestSTATUS_DatapathState_ReportedUnchanged(t *testing.T) {
 	r := newRig(t)
 	req := cniapi.Request{Command: "STATUS", Config: []byte(`{"cniVersion":"1.1.0","name":"alioth"}`)}
 	if resp := r.server.Do(t.Context(), req); resp.Error != nil {
@@ -448,7 +448,7 @@ func TestStatusIsTheDatapaths(t *testing.T) {
 	}
 }
 
-func TestCommandsAreCountedByVerbAndCode(t *testing.T) {
+func TestCommandMetrics_EachVerbAndCode_Counted(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	r.add(t, p)

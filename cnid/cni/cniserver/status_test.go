@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/cniserver"
 )
 
-func TestStatusAndGCReachTheDaemonAndVersionDoesNotNeedIt(t *testing.T) {
+func TestPlugin_STATUSGCAndVERSION_DaemonReachedIfNeeded(t *testing.T) {
 	r, cni := newRig(t), newPlugin(t, buildPlugin(t))
 	stop := cni.serve(t, r)
 	list := cni.list(t, "1.1.0")
@@ -47,9 +47,9 @@ func TestStatusAndGCReachTheDaemonAndVersionDoesNotNeedIt(t *testing.T) {
 	}
 }
 
-// TestThePluginBridgesARestartOfTheDaemon asks the real plugin binary while no
+// TestPlugin_DaemonRestart_RequestBridged asks the real plugin binary while no
 // daemon runs, or one that does not answer.
-func TestThePluginBridgesARestartOfTheDaemon(t *testing.T) {
+func TestPlugin_DaemonRestart_RequestBridged(t *testing.T) {
 	dir := buildPlugin(t)
 	ago := func(t *testing.T, cni plugin, d time.Duration) {
 		t.Helper()

@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 )
 
-// TestErrorsRepeatLittleOfARequest sets each text of a request to long and hostile ones. The
+// TestErrorText_LongRequest_LittleRepeated sets each text of a request to long and hostile ones. The
 // kubelet writes these errors into events of the pod.
-func TestErrorsRepeatLittleOfARequest(t *testing.T) {
+func TestErrorText_LongRequest_LittleRepeated(t *testing.T) {
 	const args = "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u"
 	base := cniapi.Request{Command: "ADD", ContainerID: "c1", Netns: "/run/netns/a", IfName: "eth0", Args: args, Config: []byte(`{"cniVersion":"1.1.0","name":"net"}`)}
 	if _, err := parse(base); err != nil {

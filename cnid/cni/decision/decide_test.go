@@ -168,7 +168,7 @@ func (d *decided) ask(s *store.Store, pod journal.Pod) (got answer) {
 
 var thePod = journal.Pod{Namespace: "ns", Name: "p1", UID: "p1"}
 
-func TestADecisionIsTakenFromTheAddressObjects(t *testing.T) {
+func TestDecision_AddressObjects_TakenFromThem(t *testing.T) {
 	want := []attachment.Decision{{
 		Attachment: "eth0",
 		Binding:    journal.Binding{VPC: "blue", VNI: 20, Subnets: []string{"blue1", "blue1"}},
@@ -190,9 +190,9 @@ func TestADecisionIsTakenFromTheAddressObjects(t *testing.T) {
 	}
 }
 
-// TestAStaticPodIsFoundByItsMirror: the kubelet computes the UID of a static pod, and the API
+// TestDecision_StaticPod_FoundByMirrorPod: the kubelet computes the UID of a static pod, and the API
 // server gives another to the mirror, whose addresses the pod has.
-func TestAStaticPodIsFoundByItsMirror(t *testing.T) {
+func TestDecision_StaticPod_FoundByMirrorPod(t *testing.T) {
 	const computed = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
 	for name, tt := range map[string]struct {
 		static string
@@ -224,7 +224,7 @@ func TestAStaticPodIsFoundByItsMirror(t *testing.T) {
 	}
 }
 
-func TestWithoutAgreementThereIsNoDecisionAndThePersonIsToldWhy(t *testing.T) {
+func TestDecision_ObjectsIncompleteOrContradictory_ReasonReturned(t *testing.T) {
 	cases := []struct {
 		name   string
 		change func(*decided)
@@ -273,7 +273,7 @@ func TestWithoutAgreementThereIsNoDecisionAndThePersonIsToldWhy(t *testing.T) {
 	}
 }
 
-func TestAPodOnItsWayOutGetsNoNetwork(t *testing.T) {
+func TestDecision_PodTerminating_NoNetwork(t *testing.T) {
 	for name, change := range map[string]func(*decided){
 		"deleting": func(d *decided) { d.pod.Deleting = true },
 		"terminal": func(d *decided) { d.pod.Terminal = true },
@@ -324,7 +324,7 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	return s, ended
 }
 
-func TestAPortOfTheNodeThatIsTakenIsRefused(t *testing.T) {
+func TestDecision_NodePortTaken_Refused(t *testing.T) {
 	other := func(port journal.HostPort) []journal.Record {
 		return []journal.Record{{Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "older", UID: "older"}}, HostPorts: []journal.HostPort{port}}}
 	}
@@ -376,7 +376,7 @@ func TestAPortOfTheNodeThatIsTakenIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPortThatNobodyGrantsIsWaitedFor(t *testing.T) {
+func TestDecision_PortNotGranted_Waits(t *testing.T) {
 	d := newDecided()
 	d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 8080}}
 	d.tenant = "blue"
@@ -394,7 +394,7 @@ func TestAPortThatNobodyGrantsIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAwaitEndsWhenTheLastPartArrives(t *testing.T) {
+func TestAwait_LastPartArrives_Ends(t *testing.T) {
 	d := newDecided()
 	missing := d.addresses[1]
 	d.addresses = d.addresses[:1]
@@ -407,7 +407,7 @@ func TestAwaitEndsWhenTheLastPartArrives(t *testing.T) {
 	}
 }
 
-func TestAwaitEndsWhenThePodGoes(t *testing.T) {
+func TestAwait_PodGone_Ends(t *testing.T) {
 	for name, change := range map[string]func(tx store.Tx) error{
 		"it is gone after it was seen": func(tx store.Tx) error { store.DeletePod(tx, "p1"); return nil },
 		"it is being deleted": func(tx store.Tx) error {
@@ -430,7 +430,7 @@ func TestAwaitEndsWhenThePodGoes(t *testing.T) {
 	}
 }
 
-func TestAPodLeavesWhenItIsGoneFinishedOrBeingDeleted(t *testing.T) {
+func TestPodLeaving_GoneFinishedOrDeleting_Detected(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*store.Pod)
 		want   bool
@@ -459,7 +459,7 @@ func TestAPodLeavesWhenItIsGoneFinishedOrBeingDeleted(t *testing.T) {
 	}
 }
 
-func TestAwaitSaysWhatItWaitedForWhenItsTimeIsUp(t *testing.T) {
+func TestAwait_Timeout_NamesMissingPart(t *testing.T) {
 	d := newDecided()
 	d.pod.NetworkReady, d.pod.Reason, d.pod.Message = false, "SubnetExhausted", "no address is free"
 	ctx, cancel := context.WithCancel(t.Context())

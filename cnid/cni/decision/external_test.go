@@ -39,7 +39,7 @@ func newExternal() *decided {
 	return d
 }
 
-func TestAnotherCNIPluginGetsAddressesAndNothingElse(t *testing.T) {
+func TestDecision_OtherCNIPlugin_AddressesOnly(t *testing.T) {
 	got := newExternal().decide(t, thePod)
 	if len(got.decisions) != 2 {
 		t.Fatalf("answer %+v, want two decisions", got)
@@ -60,7 +60,7 @@ func TestAnotherCNIPluginGetsAddressesAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestTheDriverOfAnAddressAndTheKindOfItsInterfaceAgree(t *testing.T) {
+func TestDecision_DriverAndInterfaceKind_Agree(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*decided)
 		want   string
@@ -82,7 +82,7 @@ func TestTheDriverOfAnAddressAndTheKindOfItsInterfaceAgree(t *testing.T) {
 	}
 }
 
-func TestARebuiltRecordOfAnotherCNIPluginIsAsItWasDecided(t *testing.T) {
+func TestRebuild_OtherCNIPluginRecord_MatchesDecision(t *testing.T) {
 	d := newExternal()
 	for _, decided := range d.decide(t, thePod).decisions {
 		found := attach.Found{IfName: "eth0", PodUID: "p1"}

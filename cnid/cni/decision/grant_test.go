@@ -12,10 +12,10 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// TestPluginsRunByAGrantAlone is about the owner of a namespace that writes the allocation status
+// TestPluginDecision_WithoutGrant_NotRun is about the owner of a namespace that writes the allocation status
 // of a pod and its AttachmentClaim, past all admission. The grants of administrators are in an
 // object without a namespace, and decide which plugins run as root.
-func TestPluginsRunByAGrantAlone(t *testing.T) {
+func TestPluginDecision_WithoutGrant_NotRun(t *testing.T) {
 	const mine, theirs, file = "NetworkAttachmentDefinition/ns/lab", "NetworkAttachmentDefinition/other/lab", "NetworkAttachmentDefinition/ns/lab0"
 	withMAC := func(d *netif.Delegate) *netif.Delegate { d.MAC = "02:00:00:00:00:01"; return d }
 	withIP := func(d *netif.Delegate) *netif.Delegate { d.IP = "192.0.2.9/24"; return d }
@@ -89,9 +89,9 @@ func TestPluginsRunByAGrantAlone(t *testing.T) {
 	}
 }
 
-// TestNoPluginRunsBeforeTheNamespaceIsKnown: a node that goes by the operator's verdicts follows
+// TestPluginDecision_NamespaceUnknown_NotRun: a node that goes by the operator's verdicts follows
 // few namespaces. A namespace without a row is not one without a tenant's label.
-func TestNoPluginRunsBeforeTheNamespaceIsKnown(t *testing.T) {
+func TestPluginDecision_NamespaceUnknown_NotRun(t *testing.T) {
 	d := newDecided()
 	one := physical("net1")
 	one.Outside, one.Delegate = "NetworkAttachmentDefinition/ns/lab", &netif.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`)}

@@ -37,10 +37,10 @@ func physical(name string, addrs ...string) netif.Interface {
 	return said
 }
 
-// TestAForgedAnnotationLeadsNowhere is about a tenant that writes the operator's
+// TestDecision_ForgedAnnotation_NothingAttached is about a tenant that writes the operator's
 // annotation, where no policy prevents it: without the claim of exactly this element, the
 // pod gets no interface.
-func TestAForgedAnnotationLeadsNowhere(t *testing.T) {
+func TestDecision_ForgedAnnotation_NothingAttached(t *testing.T) {
 	claimed := physical("eth0", "198.51.100.7/24")
 	claimed.Link = &netif.Config{Parent: "ens4", MTU: 1400}
 	change := func(f func(*multinet.Claim)) func(*testing.T, store.Tx) {
@@ -159,7 +159,7 @@ func TestDecide_ClaimOfRelease01_WaitsForItsConfiguration(t *testing.T) {
 	}
 }
 
-func TestTheKindOfAnAttachmentIsTheNodesChoiceOrADriverOfThatName(t *testing.T) {
+func TestDecision_AttachmentKind_NodeChoiceOrNamedDriver(t *testing.T) {
 	for name, want := range map[string]attach.Kind{netif.KindPair: netkit.Kind, "netkit": netkit.Kind} {
 		d := newDecided()
 		d.said.Kind = name
@@ -169,7 +169,7 @@ func TestTheKindOfAnAttachmentIsTheNodesChoiceOrADriverOfThatName(t *testing.T) 
 	}
 }
 
-func TestAKindThatDoesNotFitIsRefusedAtOnce(t *testing.T) {
+func TestDecision_UnfitKind_RefusedAtOnce(t *testing.T) {
 	cases := []struct {
 		name   string
 		change func(*netif.Interface)
@@ -196,7 +196,7 @@ func TestAKindThatDoesNotFitIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestADeviceHasTheSettingsOfItsNetwork(t *testing.T) {
+func TestDecision_Device_NetworkSettingsApplied(t *testing.T) {
 	rate := 5
 	for name, said := range map[string]*netif.VF{
 		"none": nil,
@@ -221,7 +221,7 @@ func TestADeviceHasTheSettingsOfItsNetwork(t *testing.T) {
 	}
 }
 
-func TestAnAttachmentOutsideOfEveryVPCNeedsNoAddresses(t *testing.T) {
+func TestDecision_AttachmentOutsideVPC_NoAddressesNeeded(t *testing.T) {
 	d := newDecided()
 	d.said, d.addresses, d.mtu = physical("eth0"), nil, 0
 	got := d.decide(t, thePod)
@@ -237,9 +237,9 @@ func TestAnAttachmentOutsideOfEveryVPCNeedsNoAddresses(t *testing.T) {
 	}
 }
 
-// TestServicesOfANetworkAreCompleteBeforeAPodIsAttached: the pod's first connection would be
+// TestDecision_NetworkServicesIncomplete_Waits: the pod's first connection would be
 // refused while the node does not know the backends.
-func TestServicesOfANetworkAreCompleteBeforeAPodIsAttached(t *testing.T) {
+func TestDecision_NetworkServicesIncomplete_Waits(t *testing.T) {
 	d := newDecided()
 	d.said, d.addresses = physical("eth0"), nil
 	s := newRows(t)
@@ -272,7 +272,7 @@ func TestServicesOfANetworkAreCompleteBeforeAPodIsAttached(t *testing.T) {
 	}
 }
 
-func TestAPodHasAttachmentsInAVPCAndOutside(t *testing.T) {
+func TestDecision_AttachmentsInsideAndOutsideVPC_BothDecided(t *testing.T) {
 	d := newDecided()
 	d.more = []netif.Interface{physical("net1", "198.51.100.7/24")}
 	d.more[0].MAC, d.more[0].Gateways = "02:00:00:00:07:07", []netip.Addr{netip.MustParseAddr("198.51.100.1")}
@@ -290,7 +290,7 @@ func TestAPodHasAttachmentsInAVPCAndOutside(t *testing.T) {
 	}
 }
 
-func TestWhatPluginsGetIsAsTheAnnotationHasIt(t *testing.T) {
+func TestDecision_PluginArguments_MatchAnnotation(t *testing.T) {
 	file := netif.DelegateFile{
 		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
 		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`), PlainIPs: true, PlainMAC: true,
@@ -311,7 +311,7 @@ func TestWhatPluginsGetIsAsTheAnnotationHasIt(t *testing.T) {
 	}
 }
 
-func TestWhatCanNotBeServedOutsideOfEveryVPCIsRefused(t *testing.T) {
+func TestDecision_UnservableOutsideVPC_Refused(t *testing.T) {
 	cases := map[string]struct {
 		change func(*decided)
 		want   string
@@ -337,7 +337,7 @@ func TestWhatCanNotBeServedOutsideOfEveryVPCIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceOnALinkIsDecidedOnceTheLinkIsWanted(t *testing.T) {
+func TestDecision_InterfaceOnLink_WaitsUntilLinkWanted(t *testing.T) {
 	d := newDecided()
 	d.said = physical("eth0")
 	d.said.Link = &netif.Config{Parent: "ens4", VXLAN: 200}
@@ -357,7 +357,7 @@ func (d *decided) rebuild(t *testing.T, kind attach.Kind, found attach.Found) (r
 	return rec, err
 }
 
-func TestARebuiltRecordIsAsItWasDecided(t *testing.T) {
+func TestRebuild_EachRecord_MatchesDecision(t *testing.T) {
 	d := newDecided()
 	d.pod.NetworkProbes = true
 	d.more = []netif.Interface{physical("net1", "198.51.100.7/24")}
@@ -381,8 +381,8 @@ func TestARebuiltRecordIsAsItWasDecided(t *testing.T) {
 	}
 }
 
-// TestARebuiltRecordOfAStaticPodHasTheUIDOfTheRuntime: CHECK and a repeated ADD go by it.
-func TestARebuiltRecordOfAStaticPodHasTheUIDOfTheRuntime(t *testing.T) {
+// TestRebuild_StaticPodRecord_HasRuntimeUID: CHECK and a repeated ADD go by it.
+func TestRebuild_StaticPodRecord_HasRuntimeUID(t *testing.T) {
 	d := newDecided()
 	d.pod.StaticUID = "computed"
 	d.more = []netif.Interface{physical("net1", "198.51.100.7/24")}
@@ -397,9 +397,9 @@ func TestARebuiltRecordOfAStaticPodHasTheUIDOfTheRuntime(t *testing.T) {
 	}
 }
 
-// TestARebuildGoesByWhatTheInterfaceIs forges annotations: an interface with a datapath
+// TestRebuild_EachInterface_KindFromKernel forges annotations: an interface with a datapath
 // stays in the VPC of its Address objects.
-func TestARebuildGoesByWhatTheInterfaceIs(t *testing.T) {
+func TestRebuild_EachInterface_KindFromKernel(t *testing.T) {
 	d := newDecided()
 	d.said = physical("eth0")
 	if rec, err := d.rebuild(t, netkit.Kind, attach.Found{IfName: "eth0", PodUID: "p1"}); err != nil || rec.VPC != "blue" || !rec.InVPC() {
@@ -426,7 +426,7 @@ func TestARebuildGoesByWhatTheInterfaceIs(t *testing.T) {
 }
 
 // The end of a grant concerns new pods: a running one keeps its record, and so its DEL.
-func TestAnInterfaceOfPluginsIsRebuiltAfterTheEndOfItsGrant(t *testing.T) {
+func TestRebuild_PluginGrantEnded_StillRebuilt(t *testing.T) {
 	d := newDecided()
 	one := physical("net1")
 	one.Outside, one.Delegate = "NetworkAttachmentDefinition/other/lab", &netif.Delegate{Conf: []byte(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`)}

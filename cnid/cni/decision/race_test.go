@@ -49,7 +49,7 @@ func newJournal(t *testing.T) *journal.Journal {
 	return j
 }
 
-func TestOfTwoProbedPodsThatAreAddedAtOnceTheLaterIsRefused(t *testing.T) {
+func TestDecision_ConcurrentProbedPods_LaterRefused(t *testing.T) {
 	s, j := newRows(t), newJournal(t)
 	var records []journal.Record
 	for _, name := range []string{"first", "second"} {
@@ -106,7 +106,7 @@ func (p programmed) PodMTU() (int, <-chan struct{}) {
 
 func (p programmed) Problem() string { return "" }
 
-func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T) {
+func TestDecision_ConcurrentPortRequests_LaterRefused(t *testing.T) {
 	s, j := newRows(t), newJournal(t)
 	plain := store.Namespace{Meta: testrows.Meta("ns"), Name: "ns", Tenant: "ns:ns"}
 	if err := s.Update(func(tx store.Tx) error { return store.PutNamespace(tx, &plain) }); err != nil {
@@ -145,7 +145,7 @@ func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T
 
 // The pod that lost it at the last moment has no Warning yet: the runtime's next attempt
 // gives it.
-func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
+func TestDecision_PortRaceLost_ToldAtNextAttempt(t *testing.T) {
 	s, j := newRows(t), newJournal(t)
 	d := newDecided()
 	d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
@@ -188,9 +188,9 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	}
 }
 
-// TestAPodIsNotAttachedBeforeTheAPIKnowsOfTheDaemon: the operator releases addresses of ended pods
+// TestDecision_DaemonUnknownToAPI_NotAttached: the operator releases addresses of ended pods
 // on nodes without a daemon.
-func TestAPodIsNotAttachedBeforeTheAPIKnowsOfTheDaemon(t *testing.T) {
+func TestDecision_DaemonUnknownToAPI_NotAttached(t *testing.T) {
 	s, j := newRows(t), newJournal(t)
 	newDecided().fill(t, s)
 	var told broadcast.Signal
@@ -219,8 +219,8 @@ func TestAPodIsNotAttachedBeforeTheAPIKnowsOfTheDaemon(t *testing.T) {
 	}
 }
 
-// TestAPodWhoseVPCIsNoLongerFollowedIsNotAttached: its Address went between decision and record.
-func TestAPodWhoseVPCIsNoLongerFollowedIsNotAttached(t *testing.T) {
+// TestDecision_VPCNoLongerFollowed_NotAttached: its Address went between decision and record.
+func TestDecision_VPCNoLongerFollowed_NotAttached(t *testing.T) {
 	s := newRows(t)
 	pod := store.Pod{Meta: testrows.Meta("pod"), Namespace: "ns", Name: "pod", Node: "node1"}
 	if err := s.Update(func(tx store.Tx) error { return store.PutPod(tx, &pod) }); err != nil {

@@ -23,7 +23,7 @@ import (
 
 // A pod whose default route leads elsewhere reaches its VPC and Services through the
 // VPC's interface.
-func TestAnInterfaceWithoutTheDefaultRouteLeadsToItsVPCAndServices(t *testing.T) {
+func TestRoutes_NoDefaultRoute_VPCAndServicesReached(t *testing.T) {
 	d := newDecided()
 	d.said.NoDefaultRoute = true
 	d.more = []netif.Interface{physical("net1", "198.51.100.7/24")}
@@ -50,7 +50,7 @@ func TestAnInterfaceWithoutTheDefaultRouteLeadsToItsVPCAndServices(t *testing.T)
 }
 
 // The kernel refuses a second route to one destination, whatever the interface.
-func TestNoTwoInterfacesHaveARouteToOneDestination(t *testing.T) {
+func TestRoutes_SameDestinationOnTwoInterfaces_OnlyOnce(t *testing.T) {
 	route := func(dst string) netif.Route { return netif.Route{Dst: netip.MustParsePrefix(dst)} }
 	inside := func(own string, routes ...netif.Route) attachment.Decision {
 		return attachment.Decision{
@@ -80,7 +80,7 @@ func TestNoTwoInterfacesHaveARouteToOneDestination(t *testing.T) {
 }
 
 // The configuration of plugins comes through unchanged, and only with a claim.
-func TestPluginsGetTheClaimedConfiguration(t *testing.T) {
+func TestPluginConfig_Claimed_PassedToPlugin(t *testing.T) {
 	const conf = `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge","x":18446744073709551615}]}`
 	d := newDecided()
 	one := physical("net1")
@@ -99,7 +99,7 @@ func TestPluginsGetTheClaimedConfiguration(t *testing.T) {
 }
 
 // The pod's default routes stay where they are, unless the pod requests them elsewhere.
-func TestPluginsMakeTheDefaultRoutesThatThePodMayHave(t *testing.T) {
+func TestPluginRoutes_DefaultRoutePermitted_Made(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, other bool
 		change       func(*netif.Interface)

@@ -22,7 +22,7 @@ import (
 
 // A runtime MUST run the plugins of a list in order for ADD and CHECK, in the reverse order
 // for DEL, and pass the result of the one before (ADD) or the final one (CHECK, DEL).
-func TestCommandsOfAListInEveryVersion(t *testing.T) {
+func TestDelegate_EachVersion_ListCommandsRun(t *testing.T) {
 	for _, version := range cniconf.Versions() {
 		t.Run(version, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -98,7 +98,7 @@ func expectCall(t *testing.T, call delegatetest.Call, r *rig, version, prevBy st
 
 // NPWG 1.2: one network twice is two attachments, and the same tuple of container, network
 // and interface MUST be used for ADD and DEL.
-func TestANetworkTwiceIsTwoAttachmentsAndDELMUSTHaveTheTupleOfTheADD(t *testing.T) {
+func TestDelegate_NetworkTwice_TwoAttachmentsSameDELTuple(t *testing.T) {
 	r := newRig(t, nil)
 	for _, name := range []string{"net1", "net2"} {
 		a := r.attachment(t, "1.0.0", delegatetest.Conf{})
@@ -125,7 +125,7 @@ func TestANetworkTwiceIsTwoAttachmentsAndDELMUSTHaveTheTupleOfTheADD(t *testing.
 	}
 }
 
-func TestARepeatedADDUndoesTheFirst(t *testing.T) {
+func TestDelegate_RepeatedADD_FirstUndone(t *testing.T) {
 	r := newRig(t, nil)
 	a := r.attachment(t, "1.0.0", delegatetest.Conf{})
 	for range 2 {
@@ -139,7 +139,7 @@ func TestARepeatedADDUndoesTheFirst(t *testing.T) {
 	}
 }
 
-func TestDELWithoutTheNamespacePassesNone(t *testing.T) {
+func TestDelegateDEL_NamespaceGone_NonePassed(t *testing.T) {
 	r := newRig(t, nil)
 	a := r.attachment(t, "1.0.0", delegatetest.Conf{})
 	if _, err := r.Add(t.Context(), a); err != nil {
@@ -159,7 +159,7 @@ func TestDELWithoutTheNamespacePassesNone(t *testing.T) {
 	}
 }
 
-func TestDELDoesNotReachAnotherNamespaceAtThePath(t *testing.T) {
+func TestDelegateDEL_OtherNamespaceAtPath_NotReached(t *testing.T) {
 	r := newRig(t, nil)
 	a := r.attachment(t, "1.0.0", delegatetest.Conf{})
 	path := filepath.Join(t.TempDir(), "netns")
@@ -181,7 +181,7 @@ func TestDELDoesNotReachAnotherNamespaceAtThePath(t *testing.T) {
 	}
 }
 
-func TestInputsThatPluginsCouldMisreadAreRefused(t *testing.T) {
+func TestDelegate_AmbiguousInputs_Refused(t *testing.T) {
 	r := newRig(t, nil)
 	for name, edit := range map[string]func(*delegate.Attachment){
 		"container ID":          func(a *delegate.Attachment) { a.ContainerID = "../../x" },
@@ -213,7 +213,7 @@ func TestInputsThatPluginsCouldMisreadAreRefused(t *testing.T) {
 	}
 }
 
-func TestPluginsRunInTheMountNamespaceOfTheNode(t *testing.T) {
+func TestDelegate_PluginRun_InNodeMountNamespace(t *testing.T) {
 	seen := t.TempDir()
 	r := newRig(t, nil)
 	ns := mountNamespace(t, seen)

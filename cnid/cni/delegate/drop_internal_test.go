@@ -11,7 +11,7 @@ import (
 
 // All but the dropped routes of the main table stays as the plugin has written it, in every
 // version of CNI.
-func TestAResultLosesDroppedRoutesAlone(t *testing.T) {
+func TestResult_RoutesDropped_RestUnchanged(t *testing.T) {
 	everything := func(route attach.ResultRoute) bool { return route.Dst.Bits() == 0 }
 	for name, c := range map[string]struct{ text, want string }{
 		"CNI 1.1": {

@@ -27,7 +27,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-func TestFailedADDsAreUndoneAndNameThePlugin(t *testing.T) {
+func TestDelegateADD_Failure_UndoneAndPluginNamed(t *testing.T) {
 	cases := map[string]struct {
 		conf delegatetest.Conf
 		says string
@@ -64,7 +64,7 @@ func TestFailedADDsAreUndoneAndNameThePlugin(t *testing.T) {
 	}
 }
 
-func TestErrorsCanBeMatched(t *testing.T) {
+func TestDelegateErrors_EachKind_Matchable(t *testing.T) {
 	r := newRig(t, nil)
 	_, err := r.Add(t.Context(), r.attachment(t, "1.0.0", deed(delegatetest.Error)))
 	var failed *delegate.PluginError
@@ -80,7 +80,7 @@ func TestErrorsCanBeMatched(t *testing.T) {
 	}
 }
 
-func TestThePluginAndItsChildrenAreKilledAtTheDeadline(t *testing.T) {
+func TestDelegate_Deadline_PluginAndChildrenKilled(t *testing.T) {
 	r := newRig(t, func(cfg *delegate.Config) { cfg.Wait = time.Second })
 	_, err := r.Add(t.Context(), r.attachment(t, "1.0.0", deed(delegatetest.Hang)))
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "fake-two: ADD did not end in time and was killed") {
@@ -94,7 +94,7 @@ func TestThePluginAndItsChildrenAreKilledAtTheDeadline(t *testing.T) {
 	r.expectNothingKept(t)
 }
 
-func TestACanceledADDIsKilledAndUndone(t *testing.T) {
+func TestDelegateADD_Canceled_KilledAndUndone(t *testing.T) {
 	r := newRig(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -124,7 +124,7 @@ func of(a delegate.Attachment, namespace, container string) delegate.Attachment 
 	return a
 }
 
-func TestAFurtherPluginWaitsWhileTheAllowedNumberRuns(t *testing.T) {
+func TestDelegate_LimitReached_NextPluginWaits(t *testing.T) {
 	r := newRig(t, func(cfg *delegate.Config) { cfg.Slots = delegate.Slots{Pod: 1, Namespace: 2, Node: 2} })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -149,9 +149,9 @@ func TestAFurtherPluginWaitsWhileTheAllowedNumberRuns(t *testing.T) {
 	}
 }
 
-// TestPluginsThatHangHoldUpNoOtherPod: the plugins of one namespace use all slots of the
+// TestDelegate_HangingPlugins_OtherPodsServed: the plugins of one namespace use all slots of the
 // namespace. The rig sets the limits of time, and no test reaches them.
-func TestPluginsThatHangHoldUpNoOtherPod(t *testing.T) {
+func TestDelegate_HangingPlugins_OtherPodsServed(t *testing.T) {
 	r := newRig(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	var hanging sync.WaitGroup
@@ -174,9 +174,9 @@ func TestPluginsThatHangHoldUpNoOtherPod(t *testing.T) {
 	hanging.Wait()
 }
 
-// TestADELThatFailsLetsTheOthersOfItsPodPass: as many of a pod's DELs hang as it has slots.
+// TestDelegateDEL_OneFails_OthersOfPodProceed: as many of a pod's DELs hang as it has slots.
 // The next attempt begins with the others.
-func TestADELThatFailsLetsTheOthersOfItsPodPass(t *testing.T) {
+func TestDelegateDEL_OneFails_OthersOfPodProceed(t *testing.T) {
 	r := newRig(t, func(cfg *delegate.Config) {
 		cfg.Slots, cfg.UndoWait = delegate.Slots{Pod: 1, Namespace: 1, Node: 1}, waits.Limit(time.Second)
 	})
@@ -241,7 +241,7 @@ func daemon(text string) error {
 }
 
 // A plugin that outlives its daemon would make an interface that the next daemon has undone.
-func TestAPluginEndsWithTheDaemonAndTheNextOneUndoesIt(t *testing.T) {
+func TestDelegate_DaemonDies_PluginEndsAndUndone(t *testing.T) {
 	r := newRig(t, nil)
 	text, err := json.Marshal(daemonInput{r.cfg.Dir, r.cfg.Plugins[1], r.attachment(t, "1.0.0", deed(delegatetest.Hang))})
 	if err != nil {
@@ -270,7 +270,7 @@ func TestAPluginEndsWithTheDaemonAndTheNextOneUndoesIt(t *testing.T) {
 }
 
 // A configuration MUST NOT change between ADD and DEL.
-func TestAFailedDELIsRepeatedExactlyUntilItSucceeds(t *testing.T) {
+func TestDelegateDEL_Failure_RepeatedUnchangedUntilSuccess(t *testing.T) {
 	r := newRig(t, nil)
 	a := r.attachment(t, "1.0.0", delegatetest.Conf{Do: map[string]delegatetest.Deed{"DEL": delegatetest.Error}})
 	if _, err := r.Add(t.Context(), a); err != nil {
@@ -292,7 +292,7 @@ func TestAFailedDELIsRepeatedExactlyUntilItSucceeds(t *testing.T) {
 	}
 }
 
-func TestADELThatFailsLikeTheADDKeepsNothing(t *testing.T) {
+func TestDelegateDEL_FailsLikeADD_NothingKept(t *testing.T) {
 	r := newRig(t, nil)
 	both := map[string]delegatetest.Deed{"ADD": delegatetest.Error, "DEL": delegatetest.Error}
 	if _, err := r.Add(t.Context(), r.attachment(t, "1.0.0", delegatetest.Conf{Do: both})); err == nil || strings.Contains(err.Error(), "undoing") {
@@ -304,7 +304,7 @@ func TestADELThatFailsLikeTheADDKeepsNothing(t *testing.T) {
 	r.expectNothingKept(t)
 }
 
-func TestADELOfAPluginThatNeverRanKeepsNothing(t *testing.T) {
+func TestDelegateDEL_PluginNeverRan_NothingKept(t *testing.T) {
 	r := newRig(t, nil)
 	a := r.attachment(t, "1.0.0", delegatetest.Conf{Do: map[string]delegatetest.Deed{"DEL": delegatetest.Error}})
 	a.Conf = bytes.Replace(a.Conf, []byte(`"type":"fake-one"`), []byte(`"do":{"ADD":"silent"},"type":"fake-one"`), 1)
@@ -317,7 +317,7 @@ func TestADELOfAPluginThatNeverRanKeepsNothing(t *testing.T) {
 	r.expectNothingKept(t)
 }
 
-func TestAFailedUndoIsReportedAndKept(t *testing.T) {
+func TestDelegateADD_UndoFails_ReportedAndKept(t *testing.T) {
 	for name, add := range map[string]delegatetest.Deed{"another error": delegatetest.Silent, "a deadline": delegatetest.Hang} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(cfg *delegate.Config) { cfg.Wait = time.Second })
@@ -333,7 +333,7 @@ func TestAFailedUndoIsReportedAndKept(t *testing.T) {
 	}
 }
 
-func TestAnUnknownContainerIsRemoved(t *testing.T) {
+func TestDelegateGC_UnknownContainer_Removed(t *testing.T) {
 	r := newRig(t, nil)
 	a := r.attachment(t, "1.0.0", delegatetest.Conf{Do: map[string]delegatetest.Deed{"DEL": delegatetest.Unknown}})
 	if _, err := r.Add(t.Context(), a); err != nil {
@@ -345,7 +345,7 @@ func TestAnUnknownContainerIsRemoved(t *testing.T) {
 	r.expectNothingKept(t)
 }
 
-func TestADamagedFileIsMovedAside(t *testing.T) {
+func TestDelegateStore_DamagedFile_MovedAside(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON": `{"containerID":"sand`, "empty": ``, "another attachment's": "", "a path as container": `{"containerID":"../../x","ifName":"net1"}`,
 	} {
@@ -382,7 +382,7 @@ func TestADamagedFileIsMovedAside(t *testing.T) {
 	}
 }
 
-func TestAnADDThatCanNotBeKeptRunsNoPlugin(t *testing.T) {
+func TestDelegateADD_RecordUnwritable_NoPluginRun(t *testing.T) {
 	r := newRig(t, nil)
 	if err := os.RemoveAll(r.cfg.Dir); err != nil {
 		t.Fatal(err)

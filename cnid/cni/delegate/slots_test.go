@@ -27,7 +27,7 @@ func hasSlot(t *ticket) bool {
 	}
 }
 
-func TestNobodyHasAllSlots(t *testing.T) {
+func TestSlots_PodNamespaceNodeLimits_Held(t *testing.T) {
 	q := newQueue(Slots{Pod: 2, Namespace: 3, Node: 5})
 	a1, a2, a3, b, c := party{"a", "1"}, party{"a", "2"}, party{"a", "3"}, party{"b", "4"}, party{"c", "5"}
 	for i, step := range []struct {
@@ -44,7 +44,7 @@ func TestNobodyHasAllSlots(t *testing.T) {
 	}
 }
 
-func TestTheFewestRunningComeFirst(t *testing.T) {
+func TestSlots_SeveralWaiters_FewestRunningFirst(t *testing.T) {
 	big, small, other := party{"a", "big"}, party{"a", "small"}, party{"b", "other"}
 	for name, c := range map[string]struct {
 		running []party
@@ -69,8 +69,8 @@ func TestTheFewestRunningComeFirst(t *testing.T) {
 	}
 }
 
-// TestASlotIsFreeAfterwards, whether it was used, given back, or not waited for any longer.
-func TestASlotIsFreeAfterwards(t *testing.T) {
+// TestSlot_AfterUse_Freed, whether it was used, given back, or not waited for any longer.
+func TestSlot_AfterUse_Freed(t *testing.T) {
 	q := newQueue(Slots{Pod: 1, Namespace: 1, Node: 1})
 	one := party{"a", "1"}
 	release, err := q.acquire(t.Context(), one, false)

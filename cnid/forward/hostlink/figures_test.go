@@ -45,9 +45,9 @@ func printFigures(t *testing.T, what, path string, took ...time.Duration) {
 	}
 }
 
-// TestManyVLANsBesideABatchOfCommands measures, for `make bench` alone, a pass that makes
+// TestFigures_ManyVLAN_ComparedWithCommandBatch measures, for `make bench` alone, a pass that makes
 // many links, and a batch of iproute2 that makes as many.
-func TestManyVLANsBesideABatchOfCommands(t *testing.T) {
+func TestFigures_ManyVLAN_ComparedWithCommandBatch(t *testing.T) {
 	figures.Wanted(t)
 	a, _ := withVLANs(t, vlan(99, "first"))
 	a.wants(t)
@@ -107,9 +107,9 @@ func (n *node) batch(t *testing.T, commands string) (took time.Duration) {
 	return took
 }
 
-// TestManyVXLANsAndAChangeOfOne measures, for `make bench` alone, how long after a change of
+// TestFigures_ManyVXLAN_OneChangeMeasured measures, for `make bench` alone, how long after a change of
 // the API's objects the node has the links.
-func TestManyVXLANsAndAChangeOfOne(t *testing.T) {
+func TestFigures_ManyVXLAN_OneChangeMeasured(t *testing.T) {
 	figures.Wanted(t)
 	a, _ := pair(t)
 	ctx, stop := context.WithCancel(t.Context())

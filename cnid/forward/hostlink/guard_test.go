@@ -49,8 +49,8 @@ func peersOf(t *testing.T, n *node, link string) []string {
 	return to
 }
 
-// TestADaemonThatHasNotReadTheAPIChangesNothing: it knows no nodes yet, and pods use a link.
-func TestADaemonThatHasNotReadTheAPIChangesNothing(t *testing.T) {
+// TestHostLink_APINotRead_NothingChanged: it knows no nodes yet, and pods use a link.
+func TestHostLink_APINotRead_NothingChanged(t *testing.T) {
 	a, _ := pair(t)
 	a.wants(t, vxlan(100, "red"))
 	a.pass(t)
@@ -81,8 +81,8 @@ func TestADaemonThatHasNotReadTheAPIChangesNothing(t *testing.T) {
 	}
 }
 
-// TestTheFilterStaysAsLongAsALink: the Node object has lost its address.
-func TestTheFilterStaysAsLongAsALink(t *testing.T) {
+// TestHostLinkFilter_LinkPresent_Kept: the Node object has lost its address.
+func TestHostLinkFilter_LinkPresent_Kept(t *testing.T) {
 	a, _ := pair(t)
 	a.wants(t, vxlan(100, "red"))
 	a.pass(t)
@@ -100,10 +100,10 @@ func TestTheFilterStaysAsLongAsALink(t *testing.T) {
 	}
 }
 
-// TestPodsOfANodeWithoutTheLinkDoNotReachThePort: node b forwards what a pod of it sends to
+// TestHostLink_NodeWithoutLink_PortUnreachable: node b forwards what a pod of it sends to
 // the port of node a, and the packets arrive with the address of a node that a knows, as
 // masqueraded ones do. Node b has no parent for the link.
-func TestPodsOfANodeWithoutTheLinkDoNotReachThePort(t *testing.T) {
+func TestHostLink_NodeWithoutLink_PortUnreachable(t *testing.T) {
 	a, b := pair(t)
 	a.knows(t, testrows.Node("a", "192.0.2.1"), testrows.Node("b", "192.0.2.2"), testrows.Node("c", "198.51.100.9"))
 	a.wants(t, vxlan(100, "red"))
@@ -141,9 +141,9 @@ func TestPodsOfANodeWithoutTheLinkDoNotReachThePort(t *testing.T) {
 	sends(2) // and not a late third one
 }
 
-// TestAHostAtAnotherDeviceIsNoNode: it has the address of a node, and the node takes packets
+// TestHostLink_HostBehindOtherDevice_NotNode: it has the address of a node, and the node takes packets
 // for its own address at each device.
-func TestAHostAtAnotherDeviceIsNoNode(t *testing.T) {
+func TestHostLink_HostBehindOtherDevice_NotNode(t *testing.T) {
 	a, b := pair(t)
 	a.wants(t, vxlan(100, "red"))
 	a.pass(t)

@@ -35,8 +35,8 @@ const (
 	short = 300 * time.Millisecond
 )
 
-// TestPodsOfOneVXLANReachEachOtherAcrossNodes has two networks with one range of addresses.
-func TestPodsOfOneVXLANReachEachOtherAcrossNodes(t *testing.T) {
+// TestVXLAN_PodsOnSeveralNodes_ReachEachOther has two networks with one range of addresses.
+func TestVXLAN_PodsOnSeveralNodes_ReachEachOther(t *testing.T) {
 	for name, addrs := range map[string][]string{"over IPv4": {"192.0.2.1", "192.0.2.2"}, "over IPv6": {"2001:db8::1", "2001:db8::2"}} {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t, addrs...)
@@ -60,9 +60,9 @@ func TestPodsOfOneVXLANReachEachOtherAcrossNodes(t *testing.T) {
 	}
 }
 
-// TestPodsReachEachOtherOverASecondDevice: the nodes are known by eth0, and the VXLAN is on
+// TestHostLink_SecondDevice_PodsReachEachOther: the nodes are known by eth0, and the VXLAN is on
 // eth1, whose addresses they report. An address that goes first is not one of these.
-func TestPodsReachEachOtherOverASecondDevice(t *testing.T) {
+func TestHostLink_SecondDevice_PodsReachEachOther(t *testing.T) {
 	for name, addrs := range map[string][2]string{"over IPv4": {"198.51.100.1/24", "198.51.100.2/24"}, "over IPv6": {"2001:db8:1::1/64", "2001:db8:1::2/64"}} {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t)
@@ -89,8 +89,8 @@ func TestPodsReachEachOtherOverASecondDevice(t *testing.T) {
 	}
 }
 
-// TestLinksHaveTheUDPPortOfDANM, and that of the kernel, beside a tunnel that has another one.
-func TestLinksHaveTheUDPPortOfDANM(t *testing.T) {
+// TestVXLAN_UDPPort_MatchesDANM, and that of the kernel, beside a tunnel that has another one.
+func TestVXLAN_UDPPort_MatchesDANM(t *testing.T) {
 	for name, ports := range map[string]struct{ links, tunnel uint16 }{"of DANM": {4789, 8472}, "of the kernel": {8472, 4789}} {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t)
@@ -115,7 +115,7 @@ func TestLinksHaveTheUDPPortOfDANM(t *testing.T) {
 	}
 }
 
-func TestTheMTUOfAVXLANLeavesRoomForItsHeaders(t *testing.T) {
+func TestVXLAN_MTU_LeavesHeaderRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		addrs     []string
 		mtu, want int
@@ -143,9 +143,9 @@ func TestTheMTUOfAVXLANLeavesRoomForItsHeaders(t *testing.T) {
 	}
 }
 
-// TestNeitherUnknownSendersNorUnknownNumbersAreAccepted sends whole VXLAN packets. The pod
+// TestVXLAN_UnknownSenderOrVNI_Dropped sends whole VXLAN packets. The pod
 // that would receive them counts.
-func TestNeitherUnknownSendersNorUnknownNumbersAreAccepted(t *testing.T) {
+func TestVXLAN_UnknownSenderOrVNI_Dropped(t *testing.T) {
 	a, b := pair(t)
 	b.Do(t, func() error { return childtest.AddAddrs("eth0", "192.0.2.66/24") })
 	a.wants(t, vxlan(100, "red"))
@@ -201,8 +201,8 @@ func sendVXLAN(from string, vni uint32) error {
 	return err
 }
 
-// TestSocketsOfTheNodeDoNotSendToThePort is about pods on the network of their node.
-func TestSocketsOfTheNodeDoNotSendToThePort(t *testing.T) {
+// TestVXLANPort_NodeSocketSends_Dropped is about pods on the network of their node.
+func TestVXLANPort_NodeSocketSends_Dropped(t *testing.T) {
 	a, b := pair(t)
 	for _, n := range []*node{a, b} {
 		n.wants(t, vxlan(100, "red"))
@@ -215,7 +215,7 @@ func TestSocketsOfTheNodeDoNotSendToThePort(t *testing.T) {
 	}
 }
 
-func TestLinksFollowTheNodesOfTheCluster(t *testing.T) {
+func TestHostLink_ClusterNodesChange_Followed(t *testing.T) {
 	a, _ := pair(t)
 	a.wants(t, vxlan(100, "red"))
 	a.pass(t)
@@ -230,7 +230,7 @@ func TestLinksFollowTheNodesOfTheCluster(t *testing.T) {
 	}
 }
 
-func TestWhatSomebodyChangesIsRepaired(t *testing.T) {
+func TestHostLink_ForeignChange_Repaired(t *testing.T) {
 	for name, harm := range map[string]func(n *node) func() error{
 		"deleted": func(*node) func() error { return netnstest.OnLink("vx_red", netlink.LinkDel) },
 		"down":    func(*node) func() error { return netnstest.OnLink("vx_red", netlink.LinkSetDown) },
@@ -277,8 +277,8 @@ func TestWhatSomebodyChangesIsRepaired(t *testing.T) {
 	}
 }
 
-// TestARestartAdoptsLinks: names and devices stay although the names would be others now.
-func TestARestartAdoptsLinks(t *testing.T) {
+// TestHostLink_DaemonRestart_Adopted: names and devices stay although the names would be others now.
+func TestHostLink_DaemonRestart_Adopted(t *testing.T) {
 	a, _ := pair(t)
 	a.wants(t, vxlan(100, "red"))
 	a.pass(t)
@@ -295,7 +295,7 @@ func TestARestartAdoptsLinks(t *testing.T) {
 	}
 }
 
-func TestLinksThatNobodyWantsAnyMoreAreCollected(t *testing.T) {
+func TestHostLink_Unwanted_Removed(t *testing.T) {
 	a, _ := pair(t)
 	a.Do(t, func() error { // those of somebody else
 		return netlink.LinkAdd(&netlink.Vxlan{LinkAttrs: netlink.LinkAttrs{Name: "vx_mine", TxQLen: -1}, VxlanId: 7, Port: 4444})
@@ -322,8 +322,8 @@ func TestLinksThatNobodyWantsAnyMoreAreCollected(t *testing.T) {
 	}
 }
 
-// TestADaemonThatEndedBeforeTheMarkLeavesNothing has a link in the group of unfinished ones.
-func TestADaemonThatEndedBeforeTheMarkLeavesNothing(t *testing.T) {
+// TestHostLink_DaemonEndsBeforeMark_LinkMarked has a link in the group of unfinished ones.
+func TestHostLink_DaemonEndsBeforeMark_LinkMarked(t *testing.T) {
 	a, _ := pair(t)
 	row := vxlan(100, "red")
 	a.Do(t, func() error {
@@ -339,7 +339,7 @@ func TestADaemonThatEndedBeforeTheMarkLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestFailuresNameCauseAndRemedy(t *testing.T) {
+func TestHostLink_Failures_CauseAndRemedyNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		onNode func() error
 		row    multinet.HostLink
@@ -380,7 +380,7 @@ func addEthernet(name string) error {
 	return errors.Join(netlink.LinkAdd(link), netlink.LinkSetUp(link))
 }
 
-func TestAnAttachmentMakesItsLink(t *testing.T) {
+func TestHostLink_Attachment_LinkMade(t *testing.T) {
 	a, _ := pair(t)
 	a.wants(t, vxlan(100, "red"))
 	rec := journal.Record{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VXLAN: 100}}}
@@ -395,7 +395,7 @@ func TestAnAttachmentMakesItsLink(t *testing.T) {
 	}
 }
 
-func TestUninstallingLeavesLinksOfOthers(t *testing.T) {
+func TestHostLink_Uninstall_ForeignLinksKept(t *testing.T) {
 	a, _ := pair(t)
 	a.Do(t, func() error { return addEthernet("foreign") })
 	a.wants(t, vxlan(100, "red"))

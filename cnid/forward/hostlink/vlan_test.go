@@ -40,8 +40,8 @@ func withVLANs(t *testing.T, rows ...multinet.HostLink) (a, b *node) {
 	return a, b
 }
 
-// TestAKernelWithoutVLANsIsOneFailure is about the kernels that withVLANs skips.
-func TestAKernelWithoutVLANsIsOneFailure(t *testing.T) {
+// TestHostLink_KernelWithoutVLAN_OneFailure is about the kernels that withVLANs skips.
+func TestHostLink_KernelWithoutVLAN_OneFailure(t *testing.T) {
 	a, _ := pair(t)
 	a.wants(t, vlan(100, "red"), vlan(200, "blue"), vxlan(100, "red"))
 	a.pass(t)
@@ -61,9 +61,9 @@ func TestAKernelWithoutVLANsIsOneFailure(t *testing.T) {
 	}
 }
 
-// TestPodsOfOneVLANReachEachOther has both types of interfaces, on the nodes' two ends of a
+// TestVLAN_PodsOnOneVLAN_ReachEachOther has both types of interfaces, on the nodes' two ends of a
 // trunk.
-func TestPodsOfOneVLANReachEachOther(t *testing.T) {
+func TestVLAN_PodsOnOneVLAN_ReachEachOther(t *testing.T) {
 	for name, devices := range map[string]attach.Type{"ipvlan": ipvlan.Devices.Type(), "macvlan": macvlan.Devices.Type()} {
 		t.Run(name, func(t *testing.T) {
 			a, b := withVLANs(t, vlan(100, "red"), vlan(200, "blue"))
@@ -83,7 +83,7 @@ func TestPodsOfOneVLANReachEachOther(t *testing.T) {
 	}
 }
 
-func TestAVLANIsRepairedAndCollected(t *testing.T) {
+func TestVLAN_ChangedOrUnwanted_RepairedOrRemoved(t *testing.T) {
 	a, _ := withVLANs(t, vlan(100, "red"))
 	a.Do(t, netnstest.OnLink("red.100", netlink.LinkDel))
 	rec := journal.Record{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VLAN: 100}}}
@@ -98,8 +98,8 @@ func TestAVLANIsRepairedAndCollected(t *testing.T) {
 	}
 }
 
-// TestAVLANGoesAndComesWithItsParent is about a device that is made anew.
-func TestAVLANGoesAndComesWithItsParent(t *testing.T) {
+// TestVLAN_ParentGoesAndReturns_Follows is about a device that is made anew.
+func TestVLAN_ParentGoesAndReturns_Follows(t *testing.T) {
 	a, b := withVLANs(t, vlan(100, "red"))
 	a.Do(t, netnstest.OnLink("eth0", netlink.LinkDel))
 	a.pass(t)
@@ -113,8 +113,8 @@ func TestAVLANGoesAndComesWithItsParent(t *testing.T) {
 	}
 }
 
-// TestAVLANOfSomebodyElseStays: the kernel has one of a number on a parent.
-func TestAVLANOfSomebodyElseStays(t *testing.T) {
+// TestVLAN_Foreign_Kept: the kernel has one of a number on a parent.
+func TestVLAN_Foreign_Kept(t *testing.T) {
 	withVLANs(t, vlan(1, "x"))
 	a, _ := pair(t)
 	a.Do(t, netnstest.OnLink("eth0", func(l netlink.Link) error {

@@ -125,7 +125,7 @@ func (w *world) counts(result cache.Result) func() bool {
 	return func() bool { return w.count(string(result)) > before }
 }
 
-func TestAnAddressOfTheAPIBecomesARowAndItsAbsenceEndsIt(t *testing.T) {
+func TestLookupRow_APIAddressComesAndGoes_Follows(t *testing.T) {
 	w := onServer(t, asUser(t, "", nil))
 	for _, addr := range []netip.Addr{ip("10.0.1.1"), ip("fd00::1:1"), ip("fd00:1::")} {
 		w.until(t, "no such Address", addr, w.counts(cache.NotFound))
@@ -142,7 +142,7 @@ func TestAnAddressOfTheAPIBecomesARowAndItsAbsenceEndsIt(t *testing.T) {
 	}
 }
 
-func TestWithoutTheRightThereIsNoRowAndOldRowsStay(t *testing.T) {
+func TestLookup_RightMissing_NoNewRowOldKept(t *testing.T) {
 	old := ip("10.0.2.9")
 	w := onServer(t, asUser(t, "nobody", nil), state.Cached{VNI: 7, IP: old, Node: ip("192.0.2.2"), MAC: state.MAC{2, 0, 0, 0, 0, 1}, Used: monotonic(t)})
 	address(t, ip("10.0.2.1"))
@@ -152,7 +152,7 @@ func TestWithoutTheRightThereIsNoRowAndOldRowsStay(t *testing.T) {
 	}
 }
 
-func TestAnOverloadedAPIServerRefusesAndPacketsStayOnTheRole(t *testing.T) {
+func TestLookup_APIServerOverloaded_PacketsStayOnRole(t *testing.T) {
 	relieve := overload(t, "crowd")
 	w := onServer(t, asUser(t, "crowd", nil))
 	address(t, ip("10.0.3.1"))
@@ -192,7 +192,7 @@ func (g *gate) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-func TestAnAnswerThatIsSlowIsNotAwaited(t *testing.T) {
+func TestLookup_SlowAnswer_NotAwaited(t *testing.T) {
 	g := newGate()
 	w := onServer(t, asUser(t, "", g.wrap))
 	address(t, ip("10.0.4.1"))
@@ -204,7 +204,7 @@ func TestAnAnswerThatIsSlowIsNotAwaited(t *testing.T) {
 	w.until(t, "the API server answers again", ip("10.0.4.1"), w.leads(ip("10.0.4.1")))
 }
 
-func TestTheAnswerForAVPCThatWasMadeAgainMeanwhileIsNotUsed(t *testing.T) {
+func TestLookup_VPCRecreatedMeanwhile_AnswerUnused(t *testing.T) {
 	g := newGate()
 	w := onServer(t, asUser(t, "", g.wrap))
 	address(t, ip("10.0.5.1"))
@@ -221,7 +221,7 @@ func TestTheAnswerForAVPCThatWasMadeAgainMeanwhileIsNotUsed(t *testing.T) {
 	w.untilOf(t, "the VPC gets a row by another question", 9, ip("10.0.5.1"), func() bool { return w.table.has(9) })
 }
 
-func TestWhileTheAPIServerIsAwayRowsStayAndQuestionsFail(t *testing.T) {
+func TestLookup_APIServerDown_RowsKeptQuestionsFail(t *testing.T) {
 	w := onServer(t, asUser(t, "", nil))
 	address(t, ip("10.0.6.1"))
 	address(t, ip("10.0.6.2"))

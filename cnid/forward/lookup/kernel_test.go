@@ -52,8 +52,8 @@ func inKernel(t *testing.T, table Table, key cache.Key) (row state.Cached, ok bo
 	return state.Cached{}, false
 }
 
-// TestRowsOfTheKernelOutliveTheDaemonAndEndWithTheirNode uses the table of the programs.
-func TestRowsOfTheKernelOutliveTheDaemonAndEndWithTheirNode(t *testing.T) {
+// TestKernelRow_DaemonRestart_KeptUntilNodeEnds uses the table of the programs.
+func TestKernelRow_DaemonRestart_KeptUntilNodeEnds(t *testing.T) {
 	needs.Root(t, "to make BPF maps")
 	table := newKernelTable(t)
 	const there4, there6 = "10.0.7.1", "fd00::7:1"

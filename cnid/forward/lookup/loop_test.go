@@ -80,7 +80,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestAMissIsAskedForOnceAndBecomesARow(t *testing.T) {
+func TestLookupLoop_Miss_OneQuestionThenRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAsking()
 		w := ready(t, api, clock())
@@ -103,7 +103,7 @@ func TestAMissIsAskedForOnceAndBecomesARow(t *testing.T) {
 	})
 }
 
-func TestNothingIsAskedOrWrittenBeforeTheRowsAreAdopted(t *testing.T) {
+func TestLookupLoop_RowsNotAdopted_Waits(t *testing.T) {
 	old := state.Cached{VNI: 7, IP: ip("10.0.0.9"), Node: ip("192.0.2.2"), Used: time.Hour}
 	stale := state.Cached{VNI: 7, IP: ip("10.0.0.8"), Node: ip("192.0.2.77"), Used: time.Hour}
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestNothingIsAskedOrWrittenBeforeTheRowsAreAdopted(t *testing.T) {
 	})
 }
 
-func TestADaemonThatEndsBeforeItHasSyncedEnds(t *testing.T) {
+func TestLookupLoop_StopBeforeSync_Ends(t *testing.T) {
 	bubble(t, "before the objects", func(t *testing.T) { newWorld(t, newAsking(), clock()) })
 	bubble(t, "before the datapath", func(t *testing.T) {
 		newWorld(t, newAsking(), clock()).sync()
@@ -152,7 +152,7 @@ func TestADaemonThatEndsBeforeItHasSyncedEnds(t *testing.T) {
 	})
 }
 
-func TestASlowQuestionEndsAfterTwoSecondsAndNoMoreRunThanTheBudgetHas(t *testing.T) {
+func TestLookupLoop_SlowQuestions_TimeAndBudgetBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAsking()
 		w := ready(t, api, clock())
@@ -176,8 +176,8 @@ func TestASlowQuestionEndsAfterTwoSecondsAndNoMoreRunThanTheBudgetHas(t *testing
 	})
 }
 
-// TestAFloodOfMissesStartsNoMoreGoroutines: each question has one, and nothing else.
-func TestAFloodOfMissesStartsNoMoreGoroutines(t *testing.T) {
+// TestLookupLoop_MissFlood_GoroutinesBounded: each question has one, and nothing else.
+func TestLookupLoop_MissFlood_GoroutinesBounded(t *testing.T) {
 	misses := soak.Or(t, 1<<20, 1<<15)
 	synctest.Test(t, func(t *testing.T) {
 		w := ready(t, newAsking(), clock())
@@ -200,7 +200,7 @@ func TestAFloodOfMissesStartsNoMoreGoroutines(t *testing.T) {
 	})
 }
 
-func TestRowsEndWithWhatTheStoreSays(t *testing.T) {
+func TestLookupLoop_StoreEntryGone_RowDeleted(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, w *world){
 		"the node is NotReady": func(t *testing.T, w *world) { w.node(t, other, 2, false) },
 		"the VPC leaves":       func(_ *testing.T, w *world) { w.host("blue", false) },
@@ -225,7 +225,7 @@ func TestRowsEndWithWhatTheStoreSays(t *testing.T) {
 	}
 }
 
-func TestAVPCThatIsMadeAgainWhileItsQuestionIsUnderWayGetsNoRow(t *testing.T) {
+func TestLookupLoop_VPCRecreatedDuringQuestion_NoRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAsking()
 		w := ready(t, api, clock())
@@ -240,7 +240,7 @@ func TestAVPCThatIsMadeAgainWhileItsQuestionIsUnderWayGetsNoRow(t *testing.T) {
 	})
 }
 
-func TestWhatFailsIsTriedAgain(t *testing.T) {
+func TestLookupLoop_Failure_Retried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAsking()
 		w := ready(t, api, clock())
@@ -265,7 +265,7 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestADatapathThatIsOpenedAgainIsTakenInPlaceOfTheOld(t *testing.T) {
+func TestLookupLoop_DatapathReopened_NewOneUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAsking()
 		w := ready(t, api, clock())
@@ -284,7 +284,7 @@ func TestADatapathThatIsOpenedAgainIsTakenInPlaceOfTheOld(t *testing.T) {
 
 // A VNI that a reply lacks may be assigned to another VPC, which must meet no row of the VPC
 // that had it.
-func TestTheVNIOfAVPCThatLeavesIsReportedUntilItsRowsAreDeleted(t *testing.T) {
+func TestLookupLoop_VPCLeaves_VNIReportedWhileRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAsking()
 		w := ready(t, api, clock())
@@ -314,9 +314,9 @@ func TestTheVNIOfAVPCThatLeavesIsReportedUntilItsRowsAreDeleted(t *testing.T) {
 	})
 }
 
-// TestNoRowIsPutForAVPCWhoseVNIIsNotReported has a VPC come and leave at any moment of a
+// TestLookupLoop_VNIUnreported_NoRowPut has a VPC come and leave at any moment of a
 // question.
-func TestNoRowIsPutForAVPCWhoseVNIIsNotReported(t *testing.T) {
+func TestLookupLoop_VNIUnreported_NoRowPut(t *testing.T) {
 	for at := range 8 {
 		synctest.Test(t, func(t *testing.T) {
 			api := newAsking()

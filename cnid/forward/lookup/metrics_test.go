@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestMetricsHaveAllLabelsFromTheStartAndAreDocumented(t *testing.T) {
+func TestLookupMetrics_Start_AllLabelsPresentAndDocumented(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	NewMetrics(registry)
 	families, err := registry.Gather()

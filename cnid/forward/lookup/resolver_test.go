@@ -21,7 +21,7 @@ func (a always) GetOnce(_ context.Context, object kube.Object) error {
 	return nil
 }
 
-func TestAnAddressThatContradictsItselfIsNoAnswer(t *testing.T) {
+func TestResolver_ContradictoryAddress_NoAnswer(t *testing.T) {
 	question := cache.Question{Key: cache.Key{VNI: 20, IP: netip.MustParseAddr("10.10.1.5")}, VPC: "blue"}
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.AddressSpec)

@@ -45,7 +45,7 @@ func managedWith(seqs ...uint64) Managed {
 	return m
 }
 
-func TestTheCreationOfADeviceIsNoHarm(t *testing.T) {
+func TestMonitorJudge_DeviceCreated_NoFault(t *testing.T) {
 	down, up, small := linkMessage(0, mtu), linkMessage(unix.IFF_UP, mtu), linkMessage(unix.IFF_UP, 1280)
 	type batch struct {
 		messages []syscall.NetlinkMessage

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 )
 
-func TestTheKernelTellsOfEachChangeOfTheNetwork(t *testing.T) {
+func TestKernelMonitor_EachNetworkChange_Reported(t *testing.T) {
 	space := testnet.New(t)
 	lo := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: 1}}
 	testnet.In(t, space, func() error { return netlink.LinkSetUp(lo) })

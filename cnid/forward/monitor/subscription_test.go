@@ -14,9 +14,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 )
 
-// TestABatchIsAllThatIsQueued creates as many devices as a large wave of pods does,
+// TestMonitorBatch_QueuedMessages_AllIncluded creates as many devices as a large wave of pods does,
 // and reads nothing meanwhile.
-func TestABatchIsAllThatIsQueued(t *testing.T) {
+func TestMonitorBatch_QueuedMessages_AllIncluded(t *testing.T) {
 	const pairs = 250
 	space := testnet.New(t)
 	var file *os.File
@@ -42,7 +42,7 @@ func TestABatchIsAllThatIsQueued(t *testing.T) {
 	}
 }
 
-func TestABatchOfWhichTheKernelDroppedAPartIsNotWhole(t *testing.T) {
+func TestMonitorBatch_KernelDroppedMessages_MarkedIncomplete(t *testing.T) {
 	space := testnet.New(t)
 	var file *os.File
 	testnet.In(t, space, func() (err error) {

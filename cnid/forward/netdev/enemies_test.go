@@ -23,10 +23,10 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// TestAPodChangesNoPathOfTheNode: the node drops source-routed packets and redirects of a
+// TestNetdev_HostilePod_NodePathsUnchanged: the node drops source-routed packets and redirects of a
 // pod, although the host accepts them by the settings of all devices and of new ones. From a
 // device of others both have their effect, so they are well-formed.
-func TestAPodChangesNoPathOfTheNode(t *testing.T) {
+func TestNetdev_HostilePod_NodePathsUnchanged(t *testing.T) {
 	for name, guarded := range map[string]bool{"a host end": true, "a device of others": false} {
 		t.Run(name, func(t *testing.T) {
 			pod, n := testnet.New(t), &node{NetNS: testnet.New(t), settings: filepath.Join(t.TempDir(), "sysctls.json")}

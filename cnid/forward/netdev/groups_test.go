@@ -206,7 +206,7 @@ func (a *asker) await(t *testing.T, want bool) {
 	t.Fatalf("what is sent to the group passes: %v, want %v", !want, want)
 }
 
-func TestASwitchThatListensToReportsLetsSolicitationsOfAnnouncedAddressesPass(t *testing.T) {
+func TestMulticastGroups_SnoopingSwitch_SolicitationsPass(t *testing.T) {
 	here, there, between := testnet.New(t), testnet.New(t), snooping(t)
 	testnet.Veth(t, here, "eth0", []string{"2001:db8::1/64"}, between, "port1", nil)
 	testnet.Veth(t, there, "eth0", []string{"2001:db8::2/64"}, between, "port2", nil)
@@ -236,7 +236,7 @@ func TestASwitchThatListensToReportsLetsSolicitationsOfAnnouncedAddressesPass(t 
 	a.await(t, false)
 }
 
-func TestMoreGroupsAreJoinedThanOneSocketMayKeep(t *testing.T) {
+func TestMulticastGroups_AboveSocketLimit_AllJoined(t *testing.T) {
 	space := testnet.New(t)
 	testnet.Veth(t, space, "eth0", []string{"2001:db8::1/64"}, testnet.New(t), "eth0", nil)
 	var groups Groups
@@ -257,7 +257,7 @@ func TestMoreGroupsAreJoinedThanOneSocketMayKeep(t *testing.T) {
 	}
 }
 
-func TestAGroupOnADeviceThatIsGoneFailsAloneAndIsTriedAgain(t *testing.T) {
+func TestMulticastGroup_DeviceGone_FailsAloneAndRetried(t *testing.T) {
 	space := testnet.New(t)
 	testnet.Veth(t, space, "eth0", []string{"2001:db8::1/64"}, testnet.New(t), "eth0", nil)
 	var groups Groups

@@ -45,10 +45,10 @@ type neighbourhood struct {
 	server net.PacketConn
 }
 
-// TestAPodTeachesTheNodeNothing sends what hosts believe of their neighbours (RFC 826,
+// TestNeighbour_PodAnnouncement_NodeLearnsNothing sends what hosts believe of their neighbours (RFC 826,
 // RFC 4861) to a node that believes it by the settings of new devices. By a host end it has no
 // effect, although no program of Alioth is there to drop it. By a device of others it has.
-func TestAPodTeachesTheNodeNothing(t *testing.T) {
+func TestNeighbour_PodAnnouncement_NodeLearnsNothing(t *testing.T) {
 	for name, attack := range map[string]struct {
 		send func(*neighbourhood) error
 		// learned reports whether the node believes it.

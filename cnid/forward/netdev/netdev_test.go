@@ -114,7 +114,7 @@ func (n *node) source(t *testing.T, ip string) (from, device string) {
 	return from, device
 }
 
-func TestTheNodeReachesShadowsUnderItsShadowAndTheDefaultVPCUnderItsOwnAddress(t *testing.T) {
+func TestNode_ShadowAndDefaultVPC_RightSourceUsed(t *testing.T) {
 	n := newNode(t)
 	n.apply(t, n.state())
 	cases := []struct{ to, from, device string }{
@@ -175,7 +175,7 @@ func (n *node) picture(t *testing.T) []string {
 	return list
 }
 
-func TestApplyingTwiceChangesNothing(t *testing.T) {
+func TestNetdevApply_SecondTime_NothingChanged(t *testing.T) {
 	n := newNode(t)
 	first := n.apply(t, n.state())
 	before := n.picture(t)
@@ -187,7 +187,7 @@ func TestApplyingTwiceChangesNothing(t *testing.T) {
 	}
 }
 
-func TestUpdateChangesThePodsThatCameAndWent(t *testing.T) {
+func TestNetdevUpdate_PodsComeAndGo_OnlyThose(t *testing.T) {
 	n := newNode(t)
 	both := n.state()
 	one := n.state()
@@ -206,7 +206,7 @@ func TestUpdateChangesThePodsThatCameAndWent(t *testing.T) {
 	}
 }
 
-func TestUpdateAppliesWhatIsMoreThanPods(t *testing.T) {
+func TestNetdevUpdate_MoreThanPods_Applied(t *testing.T) {
 	n := newNode(t)
 	s := n.state()
 	node := s.Node
@@ -229,7 +229,7 @@ func (n *node) setting(t *testing.T, name string) string {
 	return value
 }
 
-func TestAStateWithLessRemovesTheRest(t *testing.T) {
+func TestNetdevApply_SmallerState_RestRemoved(t *testing.T) {
 	n := newNode(t)
 	n.apply(t, n.state())
 	less := n.state()
@@ -251,7 +251,7 @@ func TestAStateWithLessRemovesTheRest(t *testing.T) {
 	}
 }
 
-func TestForeignRoutesAreLeftAlone(t *testing.T) {
+func TestNetdevApply_ForeignRoutes_LeftAlone(t *testing.T) {
 	n := newNode(t)
 	foreign := &netlink.Route{Dst: ipNet(netip.MustParsePrefix("198.51.100.0/24")), Gw: net.ParseIP("192.0.2.9"), Protocol: 4}
 	n.in(t, func() error { return netlink.RouteAdd(foreign) })
@@ -262,7 +262,7 @@ func TestForeignRoutesAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAPodWhoseDeviceIsGoneDoesNotKeepOthersFromTheirRoutes(t *testing.T) {
+func TestNetdevApply_OneDeviceGone_OtherRoutesSet(t *testing.T) {
 	n := newNode(t)
 	s := n.state()
 	n.in(t, func() error { return delLink(podDevice) })
@@ -272,7 +272,7 @@ func TestAPodWhoseDeviceIsGoneDoesNotKeepOthersFromTheirRoutes(t *testing.T) {
 	}
 }
 
-func TestUninstallLeavesNothing(t *testing.T) {
+func TestUninstall_AppliedState_NothingLeft(t *testing.T) {
 	n := newNode(t)
 	names := []string{forward4, forward6, perDevice("ipv6", "eth0", "accept_ra"), perDevice("ipv6", "default", "accept_ra")}
 	before := map[string]string{}
@@ -305,7 +305,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAHostThatForwardedBeforeKeepsItsRouterAdvertisementSettings(t *testing.T) {
+func TestNetdev_AlreadyForwardingHost_AdvertisementSettingsKept(t *testing.T) {
 	n := newNode(t)
 	n.in(t, func() error { return os.WriteFile(filepath.Join(hostdev.SettingsRoot, forward6), []byte("1"), 0o644) })
 	n.apply(t, n.state())
@@ -314,7 +314,7 @@ func TestAHostThatForwardedBeforeKeepsItsRouterAdvertisementSettings(t *testing.
 	}
 }
 
-func TestATunnelDeviceOnAnotherPortIsReplaced(t *testing.T) {
+func TestTunnelDevice_OtherPort_Replaced(t *testing.T) {
 	n := newNode(t)
 	first := n.apply(t, n.state())
 	var second Indexes
@@ -337,7 +337,7 @@ func TestATunnelDeviceOnAnotherPortIsReplaced(t *testing.T) {
 	})
 }
 
-func TestThePodMTULeavesRoomForTheTunnel(t *testing.T) {
+func TestPodMTU_Tunnel_LeavesHeaderRoom(t *testing.T) {
 	n := newNode(t)
 	cases := []struct {
 		address string
@@ -359,7 +359,7 @@ func TestThePodMTULeavesRoomForTheTunnel(t *testing.T) {
 	}
 }
 
-func TestAStateThatMakesNoSenseIsRefused(t *testing.T) {
+func TestApply_InvalidState_Refused(t *testing.T) {
 	n := newNode(t)
 	cases := map[string]func(*hostdev.State){
 		"two shadows of a family": func(s *hostdev.State) { s.Shadows = append(s.Shadows, netip.MustParseAddr("169.254.64.2")) },
@@ -395,7 +395,7 @@ func unreadable(t *testing.T, s *settings, device string) {
 	}
 }
 
-func TestADeviceThatFailsKeepsNoOtherFromBeingSetUp(t *testing.T) {
+func TestNetdevApply_OneDeviceFails_OthersSetUp(t *testing.T) {
 	n := newNode(t)
 	n.apply(t, n.state())
 	unreadable(t, n.host.sysctls, podDevice)

@@ -12,9 +12,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 )
 
-// TestHostEndsOfPodsHaveTheirGroupAndNoOtherDeviceHasIt begins with devices of an earlier
+// TestDeviceGroup_PodHostEnds_SetOnlyThere begins with devices of an earlier
 // release, and then has another program change groups.
-func TestHostEndsOfPodsHaveTheirGroupAndNoOtherDeviceHasIt(t *testing.T) {
+func TestDeviceGroup_PodHostEnds_SetOnlyThere(t *testing.T) {
 	const attaching = "alv00000000beef" // is not in the state yet
 	n := newNode(t)
 	s := n.state()

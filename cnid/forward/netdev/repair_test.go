@@ -73,7 +73,7 @@ func damages() map[string]struct {
 	}
 }
 
-func TestApplyRepairsWhatSomebodyChangedAndSaysSo(t *testing.T) {
+func TestNetdevApply_ForeignChange_RepairedAndReported(t *testing.T) {
 	for name, damage := range damages() {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -111,7 +111,7 @@ func (n *node) repairedKinds() []string {
 	return slices.Compact(kinds)
 }
 
-func TestAChangedStateIsNoRepair(t *testing.T) {
+func TestApply_ChangedState_NotReportedAsRepair(t *testing.T) {
 	n := newNode(t)
 	s := n.state()
 	s.Pods, s.Node = s.Pods[:1], hostdev.NodeInterface{}

@@ -22,7 +22,7 @@ func perDevice(family, device, name string) string {
 	return filepath.Join(family, "conf", device, name)
 }
 
-func TestNoNameOfADeviceLeadsToOtherSettings(t *testing.T) {
+func TestSysctl_HostileDeviceName_NoOtherSettingReached(t *testing.T) {
 	for _, device := range []string{"", ".", "..", "all", "default", "../../all", "a/b", "/"} {
 		if path, err := hostdev.SettingPath(ipfamily.IPv6, device, "forwarding"); err == nil {
 			t.Errorf("the device %q has the setting %s", device, path)
@@ -33,9 +33,9 @@ func TestNoNameOfADeviceLeadsToOtherSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsOfUplinksAreReportedAsTheyAreInEffect: the kernel combines many
+// TestUplinkSettings_Effective_Reported: the kernel combines many
 // settings of a device with the setting of all devices.
-func TestSettingsOfUplinksAreReportedAsTheyAreInEffect(t *testing.T) {
+func TestUplinkSettings_Effective_Reported(t *testing.T) {
 	const device = "eth0"
 	redirects, routes := perDevice("ipv4", device, "accept_redirects"), perDevice("ipv6", device, "accept_source_route")
 	for name, c := range map[string]struct{ set, want map[string]string }{

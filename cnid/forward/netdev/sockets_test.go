@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestListensFindsTheNodesOwnSockets(t *testing.T) {
+func TestListens_NodeSockets_Found(t *testing.T) {
 	n := newNode(t)
 	n.in(t, func() error {
 		for _, address := range []string{"0.0.0.0:7000", "192.0.2.1:7001", "[::]:7002", "[2001:db8::1]:7003"} {

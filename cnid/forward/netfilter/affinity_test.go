@@ -72,7 +72,7 @@ func (r rig) stays(t *testing.T, source string) string {
 	return first
 }
 
-func TestAClientPicksAnewOnceItsTimeIsOver(t *testing.T) {
+func TestAffinity_Timeout_BackendChosenAnew(t *testing.T) {
 	r, _ := stickyRig(t, time.Second)
 	first := r.answered(t, "192.0.2.9")
 	for range 40 { // of five places, the same each time once in 10^27 times
@@ -90,7 +90,7 @@ func TestAClientPicksAnewOnceItsTimeIsOver(t *testing.T) {
 	t.Errorf("%s has answered ever since", first)
 }
 
-func TestAClientStaysWhileItsPlaceIsOne(t *testing.T) {
+func TestAffinity_BackendRemains_ClientStays(t *testing.T) {
 	r, s := stickyRig(t, time.Hour)
 	at := map[string]string{}
 	for _, source := range []string{"192.0.2.9", "192.0.2.10"} {
@@ -124,7 +124,7 @@ func TestAClientStaysWhileItsPlaceIsOne(t *testing.T) {
 	}
 }
 
-func TestClientsOfAVPCTakeNoRoomFromAnothers(t *testing.T) {
+func TestAffinity_SeveralVPC_MapRoomSeparate(t *testing.T) {
 	r, s := stickyRig(t, time.Hour)
 	other := *s.Frontends[0]
 	other.Port, other.VNI = 30001, vniB
@@ -157,7 +157,7 @@ func TestClientsOfAVPCTakeNoRoomFromAnothers(t *testing.T) {
 	}
 }
 
-func TestClientsStayOverIPv6(t *testing.T) {
+func TestAffinity_IPv6_ClientStays(t *testing.T) {
 	r := newRig(t, 0)
 	routeThroughNode(t, r)
 	frontend := nodePort("::", places("[fd41:6c69:6f74:6801::5]:9000"), nil)
@@ -179,7 +179,7 @@ func TestClientsStayOverIPv6(t *testing.T) {
 	})
 }
 
-func TestMapsOfClientsComeAndGoWithFrontends(t *testing.T) {
+func TestAffinityMaps_FrontendsComeAndGo_Follow(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
 		sticky := func(port uint16, vni uint32) ruleset.Frontend {

@@ -19,9 +19,9 @@ import (
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-// TestChangingFrontendsIsLikeApplyingThem changes few frontends that share much, and looks
+// TestFrontends_IncrementalChange_EqualsFullApply changes few frontends that share much, and looks
 // whether anything is left to be applied.
-func TestChangingFrontendsIsLikeApplyingThem(t *testing.T) {
+func TestFrontends_IncrementalChange_EqualsFullApply(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	some := func(list ...string) (out []netip.AddrPort) {
 		for _, place := range places(list...) {
@@ -78,8 +78,8 @@ func TestChangingFrontendsIsLikeApplyingThem(t *testing.T) {
 	})
 }
 
-// TestATableChangesWhatItKnows has the daemon read first wherever it does not know.
-func TestATableChangesWhatItKnows(t *testing.T) {
+// TestTable_ChangeWithoutKnownState_Refused has the daemon read first wherever it does not know.
+func TestTable_ChangeWithoutKnownState_Refused(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		var table Table
 		s := testState()

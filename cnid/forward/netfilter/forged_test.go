@@ -23,10 +23,10 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// TestNoNameMakesADeviceAPods: whatever the name of a device of the node, and whatever its
+// TestNetfilter_PodLikeDeviceName_NotPod: whatever the name of a device of the node, and whatever its
 // group, the node's sockets get no packet from there that has a pod's shadow as its source.
 // The device is made by hand, so no check of names is in the way.
-func TestNoNameMakesADeviceAPods(t *testing.T) {
+func TestNetfilter_PodLikeDeviceName_NotPod(t *testing.T) {
 	for name, c := range map[string]struct {
 		device string
 		change func(device string) error
@@ -48,9 +48,9 @@ func TestNoNameMakesADeviceAPods(t *testing.T) {
 	}
 }
 
-// TestADeviceWithTheGroupOfPodsIsOfTheirKind: a device that a pod had for a while may have
+// TestNetfilter_DeviceInPodGroup_IsPod: a device that a pod had for a while may have
 // the group that the pod gave it.
-func TestADeviceWithTheGroupOfPodsIsOfTheirKind(t *testing.T) {
+func TestNetfilter_DeviceInPodGroup_IsPod(t *testing.T) {
 	r := newRig(t, testState().NodeMark)
 	thief := r.plug(t, "cable")
 	testnet.In(t, r.node, func() error {
@@ -67,9 +67,9 @@ func TestADeviceWithTheGroupOfPodsIsOfTheirKind(t *testing.T) {
 	r.refuses(t, thief, ReasonUnhandled)
 }
 
-// TestNoRuleMatchesAPartOfAName: a rule that compares less than a whole name of a device
+// TestNetfilterRules_DeviceNames_NoPrefixMatch: a rule that compares less than a whole name of a device
 // holds for devices that somebody else has named.
-func TestNoRuleMatchesAPartOfAName(t *testing.T) {
+func TestNetfilterRules_DeviceNames_NoPrefixMatch(t *testing.T) {
 	names := []expr.MetaKey{expr.MetaKeyIIFNAME, expr.MetaKeyOIFNAME, metaIIFKind}
 	for _, c := range chains(testState()) {
 		for at, r := range c.rules {

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/conntrack"
 )
 
-func TestFlowsThatLeadNowhereAreForgotten(t *testing.T) {
+func TestConntrack_FlowLeadsNowhere_Forgotten(t *testing.T) {
 	s := testState()
 	shared := udpPort("", 7010, pod4)
 	shared.Port, shared.Own = 9010, true
@@ -57,7 +57,7 @@ func TestFlowsThatLeadNowhereAreForgotten(t *testing.T) {
 	}
 }
 
-func TestUDPMovesToAnotherBackend(t *testing.T) {
+func TestConntrack_UDPBackendGone_MovesToOther(t *testing.T) {
 	r := newRig(t, 0)
 	r.answerers(t, 9001, 9002)
 	var flow, other net.Conn
@@ -159,9 +159,9 @@ func leading(ports int, to uint16) ruleset.State {
 	return s
 }
 
-// TestOnlyFlowsToChangedPortsAreForgotten leads all ports elsewhere, and has fewer of them
+// TestConntrack_PortsChanged_OnlyTheirFlowsForgotten leads all ports elsewhere, and has fewer of them
 // differ from the last state.
-func TestOnlyFlowsToChangedPortsAreForgotten(t *testing.T) {
+func TestConntrack_PortsChanged_OnlyTheirFlowsForgotten(t *testing.T) {
 	const ports = 2 * mostPorts
 	for _, c := range []struct {
 		name    string
@@ -209,7 +209,7 @@ func TestOnlyFlowsToChangedPortsAreForgotten(t *testing.T) {
 	}
 }
 
-func TestEveryFlowIsLookedAtWhenAddressesChange(t *testing.T) {
+func TestConntrack_AddressesChanged_EveryFlowChecked(t *testing.T) {
 	last, now := leading(1, 9001), leading(1, 9001)
 	now.Addresses = now.Addresses[:1]
 	r := newRig(t, 0)

@@ -264,7 +264,7 @@ func (q question) patience() time.Duration {
 	return patience
 }
 
-func TestOnlyMarkedPacketsAndRepliesAreForwarded(t *testing.T) {
+func TestForward_EachPacket_OnlyMarkedAndReplies(t *testing.T) {
 	const pod4, pod6 = "169.254.64.5", "fd41:6c69:6f74:6801::5"
 	const shared, egress, node = 0x10000000, 0x20000000, 0x30000000
 	cases := []struct {
@@ -355,7 +355,7 @@ func (r rig) wantCounter(t *testing.T, reason string) {
 	}
 }
 
-func TestAPodWithoutAProgramReachesNothing(t *testing.T) {
+func TestForward_PodWithoutProgram_NothingReached(t *testing.T) {
 	r := newRig(t, 0x20000000)
 	testnet.In(t, r.pod, func() error { return addAddress("eth0", "10.10.1.2/32") })
 	routes(t, r.node, "alv0", "", "10.10.1.2/32")

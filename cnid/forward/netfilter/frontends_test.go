@@ -64,7 +64,7 @@ func serving(frontends ...ruleset.Frontend) ruleset.State {
 	return s
 }
 
-func TestAFrontendLeadsToBackends(t *testing.T) {
+func TestFrontend_Connection_ReachesBackend(t *testing.T) {
 	const egress, node = 0x20000000, 0x30000000
 	local := []ruleset.Frontend{
 		nodePort("0.0.0.0", places("169.254.64.5:9000"), places("169.254.64.5:9000")),
@@ -205,7 +205,7 @@ func TestAFrontendLeadsToBackends(t *testing.T) {
 	}
 }
 
-func TestTCPIsResetWhereNoBackendIs(t *testing.T) {
+func TestFrontend_NoBackend_TCPReset(t *testing.T) {
 	r := newRig(t, 0)
 	frontend := nodePort("0.0.0.0", nil, nil)
 	frontend.Protocol = unix.IPPROTO_TCP
@@ -284,7 +284,7 @@ func (r rig) answered(t *testing.T, source string) (who string) {
 	return who
 }
 
-func TestNewFlowsGoToAllPlacesAndStickyOnesToOne(t *testing.T) {
+func TestFrontend_SeveralBackends_SpreadOrSticky(t *testing.T) {
 	const flows = 40
 	r := newRig(t, 0)
 	r.answerers(t, 9001, 9002, 9003)
@@ -313,7 +313,7 @@ func TestNewFlowsGoToAllPlacesAndStickyOnesToOne(t *testing.T) {
 	}
 }
 
-func TestFrontendsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
+func TestFrontends_ComeAndGo_TableUntouched(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
 		apply(t, s)
@@ -352,7 +352,7 @@ func TestFrontendsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
 	})
 }
 
-func TestFrontendsThatSomebodyChangedAreRepaired(t *testing.T) {
+func TestFrontends_ForeignChange_Repaired(t *testing.T) {
 	for name, command := range map[string]string{
 		"a map emptied":             "flush map inet alioth all4",
 		"a map emptied of verdicts": "flush map inet alioth from_outside4",
@@ -398,7 +398,7 @@ func manyFrontends(services int) []ruleset.Frontend {
 	return list
 }
 
-func TestThousandsOfFrontendsFitIntoOneTransaction(t *testing.T) {
+func TestFrontends_Thousands_FitOneTransaction(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
 		s.Frontends = inOrder(manyFrontends(5000)...)

@@ -54,7 +54,7 @@ const (
 	nodeShadow4, nodeShadow6 = "169.254.64.1", "fd41:6c69:6f74:6801::1"
 )
 
-func TestAPortOfTheNodeLeadsToItsPod(t *testing.T) {
+func TestHostPort_Connection_ReachesPod(t *testing.T) {
 	all := []ruleset.HostPort{udpPort("", 7000, pod4), udpPort("", 7000, pod6)}
 	own := []ruleset.HostPort{all[0], all[1]}
 	own[0].Own, own[1].Own = true, true
@@ -119,7 +119,7 @@ func TestAPortOfTheNodeLeadsToItsPod(t *testing.T) {
 
 // A program on the node that begins to listen at a port which a tenant's pod has
 // already keeps the clients that it has on the node, and gets none from outside.
-func TestAListenerOnTheNodeKeepsItsOwnClients(t *testing.T) {
+func TestHostPort_NodeListener_KeepsItsClients(t *testing.T) {
 	r := newRig(t, 0)
 	r.open(t, udpPort("", 7000, pod4), udpPort("", 7000, pod6))
 	for _, dialled := range []string{"127.0.0.1", "::1", "192.0.2.1", "2001:db8::1", loAddress} {
@@ -151,7 +151,7 @@ func fromPod(r rig) question      { return question{from: r.pod, source: pod4} }
 func fromPod6(r rig) question     { return question{from: r.pod, source: pod6} }
 func fromBackend(r rig) question  { return question{from: r.backend, source: "10.244.0.9"} }
 
-func TestSomebodyElsesTranslationReachesOnlyPortsThatPodsServeOnTheNode(t *testing.T) {
+func TestForeignTranslation_HostPorts_OnlyServedReached(t *testing.T) {
 	r := newRig(t, 0)
 	r.open(t, udpPort("", 7000, pod4))
 	testnet.In(t, r.node, func() error {
@@ -165,7 +165,7 @@ func TestSomebodyElsesTranslationReachesOnlyPortsThatPodsServeOnTheNode(t *testi
 	r.wantCounter(t, ReasonShadowUnsolicited)
 }
 
-func TestFlowsToAPodsPortHaveAnAccountOfTheirOwn(t *testing.T) {
+func TestHostPort_FlowsToPod_CountedSeparately(t *testing.T) {
 	r := newRig(t, 0x20000000)
 	r.open(t, udpPort("", 7000, pod4))
 	q := fromOutside(r)
@@ -185,7 +185,7 @@ func TestFlowsToAPodsPortHaveAnAccountOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestPortsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
+func TestHostPorts_ComeAndGo_TableUntouched(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
 		apply(t, s)
@@ -214,7 +214,7 @@ func TestPortsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
 	})
 }
 
-func TestAPortThatSomebodyClosedIsOpenedAgain(t *testing.T) {
+func TestHostPort_ForeignClose_Reopened(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
 		s.HostPorts = []ruleset.HostPort{udpPort("", 7000, pod4)}

@@ -115,7 +115,7 @@ func (r rig) sendIP(t *testing.T, src, dst string, protocol int, payload []byte)
 	})
 }
 
-func TestWhatConntrackCallsInvalidDoesNotLeaveTheNode(t *testing.T) {
+func TestEgress_ConntrackInvalidPacket_Dropped(t *testing.T) {
 	const egress, node, shared = 0x20000000, 0x30000000, 0x10000000
 	const pod4, pod6, out4, out6 = "169.254.64.5", "fd41:6c69:6f74:6801::5", "192.0.2.9", "2001:db8::9"
 	segment := func(src, dst string, flags byte) []byte {
@@ -167,7 +167,7 @@ func (r rig) untracked(t *testing.T) {
 	})
 }
 
-func TestNoShadowAddressLeavesTheNode(t *testing.T) {
+func TestEgress_ShadowAddress_NeverLeavesNode(t *testing.T) {
 	const egress, shared = 0x20000000, 0x10000000
 	r := newRig(t, 0)
 	routes(t, r.node, "eth0", "192.0.2.9", "169.254.64.77/32")
@@ -228,7 +228,7 @@ func (r rig) lossy(t *testing.T, percent int) {
 
 // Retransmissions, acknowledgements of what has been acknowledged, and whatever else
 // a lossy way brings must not be taken for invalid so often that a stream stops.
-func TestAStreamThatLosesPacketsArrives(t *testing.T) {
+func TestStream_PacketLoss_Arrives(t *testing.T) {
 	r := newRig(t, 0x20000000)
 	r.lossy(t, 10)
 	var server net.Listener

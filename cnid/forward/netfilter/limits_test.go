@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 )
 
-func TestAPodBeyondItsShareOfFlowsIsRefusedNewOnes(t *testing.T) {
+func TestFlowLimit_PodAboveShare_NewFlowsRefused(t *testing.T) {
 	r := newRig(t, 0x30000000)
 	for i := range 4 {
 		if _, err := ask(t, r.pod, r.node, "169.254.64.5", "192.0.2.1"); err != nil {
@@ -36,7 +36,7 @@ func TestAPodBeyondItsShareOfFlowsIsRefusedNewOnes(t *testing.T) {
 	}
 }
 
-func TestAPodOfTheDefaultVPCBeyondItsShareIsRefusedByTheNodesAddressThere(t *testing.T) {
+func TestFlowLimit_DefaultVPCPodAboveShare_Refused(t *testing.T) {
 	for _, c := range []struct{ name, greedy, modest, node string }{
 		{"IPv4", "10.244.0.9", "10.244.0.10", "10.244.0.1"},
 		{"IPv6", "fd10:244::9", "fd10:244::10", "fd10:244::1"},
@@ -91,7 +91,7 @@ func fill(t *testing.T, r rig, name string) {
 	})
 }
 
-func TestWhoFindsTheAccountOfFlowsFullIsRefused(t *testing.T) {
+func TestFlowLimit_AccountFull_Refused(t *testing.T) {
 	t.Run("a pod", func(t *testing.T) {
 		r := newRig(t, 0x30000000)
 		fill(t, r, "pod_flows4")
@@ -122,7 +122,7 @@ func TestWhoFindsTheAccountOfFlowsFullIsRefused(t *testing.T) {
 	})
 }
 
-func TestTheSharesOfAllUsualPodsFitIntoConntrack(t *testing.T) {
+func TestFlowLimit_UsualPodCount_SharesFitConntrack(t *testing.T) {
 	for _, c := range []struct {
 		name                      string
 		asked, pods, room, shared uint32
@@ -151,7 +151,7 @@ func TestTheSharesOfAllUsualPodsFitIntoConntrack(t *testing.T) {
 	}
 }
 
-func TestApplyBoundsTheShareByTheKernelsConntrack(t *testing.T) {
+func TestFlowLimit_Apply_BoundedByKernelConntrack(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
 		s.FlowsPerShadow = 1 << 30

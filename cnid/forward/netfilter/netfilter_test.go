@@ -61,7 +61,7 @@ func apply(t *testing.T, s ruleset.State) {
 	}
 }
 
-func TestApplyingTheSameStateLeavesTheTableAlone(t *testing.T) {
+func TestNetfilterApply_SameState_TableUntouched(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		apply(t, testState())
 		before := handles(t)
@@ -75,7 +75,7 @@ func TestApplyingTheSameStateLeavesTheTableAlone(t *testing.T) {
 	})
 }
 
-func TestApplyRepairsWhatSomebodyChanged(t *testing.T) {
+func TestNetfilterApply_ForeignChange_Repaired(t *testing.T) {
 	damages := map[string]func(conn *nftables.Conn){
 		"a rule deleted": func(conn *nftables.Conn) {
 			rules, _ := conn.GetRules(table(), &nftables.Chain{Name: "input", Table: table()})
@@ -130,7 +130,7 @@ func TestApplyRepairsWhatSomebodyChanged(t *testing.T) {
 	}
 }
 
-func TestATableThatWasPutToSleepIsWoken(t *testing.T) {
+func TestNetfilterTable_Dormant_Woken(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		apply(t, testState())
 		if err := testnet.NFT("table inet alioth { flags dormant; }"); err != nil {
@@ -145,7 +145,7 @@ func TestATableThatWasPutToSleepIsWoken(t *testing.T) {
 	})
 }
 
-func TestAChangedStateReplacesTheTable(t *testing.T) {
+func TestNetfilterApply_ChangedState_TableReplaced(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		apply(t, testState())
 		before := handles(t)
@@ -159,7 +159,7 @@ func TestAChangedStateReplacesTheTable(t *testing.T) {
 	})
 }
 
-func TestRemovingTheTableTwiceIsNoError(t *testing.T) {
+func TestNetfilterRemove_SecondTime_NoError(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		apply(t, testState())
 		for range 2 {
@@ -178,7 +178,7 @@ func TestRemovingTheTableTwiceIsNoError(t *testing.T) {
 	})
 }
 
-func TestAStateThatMakesNoSenseIsRefused(t *testing.T) {
+func TestApply_InvalidState_Refused(t *testing.T) {
 	cases := map[string]func(*ruleset.State){
 		"no shadow range":        func(s *ruleset.State) { s.Shadows = nil },
 		"a range with host bits": func(s *ruleset.State) { s.DefaultVPC = []netip.Prefix{netip.MustParsePrefix("10.244.0.1/16")} },

@@ -11,7 +11,7 @@ import (
 )
 
 // aliothctl status and the metrics show the names only; the table explains them.
-func TestEveryReasonIsExplainedInTheDocs(t *testing.T) {
+func TestDropReasons_EachReason_Documented(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/reference/reasons.md")
 	if err != nil {
 		t.Fatal(err)

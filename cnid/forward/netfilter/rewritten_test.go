@@ -43,7 +43,7 @@ func (r rig) divert(t *testing.T, from, to string) {
 	})
 }
 
-func TestPacketsThatOthersRedirectAreNotForwarded(t *testing.T) {
+func TestForward_ForeignRedirect_Dropped(t *testing.T) {
 	const pod4, pod6 = "169.254.64.5", "fd41:6c69:6f74:6801::5"
 	const vip4, vip6 = "203.0.113.50", "2001:db8:50::50"
 	const shared, egress, node = 0x10000000, 0x20000000, 0x30000000
@@ -76,7 +76,7 @@ func TestPacketsThatOthersRedirectAreNotForwarded(t *testing.T) {
 	}
 }
 
-func TestAPodAnswersTheNodeThoughSomebodyTranslatedTheQuestion(t *testing.T) {
+func TestPodReply_ForeignTranslation_ReachesNode(t *testing.T) {
 	r := newRig(t, 0)
 	r.divert(t, "192.0.2.77", "169.254.64.5")
 	q := question{from: r.node, to: r.pod, source: "169.254.64.1", target: "169.254.64.5", dialled: "192.0.2.77"}
@@ -86,7 +86,7 @@ func TestAPodAnswersTheNodeThoughSomebodyTranslatedTheQuestion(t *testing.T) {
 	r.wantCounter(t, "")
 }
 
-func TestAFlowOpenedBeforeTheTableCameIsNoReply(t *testing.T) {
+func TestFlow_OpenedBeforeTable_NotTakenAsReply(t *testing.T) {
 	r := newRig(t, 0x20000000)
 	testnet.In(t, r.node, Remove)
 	testnet.In(t, r.node, func() error {
@@ -114,7 +114,7 @@ func TestAFlowOpenedBeforeTheTableCameIsNoReply(t *testing.T) {
 	r.wantCounter(t, ReasonNodeClosed)
 }
 
-func TestNothingFromAPodLooksLikeATunnel(t *testing.T) {
+func TestPodPacket_LikeTunnel_Dropped(t *testing.T) {
 	const shared, egress, node = 0x10000000, 0x20000000, 0x30000000
 	r := newRig(t, 0)
 	for _, c := range []struct {

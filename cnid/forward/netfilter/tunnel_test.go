@@ -69,7 +69,7 @@ func arrives(t *testing.T, server net.PacketConn, space ns.NetNS, from netip.Add
 
 // The node takes packets for its address at each device. Who is at another one than the
 // nodes' network must not be taken for a node.
-func TestATunnelsPacketsComeByTheWayToTheirSender(t *testing.T) {
+func TestTunnelPacket_WrongUplink_Dropped(t *testing.T) {
 	r := newRig(t, 0)
 	thief := r.thief(t)
 	for own, node := range map[string]string{"192.0.2.1": "192.0.2.9", "2001:db8::1": "2001:db8::9"} {

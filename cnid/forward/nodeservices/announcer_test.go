@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netdev"
 )
 
-func TestAnAddressIsAnnouncedAFewTimesWhenItHasBecomeTheNodes(t *testing.T) {
+func TestAnnouncer_NewNodeAddress_AnnouncedFewTimes(t *testing.T) {
 	a := NewAnnouncer(slog.New(slog.DiscardHandler))
 	sent := map[netip.Addr]int{}
 	var failure error

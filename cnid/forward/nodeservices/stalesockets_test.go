@@ -17,10 +17,10 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 )
 
-// TestStaleSocketsAreSearchedAfterChangesOnly: at once, once more for sockets that were
+// TestStaleSockets_EachPass_SearchedOnlyAfterChanges: at once, once more for sockets that were
 // connecting, and until a search succeeds. The clock advances only while all goroutines
 // wait, so counts at a time are exact.
-func TestStaleSocketsAreSearchedAfterChangesOnly(t *testing.T) {
+func TestStaleSockets_EachPass_SearchedOnlyAfterChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		searches, fails := 0, false
 		changed := make(chan struct{}, 1)

@@ -70,7 +70,7 @@ func closedTo(s state.State, vni uint32, ip netip.Addr) state.ClosedClass {
 	return 0
 }
 
-func TestWhereServicesLeadOutsideFollowsWhatChanges(t *testing.T) {
+func TestServiceExit_ChangesOfInputs_Followed(t *testing.T) {
 	w := scaledTenants(t)
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}}
 	w.put(t,
@@ -123,7 +123,7 @@ func TestWhereServicesLeadOutsideFollowsWhatChanges(t *testing.T) {
 
 // Without a selector a Service leads to the pods of its tenant, which the namespaces of
 // both decide.
-func TestWhereAServiceByHandLeadsFollowsTheTenants(t *testing.T) {
+func TestManualService_TenantsChange_ExitFollows(t *testing.T) {
 	w := scaledTenants(t)
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}}
 	held := func(by string) func(store.Tx) error {

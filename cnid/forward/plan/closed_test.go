@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestARangeOfTheDefaultVPCThatCoversWhatTheNodeMustReachIsNeitherRoutedNorGuarded(t *testing.T) {
+func TestPlan_DefaultVPCCoversNodeNeeds_NotRouted(t *testing.T) {
 	const fine = "10.244.0.0/16"
 	cases := map[string]struct {
 		covering string
@@ -45,7 +45,7 @@ func TestARangeOfTheDefaultVPCThatCoversWhatTheNodeMustReachIsNeitherRoutedNorGu
 	}
 }
 
-func TestServiceRangesThatAreAddedAreClosedToEgress(t *testing.T) {
+func TestPlan_ServiceRangeAdded_EgressClosed(t *testing.T) {
 	added := prefixes("10.97.0.0/16", "fd97::/112")
 	w, p := tenants(t), &Planner{}
 	w.plan(p)
@@ -60,7 +60,7 @@ func TestServiceRangesThatAreAddedAreClosedToEgress(t *testing.T) {
 	}
 }
 
-func TestTheNodeDoesNotTakeAnAddressThatANodeHasAlready(t *testing.T) {
+func TestPlan_AddressHeldByNode_NotTakenAgain(t *testing.T) {
 	w := newWorld(t,
 		node("node1", "192.0.2.1"), node("node2", "10.244.0.7"), vpc("default", 1, "10.244.0.0/16", "fd10:244::/48"),
 		address("default", "10.244.0.7", "node1", store.HolderNode, "node1"),
@@ -75,9 +75,9 @@ func TestTheNodeDoesNotTakeAnAddressThatANodeHasAlready(t *testing.T) {
 	}
 }
 
-// TestANodeTakesNothingOfTheDefaultVPC: any kubelet may report addresses there. The range
+// TestPlan_NodeInDefaultVPC_RangeKept: any kubelet may report addresses there. The range
 // serves pods, so every other node keeps it, and its own interface.
-func TestANodeTakesNothingOfTheDefaultVPC(t *testing.T) {
+func TestPlan_NodeInDefaultVPC_RangeKept(t *testing.T) {
 	const home = "10.244.0.0/16"
 	for name, row := range map[string]func(store.Tx) error{
 		"an address that nobody has": node("node9", "192.0.2.9", "10.244.3.3"),
@@ -104,9 +104,9 @@ func TestANodeTakesNothingOfTheDefaultVPC(t *testing.T) {
 	}
 }
 
-// TestTheAddressOfTheNodeItselfIsMoreThanARangeOfTheDefaultVPC: the node's own kubelet has
+// TestPlan_NodeAddressInDefaultVPC_NodeWins: the node's own kubelet has
 // said that it is there, and without it the node is lost.
-func TestTheAddressOfTheNodeItselfIsMoreThanARangeOfTheDefaultVPC(t *testing.T) {
+func TestPlan_NodeAddressInDefaultVPC_NodeWins(t *testing.T) {
 	w := tenants(t)
 	w.put(t, node("node1", "10.244.9.9"))
 	got := w.build()

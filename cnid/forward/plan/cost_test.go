@@ -38,7 +38,7 @@ func (w *world) change(t testing.TB, p *Planner, n int) {
 
 // A change of one VPC copies and compares nothing of the others. Allocations stand for
 // the work; what remains of the number of VPCs is a few of them for larger maps.
-func TestAChangeCostsNothingOfOtherVPCs(t *testing.T) {
+func TestPlanCost_OneChange_OtherVPCUntouched(t *testing.T) {
 	allocations := func(vpcs int) float64 {
 		w, p, n := manyVPCs(t, vpcs), &Planner{}, 0
 		w.plan(p, serveNodePorts)

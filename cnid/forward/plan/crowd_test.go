@@ -210,10 +210,10 @@ func (w *world) costOfChange(t testing.TB, p *Planner, what string, change ...fu
 	return least
 }
 
-// TestACrowdOfATenantCostsOthersNothing: a tenant has a pod here and any number of rows of one
+// TestPlanCost_TenantCrowd_OthersUnaffected: a tenant has a pod here and any number of rows of one
 // sort. A change of another tenant's row costs as much as without them. Of a change of what is
 // reached from outside, the list of all frontends is copied, which node ports and pools bound.
-func TestACrowdOfATenantCostsOthersNothing(t *testing.T) {
+func TestPlanCost_TenantCrowd_OthersUnaffected(t *testing.T) {
 	const few, perFrontend = 20, 10
 	many := soak.Or(t, 10_000, 2_000)
 	for sort, rows := range crowds {
@@ -236,9 +236,9 @@ func TestACrowdOfATenantCostsOthersNothing(t *testing.T) {
 // frontends returns how many frontends the last plan has.
 func (w *world) frontends(p *Planner) int { return len(p.services.frontends.list) }
 
-// TestAnExternalIPOfACrowdIsGivenOnce: the owner of an address is not looked for again by each of
+// TestPlan_CrowdSharesExternalIP_GivenOnce: the owner of an address is not looked for again by each of
 // the Services that name it, and a change of one that is not the owner's plans no other.
-func TestAnExternalIPOfACrowdIsGivenOnce(t *testing.T) {
+func TestPlan_CrowdSharesExternalIP_GivenOnce(t *testing.T) {
 	w, p := newCrowd(t, crowds["Services with external IPs"], 500), &Planner{}
 	w.plan(p, serveNodePorts)
 	w.costOfChange(t, p, "an external IP", serveNodePorts)

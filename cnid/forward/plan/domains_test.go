@@ -108,7 +108,7 @@ func servicesOf(s state.State, number uint32) (list []state.Service) {
 	return list
 }
 
-func TestNetworksOutsidePrecedeVPCsInANamespace(t *testing.T) {
+func TestDomains_NetworksAndVPCInNamespace_NetworksFirst(t *testing.T) {
 	want := []state.Namespace{
 		{Cookie: 4001, Memberships: []state.Membership{{VNI: one, Addrs: ips("192.168.0.2")}, {VNI: 20, Addrs: ips("10.10.1.10"), Ifindex: 103}}},
 		{Cookie: 4002, Memberships: []state.Membership{{VNI: two, Addrs: ips("192.168.0.2")}, {VNI: 20, Addrs: ips("10.10.1.11"), Ifindex: 104}}},
@@ -122,8 +122,8 @@ func TestNetworksOutsidePrecedeVPCsInANamespace(t *testing.T) {
 	}
 }
 
-// TestANetworkWithoutServicesIsInNoTable: so an attachment to it needs no pass.
-func TestANetworkWithoutServicesIsInNoTable(t *testing.T) {
+// TestDomains_NetworkWithoutServices_InNoTable: so an attachment to it needs no pass.
+func TestDomains_NetworkWithoutServices_InNoTable(t *testing.T) {
 	w := outsideWorld(t)
 	w.store.View(func(tx store.ReadTx) {
 		if !IsServed(tx, "node1", w.records[0]) || IsServed(tx, "node1", w.records[1]) || IsServed(tx, "node1", w.records[2]) {
@@ -138,7 +138,7 @@ func TestANetworkWithoutServicesIsInNoTable(t *testing.T) {
 	}
 }
 
-func TestAClusterIPLeadsToPodsOfTheNetwork(t *testing.T) {
+func TestDomains_NetworkClusterIP_LeadsToNetworkPods(t *testing.T) {
 	leads := []state.Backend{{IP: ip("192.168.0.9"), Port: 8443}}
 	for name, c := range map[string]struct {
 		change func(t *testing.T, w *world)

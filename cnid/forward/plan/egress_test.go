@@ -23,7 +23,7 @@ func openVPC(name string, vni uint32, allow, deny []string) func(store.Tx) error
 	}
 }
 
-func TestWhatAVPCDeniesWinsOverWhatItAllows(t *testing.T) {
+func TestEgress_AllowedAndDenied_DenyWins(t *testing.T) {
 	const vni = 20
 	entry := func(class state.ClosedClass, text string) state.ClosedPrefix {
 		return state.ClosedPrefix{VNI: vni, Prefix: prefix(text), Class: class}
@@ -103,7 +103,7 @@ func TestWhatAVPCDeniesWinsOverWhatItAllows(t *testing.T) {
 	}
 }
 
-func TestTheListsOfAVPCWithoutEgressMeanNothing(t *testing.T) {
+func TestEgress_Off_ListsIgnored(t *testing.T) {
 	closedVPC := func(tx store.Tx) error {
 		return store.PutVPC(tx, &store.VPC{
 			Meta: store.Meta{UID: "blue"}, Name: "blue", VNI: 20, Ready: true, Prefixes: prefixes("10.10.0.0/16"),

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestAnAddressElsewhereLeadsToAnotherNodeOrNowhere(t *testing.T) {
+func TestPlan_AddressElsewhere_OtherNodeOrNowhere(t *testing.T) {
 	self := &store.Node{Name: "node1", Addresses: ips("192.0.2.1", "2001:db8::1")}
 	w := newWorld(t,
 		func(tx store.Tx) error { return store.PutNode(tx, self) },

@@ -34,7 +34,7 @@ func at(list ...string) []netip.AddrPort {
 	return out
 }
 
-func TestNodePortsLeadToBackendsHereAndToNodesThatHaveSome(t *testing.T) {
+func TestNodePort_LocalAndRemoteBackends_BothUsed(t *testing.T) {
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 8080}}
 	cases := map[string]struct {
 		endpoints []store.Endpoint
@@ -87,7 +87,7 @@ func TestNodePortsLeadToBackendsHereAndToNodesThatHaveSome(t *testing.T) {
 	}
 }
 
-func TestServicesOfNoVPCHaveNoFrontends(t *testing.T) {
+func TestFrontends_ServiceWithoutVPC_None(t *testing.T) {
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}}
 	w := scaledTenants(t)
 	w.put(t, service("nowhere", "web", []string{"10.96.1.1"}, ports...), service("blue", "plain", []string{"10.96.1.2"}, store.ServicePort{Name: "web", Protocol: "TCP", Port: 80}))
@@ -103,7 +103,7 @@ func TestServicesOfNoVPCHaveNoFrontends(t *testing.T) {
 	}
 }
 
-func TestWithoutAnAddressInTheDefaultVPCNothingIsSentOn(t *testing.T) {
+func TestFrontends_NoDefaultVPCAddress_NothingForwarded(t *testing.T) {
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}}
 	w := scaledTenants(t)
 	w.put(t, service("blue", "web", []string{"10.96.1.1"}, ports...), slice("blue", "web", "web-1", ports, on("node2", "10.10.1.11")),
@@ -116,7 +116,7 @@ func TestWithoutAnAddressInTheDefaultVPCNothingIsSentOn(t *testing.T) {
 	}
 }
 
-func TestALocalServiceShowsClientsThatItsPodsCanAnswer(t *testing.T) {
+func TestFrontends_LocalPolicy_ClientAddressShown(t *testing.T) {
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}}
 	w := scaledTenants(t)
 	w.put(t, slice("blue", "web", "web-1", ports, on("node1", "10.10.1.10")), service("blue", "web", []string{"10.96.1.1"}, ports...))
@@ -162,9 +162,9 @@ func TestALocalServiceShowsClientsThatItsPodsCanAnswer(t *testing.T) {
 	}
 }
 
-// TestSourceRangesHoldAtAllExternalAddresses: external IPs are no way around the ranges of a
+// TestFrontends_SourceRanges_HoldAtAllExternalAddresses: external IPs are no way around the ranges of a
 // load balancer. Its node port has none.
-func TestSourceRangesHoldAtAllExternalAddresses(t *testing.T) {
+func TestFrontends_SourceRanges_HoldAtAllExternalAddresses(t *testing.T) {
 	const named = "198.51.100.7"
 	w := scaledTenants(t)
 	w.putAll(t,
@@ -186,9 +186,9 @@ func TestSourceRangesHoldAtAllExternalAddresses(t *testing.T) {
 	}
 }
 
-// TestAServiceOfAVPCWithoutAVNIIsNotExposed: the packet filter keeps the clients of a Service
+// TestFrontends_VPCWithoutVNI_NotExposed: the packet filter keeps the clients of a Service
 // by the VNI, and refuses all of its table without one.
-func TestAServiceOfAVPCWithoutAVNIIsNotExposed(t *testing.T) {
+func TestFrontends_VPCWithoutVNI_NotExposed(t *testing.T) {
 	for vni, want := range map[uint32]int{0: 0, 20: 1} {
 		w := scaledTenants(t)
 		w.put(t, vpc("blue", vni, "10.10.0.0/16"), allow("blue", "blue"), func(tx store.Tx) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-func TestAnInterfaceKnowsTheGatewaysOfItsSubnet(t *testing.T) {
+func TestPlan_Interface_SubnetGatewaysKnown(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
 	for _, gateways := range [][]netip.Addr{{v4, v6}, {v6, v4}} {
 		got := Programmed(journal.Record{Interface: journal.Interface{Gateways: gateways}}, attach.HookHostEnd).Interfaces[0]

@@ -259,9 +259,9 @@ func (a *arena) try(t *testing.T, c hostileCase) {
 	}
 }
 
-// TestNoRowStopsOrChangesThePlanOfOthers sets each field of each type of row that a plan
+// TestPlan_HostileRow_OthersUnchanged sets each field of each type of row that a plan
 // depends on to each hostile value, one at a time and some in pairs.
-func TestNoRowStopsOrChangesThePlanOfOthers(t *testing.T) {
+func TestPlan_HostileRow_OthersUnchanged(t *testing.T) {
 	for name, a := range map[string]*arena{"judged here": newArena(t, false), "judged by the operator": newArena(t, true)} {
 		t.Run(name, func(t *testing.T) {
 			a.try(t, hostileCase{name: "unchanged"})
@@ -332,9 +332,9 @@ func (a *arena) tryPairs(t *testing.T, all []hostileCase) {
 	}
 }
 
-// TestARecordThatContradictsItselfCutsOffItsPodAlone has records as an attachment to hostile
+// TestPlan_ContradictoryRecord_OnlyItsPodCutOff has records as an attachment to hostile
 // rows would leave them.
-func TestARecordThatContradictsItselfCutsOffItsPodAlone(t *testing.T) {
+func TestPlan_ContradictoryRecord_OnlyItsPodCutOff(t *testing.T) {
 	a := newArena(t, false)
 	mine := slices.IndexFunc(a.records, func(rec journal.Record) bool { return rec.VPC == "bad" })
 	last := a.records[mine]

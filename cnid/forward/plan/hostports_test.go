@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/external"
 )
 
-func TestPortsOfTheNodeLeadToTheShadowsOfTheirPods(t *testing.T) {
+func TestHostPorts_Plan_LeadToPodShadows(t *testing.T) {
 	w := newWorld(t, node("node1", "192.0.2.1"), vpc("default", 20, "10.10.0.0/16", "fd10:10::/48"), vpc("red", 30, "10.10.0.0/16"), namespace("ns", "ns:ns"))
 	w.attach("default", 20, "b1", "10.10.1.10/24", "fd10:10:0:1::10/64")
 	w.attach("red", 30, "r1", "10.10.1.10/24")
@@ -52,7 +52,7 @@ func TestPortsOfTheNodeLeadToTheShadowsOfTheirPods(t *testing.T) {
 // asks gives a record of the world ports that it asks for.
 func (w *world) asks(record int, ports ...journal.HostPort) { w.records[record].HostPorts = ports }
 
-func TestAPortThatIsAServicesLeadsToNoPod(t *testing.T) {
+func TestHostPorts_ServicePort_LeadsToNoPod(t *testing.T) {
 	port := func(number uint16) []store.ServicePort {
 		return []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: number}}
 	}
@@ -100,7 +100,7 @@ func TestAPortThatIsAServicesLeadsToNoPod(t *testing.T) {
 	}
 }
 
-func TestTenantsHaveThePortsThatAreGrantedThem(t *testing.T) {
+func TestHostPorts_Tenants_OnlyGrantedPorts(t *testing.T) {
 	grant := func(deleting bool, tenants ...string) func(store.Tx) error {
 		return func(tx store.Tx) error {
 			return external.PutHostAccess(tx, &external.HostAccess{
@@ -165,7 +165,7 @@ func TestTenantsHaveThePortsThatAreGrantedThem(t *testing.T) {
 }
 
 // A pod whose port is closed does not reserve the port.
-func TestAClosedPortIsFreeForOthers(t *testing.T) {
+func TestHostPorts_Closed_FreeForOthers(t *testing.T) {
 	w := newWorld(t, node("node1", "192.0.2.1"), vpc("blue", 20, "10.10.0.0/16"), namespace("ns", "blue"), namespace("plain", "ns:plain"))
 	w.attach("blue", 20, "old", "10.10.1.10/24")
 	w.attach("blue", 20, "new", "10.10.1.11/24")

@@ -248,9 +248,9 @@ func (f *followed) follows(cfg *Config) {
 	cfg.ScaledEndpoints = true
 }
 
-// TestVerdictsMeanWhatTheRowsMean: a node plans the same by what the operator has judged as
+// TestVerdicts_AgainstRows_MeanTheSame: a node plans the same by what the operator has judged as
 // by the Services and slices themselves.
-func TestVerdictsMeanWhatTheRowsMean(t *testing.T) {
+func TestVerdicts_AgainstRows_MeanTheSame(t *testing.T) {
 	served := 0
 	for seed := range soak.Or(t, uint64(200), 10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

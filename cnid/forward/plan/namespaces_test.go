@@ -16,7 +16,7 @@ import (
 
 func withNode(c *Config) { c.NetnsCookie = 4000 }
 
-func TestNamespacesHaveTheVPCsOfTheirAttachmentsInOrder(t *testing.T) {
+func TestPlanNamespace_Attachments_VPCInOrder(t *testing.T) {
 	w := newWorld(t, vpc("blue", 20, "10.10.0.0/16"), vpc("red", 30, "10.20.0.0/16"))
 	w.attach("red", 30, "a", "10.20.1.10/24")
 	w.attach("blue", 20, "b", "10.10.1.10/24")
@@ -35,7 +35,7 @@ func TestNamespacesHaveTheVPCsOfTheirAttachmentsInOrder(t *testing.T) {
 	}
 }
 
-func TestANamespaceTakesNoMoreInterfacesThanItHasRoomFor(t *testing.T) {
+func TestPlanNamespace_Full_NoMoreInterfaces(t *testing.T) {
 	w := newWorld(t, vpc("blue", 20, "10.10.0.0/16"))
 	for i := range state.MaxMemberships + 1 {
 		w.attach("blue", 20, string(rune('a'+i)), fmt.Sprintf("10.10.1.%d/24", 10+i))
@@ -46,7 +46,7 @@ func TestANamespaceTakesNoMoreInterfacesThanItHasRoomFor(t *testing.T) {
 	}
 }
 
-func TestSharedServicesAreOpenToSocketsWhoseBackendsMeanTheSame(t *testing.T) {
+func TestSharedService_SameBackends_OpenToSockets(t *testing.T) {
 	defaultVPC := func(change func(*store.VPC)) func(store.Tx) error {
 		return func(tx store.Tx) error {
 			row := &store.VPC{

@@ -14,9 +14,9 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// TestNoFieldOfANodeIsOverlooked changes each field of the rows of nodes, one after the other,
+// TestNodeFields_EachField_Considered changes each field of the rows of nodes, one after the other,
 // and compares the plan that is kept with one from nothing.
-func TestNoFieldOfANodeIsOverlooked(t *testing.T) {
+func TestNodeFields_EachField_Considered(t *testing.T) {
 	for _, name := range []string{"node1", "node2"} {
 		for _, field := range reflect.VisibleFields(reflect.TypeFor[store.Node]()) {
 			if field.Anonymous || field.Name == "Name" {
@@ -65,9 +65,9 @@ func (w *world) changeNode(t *testing.T, name string, field reflect.StructField)
 	return changed
 }
 
-// TestAKubeletMakesNoNodePlan: a kubelet says of its node what no plan goes by, as often as it
+// TestPlan_IrrelevantKubeletReport_NodePlanKept: a kubelet says of its node what no plan goes by, as often as it
 // likes.
-func TestAKubeletMakesNoNodePlan(t *testing.T) {
+func TestPlan_IrrelevantKubeletReport_NodePlanKept(t *testing.T) {
 	a, p := newArena(t, false), &Planner{}
 	w := a.world
 	w.plan(p, a.adapt)

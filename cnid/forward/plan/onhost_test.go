@@ -27,7 +27,7 @@ func hostPod(uid, namespace, node string, terminal bool) func(store.Tx) error {
 }
 
 // A writer of slices may name any pod of any node. Only the pod that is there counts.
-func TestNodePortsLeadToPodsOnTheNodesNetwork(t *testing.T) {
+func TestNodePort_HostNetworkPods_Reached(t *testing.T) {
 	cases := map[string]struct {
 		namespace string
 		protocol  string
@@ -73,7 +73,7 @@ func TestNodePortsLeadToPodsOnTheNodesNetwork(t *testing.T) {
 	}
 }
 
-func TestAPodOnTheNodesNetworkComesAndGoesWithItsObject(t *testing.T) {
+func TestHostNetworkPod_ObjectComesAndGoes_Follows(t *testing.T) {
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}}
 	w := scaledTenants(t)
 	w.put(t, service("default", "web", []string{"10.96.1.1"}, ports...), slice("default", "web", "web-1", ports, of("edge", on("node1", "192.0.2.1"))))
@@ -92,7 +92,7 @@ func TestAPodOnTheNodesNetworkComesAndGoesWithItsObject(t *testing.T) {
 	}
 }
 
-func TestANodeAsksAnotherOpenlyForALocalService(t *testing.T) {
+func TestLocalService_NodeItselfAsks_OtherNodesIncluded(t *testing.T) {
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}}
 	w := scaledTenants(t)
 	w.put(t, service("blue", "web", []string{"10.96.1.1"}, ports...), slice("blue", "web", "web-1", ports, on("node1", "10.10.1.10"), on("node2", "10.10.1.11")))
@@ -110,7 +110,7 @@ func TestANodeAsksAnotherOpenlyForALocalService(t *testing.T) {
 	}
 }
 
-func TestAVPCWithEgressHasTheNodePortsOfItsServices(t *testing.T) {
+func TestNodePort_VPCWithEgress_ServicesIncluded(t *testing.T) {
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}, {Name: "dns", Protocol: "UDP", Port: 53, NodePort: 30053}}
 	w := scaledTenants(t)
 	w.put(t, service("blue", "web", []string{"10.96.1.1"}, ports...),

@@ -72,7 +72,7 @@ func followedByNoNode() map[string]bool {
 	return found
 }
 
-func TestEachKindOfRowIsDeclaredByAPartOrIrrelevant(t *testing.T) {
+func TestPlanParts_EachRowKind_DeclaredOrIrrelevant(t *testing.T) {
 	declared := map[string]string{}
 	for kind := range dependencies {
 		declared[kind.String()] = "declared"
@@ -103,7 +103,7 @@ func TestEachKindOfRowIsDeclaredByAPartOrIrrelevant(t *testing.T) {
 	}
 }
 
-func TestARowThatNobodyDeclaredMakesAllStale(t *testing.T) {
+func TestPlanParts_UndeclaredRow_AllStale(t *testing.T) {
 	type unheardOf struct{}
 	for _, c := range []struct {
 		row  any
@@ -117,9 +117,9 @@ func TestARowThatNobodyDeclaredMakesAllStale(t *testing.T) {
 	}
 }
 
-// TestRandomChangesFindADeclarationThatIsMissing takes away each declaration by itself: a
+// TestPlanParts_RandomChanges_MissingDeclarationFound takes away each declaration by itself: a
 // planner without it plans other than Build after one of the random steps.
-func TestRandomChangesFindADeclarationThatIsMissing(t *testing.T) {
+func TestPlanParts_RandomChanges_MissingDeclarationFound(t *testing.T) {
 	var byRows, byVerdicts []missing
 	for kind, declared := range dependencies {
 		for at := range declared {

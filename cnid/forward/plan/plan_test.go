@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestAWholeNode(t *testing.T) {
+func TestPlan_WholeNode_Complete(t *testing.T) {
 	got := tenants(t).build()
 	want := state.State{
 		Interfaces: []state.Interface{
@@ -88,7 +88,7 @@ func TestAWholeNode(t *testing.T) {
 	}
 }
 
-func TestAddressesOfOtherCNIPluginsLeadNowhere(t *testing.T) {
+func TestPlan_OtherCNIPluginAddresses_LeadNowhere(t *testing.T) {
 	w := tenants(t)
 	for ip, on := range map[string]string{"10.10.1.20": "node1", "10.10.1.21": "node2"} {
 		w.put(t, func(tx store.Tx) error {
@@ -109,7 +109,7 @@ func TestAddressesOfOtherCNIPluginsLeadNowhere(t *testing.T) {
 	}
 }
 
-func TestTheOrderOfRecordsMakesNoDifference(t *testing.T) {
+func TestPlan_AnyRecordOrder_SameResult(t *testing.T) {
 	w := tenants(t)
 	before := w.build()
 	slices.Reverse(w.records)
@@ -118,7 +118,7 @@ func TestTheOrderOfRecordsMakesNoDifference(t *testing.T) {
 	}
 }
 
-func TestAVPCWithoutAnAttachmentHereTakesNothing(t *testing.T) {
+func TestPlan_VPCWithoutLocalAttachment_TakesNothing(t *testing.T) {
 	w := tenants(t)
 	w.records = w.records[:1]
 	for _, row := range w.build().Datapath.Addresses {
@@ -128,7 +128,7 @@ func TestAVPCWithoutAnAttachmentHereTakesNothing(t *testing.T) {
 	}
 }
 
-func TestRecordsThatAreNotToBeProgrammedAreLeftOut(t *testing.T) {
+func TestPlan_UnprogrammableRecords_LeftOut(t *testing.T) {
 	cases := map[string]func(*world){
 		"only intended":                 func(w *world) { w.records[0].Phase = journal.PhaseIntended },
 		"leaving":                       func(w *world) { w.records[0].Phase = journal.PhaseLeaving },
@@ -152,7 +152,7 @@ func TestRecordsThatAreNotToBeProgrammedAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestThePlaceOfTheProgramFollowsTheKindOfTheAttachment(t *testing.T) {
+func TestPlan_EachAttachmentKind_ProgramPlaceFollows(t *testing.T) {
 	for kind, want := range map[attach.Kind]bool{veth.Kind: false, netkit.Kind: true} {
 		rec := journal.Record{Interface: journal.Interface{Kind: kind}}
 		if got := Programmed(rec, testConfig().Kinds[kind].Hook).Interfaces[0].Netkit; got != want {
@@ -161,7 +161,7 @@ func TestThePlaceOfTheProgramFollowsTheKindOfTheAttachment(t *testing.T) {
 	}
 }
 
-func TestOfTwoConflictingSubnetsTheOlderIsProgrammedOnce(t *testing.T) {
+func TestPlan_ConflictingSubnets_OlderProgrammedOnce(t *testing.T) {
 	w := tenants(t)
 	w.put(t, subnet("blue2", "blue", 2, true, "10.10.1.0/24", "10.10.1.1"), subnet("blue3", "blue", 3, false, "10.10.9.0/24", "10.10.9.1"))
 	seen := map[netip.Prefix]int{}
@@ -175,7 +175,7 @@ func TestOfTwoConflictingSubnetsTheOlderIsProgrammedOnce(t *testing.T) {
 	}
 }
 
-func TestTheTunnelAddressIsOfAFamilyThatBothNodesHave(t *testing.T) {
+func TestPlan_TunnelAddress_FamilyOfBothNodes(t *testing.T) {
 	row := func(addrs ...string) *store.Node { return &store.Node{Addresses: ips(addrs...)} }
 	cases := []struct {
 		name       string
@@ -199,7 +199,7 @@ func TestTheTunnelAddressIsOfAFamilyThatBothNodesHave(t *testing.T) {
 	}
 }
 
-func TestSharedServicesHaveReadyBackendsOfTheirFamilyAndPort(t *testing.T) {
+func TestSharedServices_Backends_ReadyWithFamilyAndPort(t *testing.T) {
 	dns, dnsTCP := store.ServicePort{Name: "dns", Protocol: "UDP", Port: 53}, store.ServicePort{Name: "dns-tcp", Protocol: "TCP", Port: 53}
 	ends := []store.ServicePort{{Name: "dns", Protocol: "UDP", Port: 1053}, {Name: "dns-tcp", Protocol: "TCP", Port: 1054}}
 	w := newWorld(t,
@@ -227,7 +227,7 @@ func TestSharedServicesHaveReadyBackendsOfTheirFamilyAndPort(t *testing.T) {
 	}
 }
 
-func TestServicesThatObjectsNameAreSharedToo(t *testing.T) {
+func TestSharedServices_NamedByObjects_Shared(t *testing.T) {
 	push := store.ServicePort{Name: "push", Protocol: "TCP", Port: 9091}
 	ends := []store.ServicePort{{Name: "push", Protocol: "TCP", Port: 1091}}
 	shared := func(namespace, name string) func(store.Tx) error {
@@ -254,7 +254,7 @@ func TestServicesThatObjectsNameAreSharedToo(t *testing.T) {
 	}
 }
 
-func TestTheNodeTakesOneAddressPerFamilyTheOldest(t *testing.T) {
+func TestPlan_NodeAddresses_OldestPerFamily(t *testing.T) {
 	own := func(addr string, age int) func(store.Tx) error {
 		return func(tx store.Tx) error {
 			return store.PutAddress(tx, &store.Address{

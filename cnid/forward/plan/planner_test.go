@@ -27,9 +27,9 @@ func (w *world) plan(p *Planner, change ...func(*Config)) (wanted Wanted) {
 	return wanted
 }
 
-// TestAPlannerPlansLikeBuild makes random changes, and compares after each few of
+// TestPlanner_RandomChanges_EqualsBuild makes random changes, and compares after each few of
 // them. So that they meet, there are few of everything.
-func TestAPlannerPlansLikeBuild(t *testing.T) {
+func TestPlanner_RandomChanges_EqualsBuild(t *testing.T) {
 	opened, closed, balanced, seen := 0, 0, 0, map[string]int{}
 	for seed := range soak.Or(t, uint64(200), 10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -106,8 +106,8 @@ func balancers(w whole) (list []netip.Addr) {
 	return list
 }
 
-// TestAPlannerSharesLikeBuild has Services that there is no room for together.
-func TestAPlannerSharesLikeBuild(t *testing.T) {
+// TestPlanner_Sharing_EqualsBuild has Services that there is no room for together.
+func TestPlanner_Sharing_EqualsBuild(t *testing.T) {
 	w := scaledTenants(t)
 	random := rand.New(rand.NewPCG(5, 6))
 	planner, full, left := &Planner{}, 0, 0
@@ -145,7 +145,7 @@ func TestAPlannerSharesLikeBuild(t *testing.T) {
 	}
 }
 
-func TestAChangeReachesTheVirtualAddressesThatItConcerns(t *testing.T) {
+func TestPlanner_Change_ConcernedVirtualAddressesUpdated(t *testing.T) {
 	w := scaledTenants(t)
 	web := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}}
 	for i, name := range []string{"one", "two", "three"} {
@@ -194,7 +194,7 @@ func TestAChangeReachesTheVirtualAddressesThatItConcerns(t *testing.T) {
 	}
 }
 
-func TestAPlannerKeepsThePartsOfVPCsThatNothingHappensTo(t *testing.T) {
+func TestPlanner_UnchangedVPC_PartsKept(t *testing.T) {
 	w := tenants(t)
 	p := &Planner{}
 	first := w.plan(p)
@@ -215,9 +215,9 @@ func TestAPlannerKeepsThePartsOfVPCsThatNothingHappensTo(t *testing.T) {
 	}
 }
 
-// TestAPlanKeepsNothingElseOfTheStore has a row replaced, and so many others that
+// TestPlan_Built_HoldsNoStoreData has a row replaced, and so many others that
 // the store forgets it.
-func TestAPlanKeepsNothingElseOfTheStore(t *testing.T) {
+func TestPlan_Built_HoldsNoStoreData(t *testing.T) {
 	w := tenants(t)
 	row := &store.Pod{Meta: store.Meta{UID: "b1"}, Namespace: "ns", Name: "b1", Node: "node1"}
 	w.put(t, func(tx store.Tx) error { return store.PutPod(tx, row) })

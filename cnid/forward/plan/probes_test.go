@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestAnAddressStandsForTheOldestProbedPodOnly(t *testing.T) {
+func TestProbes_SeveralPodsShareAddress_OldestProbed(t *testing.T) {
 	w := tenants(t)
 	w.put(t, podWithHooks("b1"), pod("r1", true))
 	got := w.build().Datapath
@@ -31,7 +31,7 @@ func TestAnAddressStandsForTheOldestProbedPodOnly(t *testing.T) {
 	}
 }
 
-func TestTheKubeletsOwnBusinessIsNeverLedToAPod(t *testing.T) {
+func TestProbes_KubeletOwnTraffic_NeverLedToPod(t *testing.T) {
 	endpoint := slice("default", "kubernetes", "a", nil, ready("10.10.1.10"))
 	cases := map[string]struct {
 		row           func(store.Tx) error
@@ -55,7 +55,7 @@ func TestTheKubeletsOwnBusinessIsNeverLedToAPod(t *testing.T) {
 	}
 }
 
-func TestTheKubeletIsRefusedWhereItsPodHasNoInterface(t *testing.T) {
+func TestProbes_PodWithoutInterface_KubeletRefused(t *testing.T) {
 	refused := []state.ProbeTarget{{IP: ip("10.10.1.77")}}
 	old := journal.Record{Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "old", UID: "old"}}, Interface: journal.Interface{Addrs: prefixes("10.10.1.77/24")}, Probed: true}
 	cases := map[string]struct {
@@ -103,7 +103,7 @@ func node2With(extra string) func(store.Tx) error {
 	}
 }
 
-func TestAPodThatCouldNotBeToldApartIsRefusedWithCauseAndRemedy(t *testing.T) {
+func TestProbes_IndistinguishablePods_RefusedWithCauseAndRemedy(t *testing.T) {
 	cases := []struct {
 		name   string
 		rows   []func(store.Tx) error
@@ -144,7 +144,7 @@ func TestAPodThatCouldNotBeToldApartIsRefusedWithCauseAndRemedy(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsBeingDeletedIsProbedUntilItIsGone(t *testing.T) {
+func TestProbes_PodTerminating_ProbedUntilGone(t *testing.T) {
 	leaving := func(deleting, probed bool, ip string) func(store.Tx) error {
 		return func(tx store.Tx) error {
 			return store.PutPod(tx, &store.Pod{
@@ -175,7 +175,7 @@ func TestAPodThatIsBeingDeletedIsProbedUntilItIsGone(t *testing.T) {
 	}
 }
 
-func TestAProbedPodThatTheAPIForgotIsProbedUntilItsTimeIsUp(t *testing.T) {
+func TestProbes_PodForgottenByAPI_ProbedUntilTimeout(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*journal.Record)
 		want   string
@@ -207,7 +207,7 @@ func TestAProbedPodThatTheAPIForgotIsProbedUntilItsTimeIsUp(t *testing.T) {
 	}
 }
 
-func TestAPodForWhichTheKubeletWouldDialTheNodesNetworkIsRefused(t *testing.T) {
+func TestProbes_TargetOnNodeNetwork_PodRefused(t *testing.T) {
 	cases := []struct {
 		name    string
 		pod     store.Pod

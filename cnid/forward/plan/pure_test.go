@@ -21,7 +21,7 @@ var (
 )
 
 // Pure packages link nothing that changes a kernel, not even through others.
-func TestPurePackagesDoNotLeadToAKernel(t *testing.T) {
+func TestPurePackages_Imports_NoKernelAccess(t *testing.T) {
 	for _, name := range pure {
 		effects := []string{"cilium/ebpf", "netlink", "nftables"}
 		if slices.Contains(onlyData, name) {

@@ -58,7 +58,7 @@ func rolesOf(t *testing.T, w whole) map[string]state.Role {
 	return found
 }
 
-func TestANodeReliesOnMembersForWhatItDoesNotHave(t *testing.T) {
+func TestRoles_LocalTableMissing_MembersUsed(t *testing.T) {
 	const blue1 = "10.10.1.0/24"
 	everything := tablesync.Table{Members: true, Subnets: true, Addresses: true}
 	without := tablesync.Table{Members: true, Subnets: true}
@@ -136,8 +136,8 @@ func TestANodeReliesOnMembersForWhatItDoesNotHave(t *testing.T) {
 	}
 }
 
-// TestAMemberHasTheVPCWithoutAnInterface: it forwards packets of others.
-func TestAMemberHasTheVPCWithoutAnInterface(t *testing.T) {
+// TestRoles_MemberWithoutInterface_HasVPC: it forwards packets of others.
+func TestRoles_MemberWithoutInterface_HasVPC(t *testing.T) {
 	w := newWorld(t,
 		node("node1", "192.0.2.1"), node("node2", "192.0.2.2"), vpc("blue", 20, "10.10.0.0/16"), subnet("blue1", "blue", 1, true, "10.10.1.0/24", "10.10.1.1"),
 		func(tx store.Tx) error {
@@ -190,7 +190,7 @@ func TestAMemberHasTheVPCWithoutAnInterface(t *testing.T) {
 	}
 }
 
-func TestWhatIsCommonToTwoTables(t *testing.T) {
+func TestCommonTables_TwoTables_IntersectionFound(t *testing.T) {
 	of := func(names ...string) map[string]bool {
 		m := map[string]bool{}
 		for _, name := range names {

@@ -46,7 +46,7 @@ func scaledTenants(t testing.TB) *world {
 	return w
 }
 
-func TestServicesOfAVPCHaveItsBackends(t *testing.T) {
+func TestServiceBackends_VPCServices_OwnBackendsUsed(t *testing.T) {
 	w := scaledTenants(t)
 	web := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}, {Name: "dns", Protocol: "UDP", Port: 53}, {Name: "odd", Protocol: "SCTP", Port: 9}}
 	at := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 8080}, {Name: "dns", Protocol: "UDP", Port: 5353}}
@@ -79,13 +79,13 @@ func TestServicesOfAVPCHaveItsBackends(t *testing.T) {
 	}
 }
 
-func TestEightVPCsHaveRoomInTheMaps(t *testing.T) {
+func TestServiceMaps_EightVPC_AllFit(t *testing.T) {
 	if services.MaxBackends > state.MaxBackends || 8*services.QuotaOfVPC.Rows > state.MaxServices || 8*services.QuotaOfVPC.Backends > state.MaxAllBackends {
 		t.Errorf("a VPC may take %+v, and a port %d backends", services.QuotaOfVPC, services.MaxBackends)
 	}
 }
 
-func TestAVPCTakesItsShareOfTheMapsAlone(t *testing.T) {
+func TestServiceMaps_LargeVPC_OnlyItsShareTaken(t *testing.T) {
 	w := scaledTenants(t)
 	var backends []store.Endpoint
 	for host := range 200 {

@@ -50,9 +50,9 @@ func (w *world) inAnyOrder(t *testing.T) whole {
 	return got
 }
 
-// TestWhereJournalAndAPIDisagreeTheAPIWins is about the pod b1 of VPC blue with
+// TestPlanVNI_JournalAndAPIDisagree_APIWins is about the pod b1 of VPC blue with
 // VNI 20, whose device has index 101.
-func TestWhereJournalAndAPIDisagreeTheAPIWins(t *testing.T) {
+func TestPlanVNI_JournalAndAPIDisagree_APIWins(t *testing.T) {
 	cases := map[string]struct {
 		rows   []func(store.Tx) error
 		attach func(*world)
@@ -141,8 +141,8 @@ func gonePod(uid string) func(store.Tx) error {
 	}
 }
 
-// TestAnAddressOfAnotherNodeThatNamesAPodOfThisOneLeadsNowhere: no other node can tell.
-func TestAnAddressOfAnotherNodeThatNamesAPodOfThisOneLeadsNowhere(t *testing.T) {
+// TestPlan_RemoteAddressNamesLocalPod_LeadsNowhere: no other node can tell.
+func TestPlan_RemoteAddressNamesLocalPod_LeadsNowhere(t *testing.T) {
 	w := tenants(t)
 	intruder := func(tx store.Tx) error {
 		row := *store.GetAddress(tx, "blue.10.10.1.11")

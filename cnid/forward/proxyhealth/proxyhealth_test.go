@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-func TestWhatLoadBalancersAreTold(t *testing.T) {
+func TestProxyHealth_EachState_LoadBalancerAnswerMatches(t *testing.T) {
 	since := time.Now().Add(-time.Hour)
 	for name, c := range map[string]struct {
 		state           State
@@ -55,7 +55,7 @@ func TestWhatLoadBalancersAreTold(t *testing.T) {
 	}
 }
 
-func TestOnlyQuestionsAreAnswered(t *testing.T) {
+func TestProxyHealth_EachRequest_OnlyHealthQueriesAnswered(t *testing.T) {
 	s := &Server{State: func() State { return State{Programmed: true, Eligible: true} }}
 	recorder := httptest.NewRecorder()
 	s.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/healthz", nil))
@@ -65,7 +65,7 @@ func TestOnlyQuestionsAreAnswered(t *testing.T) {
 }
 
 // kube-proxy may have the port. It is had once kube-proxy has gone.
-func TestAPortThatSomebodyHasIsWaitedFor(t *testing.T) {
+func TestProxyHealth_PortTaken_Waits(t *testing.T) {
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-func TestFailuresOfSingleDevicesAreToldFromThoseOfTheNode(t *testing.T) {
+func TestReconcileErrors_EachKind_DeviceAndNodeSeparated(t *testing.T) {
 	route := &netdev.DeviceError{Ifindex: 5, Err: unix.EINVAL}
 	program := &datapath.AttachError{Ifindex: 5, Program: "from_pod", Err: unix.EBUSY}
 	other := &datapath.AttachError{Ifindex: 6, Program: "to_pod", Err: unix.EPERM}

@@ -94,7 +94,7 @@ func newTestKernel(t *testing.T, pinDir, cgroup string) (*Kernel, error) {
 
 var shadow4 = netip.MustParsePrefix("169.254.64.0/18")
 
-func TestAThoroughPassGivesBackProgramsThatWereTakenAway(t *testing.T) {
+func TestReconcilePass_ProgramsDetached_Reattached(t *testing.T) {
 	space, neighbour := testnet.New(t), testnet.New(t)
 	pinDir, cgroup := testpins.New(t, space)
 	testnet.Veth(t, space, "eth0", []string{"192.0.2.1/24"}, neighbour, "eth0", []string{"192.0.2.2/24"})
@@ -159,9 +159,9 @@ func TestAThoroughPassGivesBackProgramsThatWereTakenAway(t *testing.T) {
 	})
 }
 
-// TestAPlanThatContradictsItselfIsProgrammedWithoutTheContradictions has one in each of the
+// TestReconcile_ContradictoryPlan_RestProgrammed has one in each of the
 // states of a plan.
-func TestAPlanThatContradictsItselfIsProgrammedWithoutTheContradictions(t *testing.T) {
+func TestReconcile_ContradictoryPlan_RestProgrammed(t *testing.T) {
 	space, neighbour := testnet.New(t), testnet.New(t)
 	pinDir, cgroup := testpins.New(t, space)
 	testnet.Veth(t, space, "eth0", []string{"192.0.2.1/24"}, neighbour, "eth0", []string{"192.0.2.2/24"})
@@ -206,7 +206,7 @@ func TestAPlanThatContradictsItselfIsProgrammedWithoutTheContradictions(t *testi
 	})
 }
 
-func TestATrustedUplinkLetsTheTunnelThrough(t *testing.T) {
+func TestForeignBlocks_TrustedUplink_TunnelPasses(t *testing.T) {
 	k := &Kernel{tunnel: netip.MustParseAddr("2001:db8::1"), underlay: netdev.Underlay{Device: "eth0", Ifindex: 77, Group: 3}}
 	for _, rule := range []string{`iifname "eth0" accept`, "meta iif 77 accept", "iifgroup 3 accept", "ip6 daddr 2001:db8::1 accept", ""} {
 		testnet.In(t, testnet.New(t), func() error {

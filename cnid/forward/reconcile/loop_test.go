@@ -61,7 +61,7 @@ func running(t *testing.T, l *Loop) {
 	})
 }
 
-func TestWhoWaitsForAPassIsToldWhyItFails(t *testing.T) {
+func TestReconcileWait_PassFails_CauseReturned(t *testing.T) {
 	l, p := newTestLoop(t, broadcast.Open)
 	_, passed := p.PodMTU()
 	running(t, l)
@@ -76,7 +76,7 @@ func TestWhoWaitsForAPassIsToldWhyItFails(t *testing.T) {
 	}
 }
 
-func TestNothingIsProgrammedBeforeTheNodesPartOfTheAPIWasRead(t *testing.T) {
+func TestReconcile_NodeObjectsUnread_NothingProgrammed(t *testing.T) {
 	changed := make(chan struct{})
 	asked := make(chan struct{}, 1)
 	l, p := newTestLoop(t, func() (bool, <-chan struct{}) {

@@ -28,7 +28,7 @@ func (n *noting) Missing([]journal.Record) {}
 
 func (n *noting) Check(error, foreign.Traffic, int) {}
 
-func TestAClosedPortIsToldOnceForAsLongAsItIs(t *testing.T) {
+func TestReconcileNotify_PortStaysClosed_ReportedOnce(t *testing.T) {
 	var noted noting
 	n := notifier{observer: &noted}
 	one, two := plan.ClosedPort{Pod: journal.Pod{Name: "one"}}, plan.ClosedPort{Pod: journal.Pod{Name: "two"}}

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestANodeTellsOfEveryVNIThatItMayProgram(t *testing.T) {
+func TestReconcilePass_ProgrammableVNI_AllReported(t *testing.T) {
 	l, _ := newTestLoop(t, broadcast.Open)
 	has := &followed{records: []journal.Record{{Binding: journal.Binding{VPC: "blue", VNI: 20}}}, vpcs: []string{"green", "pending", "not yet there"}}
 	l.cfg.Journal, l.cfg.Sources = has, has

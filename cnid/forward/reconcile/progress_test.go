@@ -16,14 +16,14 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-func TestADELBeforeTheFirstPassWaitsForNothing(t *testing.T) {
+func TestDEL_BeforeFirstPass_NoWait(t *testing.T) {
 	d := NewDatapath(&Progress{}, nil, plan.Config{}, nil)
 	if err := d.Unprogram(t.Context(), journal.Record{}); err != nil {
 		t.Errorf("Unprogram: %v", err)
 	}
 }
 
-func TestSTATUSFailsOnlyForWhatLasts(t *testing.T) {
+func TestSTATUS_EachFailure_OnlyLastingOnesFail(t *testing.T) {
 	p := &Progress{}
 	if err := p.Ready(); err != nil {
 		t.Errorf("before the first pass: %v", err)
@@ -43,7 +43,7 @@ func TestSTATUSFailsOnlyForWhatLasts(t *testing.T) {
 	}
 }
 
-func TestAFailingDeviceFailsItsOwnADDOnly(t *testing.T) {
+func TestADD_OneDeviceFails_OnlyItsADDFails(t *testing.T) {
 	p := &Progress{}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -66,7 +66,7 @@ func TestAFailingDeviceFailsItsOwnADDOnly(t *testing.T) {
 	}
 }
 
-func TestALostDeviceFailsItsADDAndIsNoReasonToTryAgain(t *testing.T) {
+func TestADD_DeviceLost_FailsWithoutRetry(t *testing.T) {
 	p := &Progress{}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -83,7 +83,7 @@ func TestALostDeviceFailsItsADDAndIsNoReasonToTryAgain(t *testing.T) {
 	}
 }
 
-func TestSTATUSDoesNotFailForSingleDevices(t *testing.T) {
+func TestSTATUS_SingleDeviceFails_Succeeds(t *testing.T) {
 	p := &Progress{}
 	p.finish(outcome{failed: map[int]error{7: unix.EBUSY}})
 	p.failing = time.Now().Add(-2 * lasting)

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestFlowsAreAskedOfTheProgramsWhileSomebodyListens(t *testing.T) {
+func TestFlowLog_ListenerPresent_ProgramsAsked(t *testing.T) {
 	asked := make(chan time.Duration, 100)
 	log := NewPacketLog(Words{}, func(d time.Duration) error {
 		asked <- d
@@ -57,7 +57,7 @@ func TestFlowsAreAskedOfTheProgramsWhileSomebodyListens(t *testing.T) {
 	}
 }
 
-func TestAnAddressIsNamedByItsPlaceInTheVPCOrOnTheNode(t *testing.T) {
+func TestPacketLog_Address_NamedByVPCOrNode(t *testing.T) {
 	rows, err := store.New()
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestAnAddressIsNamedByItsPlaceInTheVPCOrOnTheNode(t *testing.T) {
 	}
 }
 
-func TestNobodysAddressIsNoMissingOne(t *testing.T) {
+func TestPacketLog_SourceMissing_ShownAsUnspecified(t *testing.T) {
 	nobody := func(netip.Addr) string { return "" }
 	got := ends(telemetry.Tuple{Dst: netip.MustParseAddr("ff02::16")}, nobody).String()
 	if want := ":: > ff02::16"; got != want {
@@ -117,7 +117,7 @@ func TestNobodysAddressIsNoMissingOne(t *testing.T) {
 	}
 }
 
-func TestASlowReaderOfDropsIsToldWhatItMissed(t *testing.T) {
+func TestDropLog_SlowReader_ToldOfMissedEntries(t *testing.T) {
 	log := NewPacketLog(Words{}, nil, nil)
 	for i := range keptPackets + 10 {
 		log.add(nodestatus.Packet{VNI: uint32(i)})

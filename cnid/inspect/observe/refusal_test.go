@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-func TestATraceTellsWhyAServiceRefuses(t *testing.T) {
+func TestTrace_ServiceRefusal_ReasonShown(t *testing.T) {
 	vip := netip.MustParseAddr("10.96.0.1")
 	at := func(vni uint32, port uint16, backends ...state.Backend) state.Service {
 		return state.Service{VNI: vni, VIP: vip, Port: port, Proto: state.ProtoTCP, Backends: backends}

@@ -158,7 +158,7 @@ func clusterCases() []clusterCase {
 	}
 }
 
-func TestEachFactOfAClusterHasItsFinding(t *testing.T) {
+func TestPreflight_EachClusterFact_FindingReported(t *testing.T) {
 	for _, c := range clusterCases() {
 		t.Run(c.name, func(t *testing.T) {
 			cluster := goodCluster()

@@ -135,7 +135,7 @@ func nodeCases() []nodeCase {
 	}
 }
 
-func TestEachFactOfANodeHasItsFinding(t *testing.T) {
+func TestPreflight_EachNodeFact_FindingReported(t *testing.T) {
 	for _, c := range nodeCases() {
 		t.Run(c.name, func(t *testing.T) {
 			n := goodNode()
@@ -145,8 +145,8 @@ func TestEachFactOfANodeHasItsFinding(t *testing.T) {
 	}
 }
 
-// TestAFindingIsOneLine: a node's pod says what is wrong with it, in whatever bytes.
-func TestAFindingIsOneLine(t *testing.T) {
+// TestPreflight_AnyBytes_FindingOnOneLine: a node's pod says what is wrong with it, in whatever bytes.
+func TestPreflight_AnyBytes_FindingOnOneLine(t *testing.T) {
 	const forged = "boot\nWarning  mtu: forged\r\x1b[2K"
 	n := goodNode()
 	n.Name = "node1"
@@ -160,7 +160,7 @@ func TestAFindingIsOneLine(t *testing.T) {
 	}
 }
 
-func TestEachCheckHasACaseAndADescription(t *testing.T) {
+func TestPreflight_EachCheck_CaseAndDescriptionPresent(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/install/preflight.md")
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestEachCheckHasACaseAndADescription(t *testing.T) {
 	}
 }
 
-func TestEqualFindingsOfNodesAreOne(t *testing.T) {
+func TestPreflight_EqualNodeFindings_Merged(t *testing.T) {
 	var all []preflight.Finding
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "a"} {
 		all = append(all, preflight.Finding{Severity: preflight.Warning, Check: preflight.NodeMTU, Nodes: []string{name}, Found: "small"})
@@ -206,7 +206,7 @@ func TestEqualFindingsOfNodesAreOne(t *testing.T) {
 	}
 }
 
-func TestValuesAreMergedAsHelmDoes(t *testing.T) {
+func TestPreflightValues_SeveralSources_MergedLikeHelm(t *testing.T) {
 	v, err := preflight.ParseValues([]byte("daemon: {healthPort: 1000}\ndefaultVPC: {cidrs: [10.1.0.0/16]}"), []byte("daemon: {metricsPort: 1001, nodeSelector: {kubernetes.io/os: null, a: b}}"))
 	if err != nil {
 		t.Fatal(err)

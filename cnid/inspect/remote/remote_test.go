@@ -11,7 +11,7 @@ import (
 
 // Users of aliothctl did not give the command that runs in the daemon's pod, so errors do not
 // show it.
-func TestAnErrorIsInTheWordsOfTheCommand(t *testing.T) {
+func TestRemoteError_CommandFails_CommandWordsReturned(t *testing.T) {
 	exit := errors.New("command terminated with exit code 2")
 	for _, c := range []struct {
 		err         error

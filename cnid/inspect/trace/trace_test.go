@@ -24,7 +24,7 @@ func route(steps map[string]nodestatus.PacketTrace) Ask {
 	}
 }
 
-func TestAWalkEndsWhereThePacketDoes(t *testing.T) {
+func TestTraceWalk_EachPacket_EndsWherePacketEnds(t *testing.T) {
 	on := func(node string) nodestatus.PacketTrace {
 		return nodestatus.PacketTrace{NextNode: node, Next: &nodestatus.Question{}, Reason: "forwarded_remote", Does: "sent on"}
 	}

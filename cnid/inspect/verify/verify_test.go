@@ -23,13 +23,13 @@ import (
 	"github.com/alioth-net/alioth/store/rows/external"
 )
 
-func TestAClusterInWhichEverythingAgreesHasNoDifference(t *testing.T) {
+func TestVerify_ConsistentCluster_NoDifference(t *testing.T) {
 	for _, d := range newWorld(t).compare(t) {
 		t.Error(d)
 	}
 }
 
-func TestAttachmentsOutsideOfEveryVPCAndFurtherOnesAreNoDifference(t *testing.T) {
+func TestVerify_OutsideAndFurtherAttachments_NoDifference(t *testing.T) {
 	w := newWorld(t)
 	tell := func(pod string, list ...netif.Interface) {
 		said, err := annotations.ParseAttachments(w.pods[pod].Attachments)
@@ -66,7 +66,7 @@ func TestAttachmentsOutsideOfEveryVPCAndFurtherOnesAreNoDifference(t *testing.T)
 	}
 }
 
-func TestAVNIThatRestsForAReasonIsNoDifference(t *testing.T) {
+func TestVerify_VNIRestsForReason_NoDifference(t *testing.T) {
 	said := func(call string, vnis ...uint32) *store.RollCall {
 		return &store.RollCall{Meta: store.Meta{UID: "a1"}, Name: "node.node1", Call: call, VNIs: vnis, NodeUID: "uid-node1"}
 	}
@@ -92,7 +92,7 @@ func TestAVNIThatRestsForAReasonIsNoDifference(t *testing.T) {
 	}
 }
 
-func TestADumpIsTheSameAfterItsJourney(t *testing.T) {
+func TestVerifyDump_Transfer_RoundTripEqual(t *testing.T) {
 	w := newWorld(t)
 	text, err := json.Marshal(w.dumps["node1"])
 	if err != nil {
@@ -316,7 +316,7 @@ func inKernel() []difference {
 	}
 }
 
-func TestEveryKindOfDifferenceIsFoundAndNothingElse(t *testing.T) {
+func TestVerify_EachDifferenceKind_OnlyItFound(t *testing.T) {
 	made := map[Kind]bool{}
 	for _, c := range slices.Concat(inAPI(), onNode(), inKernel()) {
 		t.Run(c.name, func(t *testing.T) {
@@ -351,7 +351,7 @@ func TestEveryKindOfDifferenceIsFoundAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestPodsThatAreOnTheirWayAreNoDifference(t *testing.T) {
+func TestVerify_PodsInTransition_NoDifference(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(t *testing.T, w *world)
@@ -384,9 +384,9 @@ func TestPodsThatAreOnTheirWayAreNoDifference(t *testing.T) {
 	}
 }
 
-// TestLookedUpRowsThatEndByThemselvesAreNoDifference: a row of an address that has moved or
+// TestVerify_ExpiringLookupRows_NoDifference: a row of an address that has moved or
 // gone, and one that no packet uses any more.
-func TestLookedUpRowsThatEndByThemselvesAreNoDifference(t *testing.T) {
+func TestVerify_ExpiringLookupRows_NoDifference(t *testing.T) {
 	w := newWorld(t)
 	w.look("10.10.1.77", "192.0.2.2", mac1)
 	w.dumps["node1"].Cached = append(w.dumps["node1"].Cached, nodestatus.CachedRow{

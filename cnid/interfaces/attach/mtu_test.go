@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
-func TestPodsWithIPv6KeepWhatItNeeds(t *testing.T) {
+func TestAttachMTU_IPv6Pod_MinimumKept(t *testing.T) {
 	v4, v6 := netip.MustParsePrefix("10.0.0.1/24"), netip.MustParsePrefix("fd00::1/64")
 	for _, c := range []struct {
 		carried int

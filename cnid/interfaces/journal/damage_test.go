@@ -85,7 +85,7 @@ func checkDamaged(t *testing.T, raw []byte, all map[uint64]Record) (kept int, da
 	return len(found), damaged
 }
 
-func TestADamagedJournalIsMovedAside(t *testing.T) {
+func TestJournal_Damaged_MovedAside(t *testing.T) {
 	raw, all := fullFile(t)
 	flip := func(at int) []byte {
 		out := append([]byte(nil), raw...)
@@ -111,7 +111,7 @@ func TestADamagedJournalIsMovedAside(t *testing.T) {
 	}
 }
 
-func TestOneDamagedRecordCostsNoOther(t *testing.T) {
+func TestJournal_OneRecordDamaged_OthersKept(t *testing.T) {
 	raw, all := fullFile(t)
 	damaged := bytes.ReplaceAll(raw, []byte(`"name":"web-20"`), []byte(`"name":"Web-20"`))
 	if bytes.Equal(raw, damaged) {
@@ -122,9 +122,9 @@ func TestOneDamagedRecordCostsNoOther(t *testing.T) {
 	}
 }
 
-// TestAnAttachmentWhoseCompletionMayBeLostIsForgotten: a start would undo it, and
+// TestJournal_CompletionPossiblyLost_AttachmentForgotten: a start would undo it, and
 // cut off a running pod. A lost line after that one costs nothing.
-func TestAnAttachmentWhoseCompletionMayBeLostIsForgotten(t *testing.T) {
+func TestJournal_CompletionPossiblyLost_AttachmentForgotten(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	var want []Record
@@ -160,9 +160,9 @@ func TestAnAttachmentWhoseCompletionMayBeLostIsForgotten(t *testing.T) {
 	}
 }
 
-// TestAFileOfAnEarlierReleaseIsMovedAside so that no daemon that reads this format finds
+// TestJournal_EarlierReleaseFile_MovedAside so that no daemon that reads this format finds
 // the file later and takes it for the journal.
-func TestAFileOfAnEarlierReleaseIsMovedAside(t *testing.T) {
+func TestJournal_EarlierReleaseFile_MovedAside(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	earlier := filepath.Join(filepath.Dir(cfg.Path), "journal.db")
 	if err := os.WriteFile(earlier, []byte("a database"), 0o600); err != nil {
@@ -177,7 +177,7 @@ func TestAFileOfAnEarlierReleaseIsMovedAside(t *testing.T) {
 	}
 }
 
-func TestAFileThatGrowsIsWrittenAnewWithoutWhatIsUndone(t *testing.T) {
+func TestJournal_FileGrows_RewrittenWithoutUndoneRecords(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	staying := begin(t, j, testRecord(1))
@@ -198,9 +198,9 @@ func TestAFileThatGrowsIsWrittenAnewWithoutWhatIsUndone(t *testing.T) {
 	}
 }
 
-// TestNoDamagedByteBringsTheDaemonDown is the part of the fuzz test that runs
+// TestJournal_AnyByteDamaged_NoCrash is the part of the fuzz test that runs
 // every time, with a fixed seed.
-func TestNoDamagedByteBringsTheDaemonDown(t *testing.T) {
+func TestJournal_AnyByteDamaged_NoCrash(t *testing.T) {
 	raw, all := fullFile(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	damagedOnce := false

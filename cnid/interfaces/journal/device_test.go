@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestADeviceHasOneRecordAtATime(t *testing.T) {
+func TestJournal_DeviceInUse_OneRecordOnly(t *testing.T) {
 	j := open(t, testConfig(filepath.Join(t.TempDir(), "journal.log")))
 	first, second := onDevice("one", "0000:03:10.1"), onDevice("two", "0000:03:10.1")
 	if _, err := j.Begin(first); err != nil {
@@ -47,9 +47,9 @@ func TestADeviceHasOneRecordAtATime(t *testing.T) {
 	}
 }
 
-// TestTheRecordsOfAPodAreBegunTogetherOrNotAtAll: the first ones are in memory and in the
+// TestJournal_RecordsOfPod_BegunAllOrNone: the first ones are in memory and in the
 // file when the last one is refused.
-func TestTheRecordsOfAPodAreBegunTogetherOrNotAtAll(t *testing.T) {
+func TestJournal_RecordsOfPod_BegunAllOrNone(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	held := begin(t, j, onDevice("holder", "0000:03:10.1"))

@@ -25,7 +25,7 @@ func locked(t *testing.T, dir string) bool {
 
 var errFormat = errors.New("format")
 
-func TestTheFormatIsCheckedAndNotedUnderTheLockBeforeTheFirstWrite(t *testing.T) {
+func TestJournalFormat_FirstWrite_CheckedUnderLock(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	var calls []string
 	step := func(name string) func() error {
@@ -48,7 +48,7 @@ func TestTheFormatIsCheckedAndNotedUnderTheLockBeforeTheFirstWrite(t *testing.T)
 	}
 }
 
-func TestAFormatThatIsRefusedLeavesNoFileAndNoLock(t *testing.T) {
+func TestJournalFormat_Refused_NoFileOrLockLeft(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	cfg.Check = func() error { return errFormat }
 	cfg.Note = func() error { t.Error("the format was noted"); return nil }
@@ -60,9 +60,9 @@ func TestAFormatThatIsRefusedLeavesNoFileAndNoLock(t *testing.T) {
 	}
 }
 
-// TestAFormatThatCanNotBeNotedIsNotedLater: until then nothing is written that an older release
+// TestJournalFormat_Unwritable_NotedLater: until then nothing is written that an older release
 // would read.
-func TestAFormatThatCanNotBeNotedIsNotedLater(t *testing.T) {
+func TestJournalFormat_Unwritable_NotedLater(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	failure := errFormat
 	cfg.Note = func() error { return failure }

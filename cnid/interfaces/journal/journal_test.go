@@ -73,7 +73,7 @@ func begin(t testing.TB, j *Journal, rec Record) Record {
 	return rec
 }
 
-func TestAnAttachmentGoesThroughItsPhasesAndSurvivesEachReopening(t *testing.T) {
+func TestJournal_EachPhase_SurvivesReopening(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	want := begin(t, j, testRecord(1))
@@ -121,7 +121,7 @@ func TestAnAttachmentGoesThroughItsPhasesAndSurvivesEachReopening(t *testing.T) 
 	}
 }
 
-func TestUnknownAndRepeatedAttachmentsAreSentinels(t *testing.T) {
+func TestJournal_UnknownAndRepeatedAttachments_SentinelErrors(t *testing.T) {
 	j := open(t, testConfig(filepath.Join(t.TempDir(), "journal.log")))
 	rec := begin(t, j, testRecord(1))
 	other := Key{ContainerID: "nobody", IfName: "eth0"}
@@ -144,7 +144,7 @@ func TestUnknownAndRepeatedAttachmentsAreSentinels(t *testing.T) {
 	}
 }
 
-func TestRecordsComeOldestFirst(t *testing.T) {
+func TestJournal_Records_OldestFirst(t *testing.T) {
 	j := open(t, testConfig(filepath.Join(t.TempDir(), "journal.log")))
 	for _, i := range []int{5, 3, 9, 1} {
 		begin(t, j, testRecord(i))
@@ -162,7 +162,7 @@ func TestRecordsComeOldestFirst(t *testing.T) {
 	}
 }
 
-func TestASecondProcessWaitsForTheJournalAndSaysWhy(t *testing.T) {
+func TestJournal_SecondProcess_WaitsWithReason(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	first := open(t, cfg)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -176,7 +176,7 @@ func TestASecondProcessWaitsForTheJournalAndSaysWhy(t *testing.T) {
 	open(t, cfg)
 }
 
-func TestAJournalOfANewerReleaseIsLeftAlone(t *testing.T) {
+func TestJournal_NewerRelease_LeftAlone(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	if err := open(t, cfg).Close(); err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestAJournalOfANewerReleaseIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAttachmentsBegunAtTheSameTimeAreAllOnDiskWithShadowsOfTheirOwn(t *testing.T) {
+func TestJournal_ConcurrentBegins_AllStoredWithOwnShadows(t *testing.T) {
 	const many = 60
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
@@ -220,7 +220,7 @@ func TestAttachmentsBegunAtTheSameTimeAreAllOnDiskWithShadowsOfTheirOwn(t *testi
 	}
 }
 
-func TestTheRecordsOfAContainerAndOfAPodAreFoundAloneAndInOrder(t *testing.T) {
+func TestJournal_ContainerAndPodRecords_FoundInOrder(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	for i, key := range []Key{{"b", "eth0"}, {"a", "eth1"}, {"a", "eth0"}} {

@@ -21,7 +21,7 @@ const ofFirstFormat = `{
 	"phase": "done", "device": {"hostIfindex": 9, "netnsInode": 10, "netnsCookie": 11}
 }`
 
-func TestARecordWithoutPartsIsReadAsItWas(t *testing.T) {
+func TestRecord_FirstFormat_ReadIntoParts(t *testing.T) {
 	var got Record
 	if err := json.Unmarshal([]byte(ofFirstFormat), &got); err != nil {
 		t.Fatal(err)
@@ -47,9 +47,9 @@ func TestARecordWithoutPartsIsReadAsItWas(t *testing.T) {
 	}
 }
 
-// TestARecordIsWrittenOnOneLevel: what reads status and dump of a node goes by
+// TestRecord_Write_SingleLevel: what reads status and dump of a node goes by
 // these names, and so does an earlier release that gets the file back.
-func TestARecordIsWrittenOnOneLevel(t *testing.T) {
+func TestRecord_Write_SingleLevel(t *testing.T) {
 	var rec Record
 	var want, got map[string]any
 	if err := json.Unmarshal([]byte(ofFirstFormat), &rec); err != nil {
@@ -69,9 +69,9 @@ func TestARecordIsWrittenOnOneLevel(t *testing.T) {
 	}
 }
 
-// TestARecordIsForThePodOfItsRequest: the runtime has another UID of a static pod than the
+// TestRecord_EachPodUID_MatchesRequestedPod: the runtime has another UID of a static pod than the
 // API. A record without that UID is for a pod with one.
-func TestARecordIsForThePodOfItsRequest(t *testing.T) {
+func TestRecord_EachPodUID_MatchesRequestedPod(t *testing.T) {
 	pod := Pod{Namespace: "ns", Name: "p", UID: "uid"}
 	static := Identity{Pod: pod, RuntimeUID: "computed"}
 	asked := Pod{Namespace: "ns", Name: "p", UID: "computed"}

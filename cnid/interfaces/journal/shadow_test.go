@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestTheNodeHasTheFirstShadowAddress(t *testing.T) {
+func TestShadow_Node_HasFirstAddress(t *testing.T) {
 	for prefix, want := range map[string]string{
 		"169.254.64.0/18":          "169.254.64.1",
 		"fd41:6c69:6f74:6801::/64": "fd41:6c69:6f74:6801::1",
@@ -24,7 +24,7 @@ func TestTheNodeHasTheFirstShadowAddress(t *testing.T) {
 	}
 }
 
-func TestShadowsFollowTheFamiliesOfTheAddresses(t *testing.T) {
+func TestShadow_EachFamily_MatchesAddresses(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		addrs      []string
@@ -54,7 +54,7 @@ func TestShadowsFollowTheFamiliesOfTheAddresses(t *testing.T) {
 	}
 }
 
-func TestShadowsAreUniqueAndRestBeforeTheyAreUsedAgain(t *testing.T) {
+func TestShadow_Released_UniqueAndRestsBeforeReuse(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	cfg.Shadow4 = netip.MustParsePrefix("169.254.64.0/29") // .2 to .6 for pods
 	j := open(t, cfg)
@@ -87,7 +87,7 @@ func TestShadowsAreUniqueAndRestBeforeTheyAreUsedAgain(t *testing.T) {
 	expect(shadow(6), "169.254.64.3")
 }
 
-func TestARangeThatChangedLeavesShadowsInUseAlone(t *testing.T) {
+func TestShadow_RangeChanged_UsedOnesKept(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	old := begin(t, j, testRecord(1))
@@ -104,7 +104,7 @@ func TestARangeThatChangedLeavesShadowsInUseAlone(t *testing.T) {
 	}
 }
 
-func TestAnAdoptedAttachmentKeepsItsShadowsUnlessTheyAreTaken(t *testing.T) {
+func TestShadow_AdoptedAttachment_KeptUnlessTaken(t *testing.T) {
 	j := open(t, testConfig(filepath.Join(t.TempDir(), "journal.log")))
 	first := begin(t, j, testRecord(1))
 	for i, tc := range []struct {
@@ -137,7 +137,7 @@ func TestAnAdoptedAttachmentKeepsItsShadowsUnlessTheyAreTaken(t *testing.T) {
 	}
 }
 
-func TestRecordsThatAreBegunTogetherHaveDifferentShadows(t *testing.T) {
+func TestShadow_RecordsBegunTogether_Different(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	cfg.Shadow4 = netip.MustParsePrefix("169.254.64.0/29") // .2 to .6
 	j := open(t, cfg)

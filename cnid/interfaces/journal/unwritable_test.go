@@ -78,10 +78,10 @@ func (d smallDisk) writable(t *testing.T) {
 	d.remount(t, 0)
 }
 
-// TestADiskThatCanNotBeWrittenStopsBeginningsButNoEnding has a disk that fills
+// TestJournal_DiskUnwritable_BeginFailsEndSucceeds has a disk that fills
 // up, or becomes read-only, under a journal that is open or before it is
 // opened. When it can be written again, everything is made good.
-func TestADiskThatCanNotBeWrittenStopsBeginningsButNoEnding(t *testing.T) {
+func TestJournal_DiskUnwritable_BeginFailsEndSucceeds(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		spoil      func(smallDisk, *testing.T)
@@ -139,9 +139,9 @@ func TestADiskThatCanNotBeWrittenStopsBeginningsButNoEnding(t *testing.T) {
 	}
 }
 
-// TestADiskWithRoomForSomeRecordsOfAPodHasNoneOfThem: the file may have the first ones until
+// TestJournal_DiskFullMidPod_NoRecordStored: the file may have the first ones until
 // it is written anew.
-func TestADiskWithRoomForSomeRecordsOfAPodHasNoneOfThem(t *testing.T) {
+func TestJournal_DiskFullMidPod_NoRecordStored(t *testing.T) {
 	for extra := range 2 { // one of them leaves room for an odd number of records
 		disk := newSmallDisk(t)
 		cfg := testConfig(disk.journal())
@@ -229,7 +229,7 @@ func (d smallDisk) expectNothingElse(t *testing.T) {
 	}
 }
 
-func TestADamagedJournalOnADiskThatCanNotBeWrittenIsMovedAsideLater(t *testing.T) {
+func TestJournal_DamagedOnUnwritableDisk_MovedAsideLater(t *testing.T) {
 	disk := newSmallDisk(t)
 	cfg := testConfig(disk.journal())
 	if err := os.WriteFile(cfg.Path, []byte("this is no journal\n"), 0o600); err != nil {
@@ -247,7 +247,7 @@ func TestADamagedJournalOnADiskThatCanNotBeWrittenIsMovedAsideLater(t *testing.T
 	}
 }
 
-func TestAFileThatCanNotBeFlushedIsWrittenAnew(t *testing.T) {
+func TestJournal_FlushFails_FileRewritten(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	staying := begin(t, j, testRecord(1))

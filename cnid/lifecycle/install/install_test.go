@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 )
 
-func TestTheConflistIsOneThatARuntimeReads(t *testing.T) {
+func TestConflist_Install_RuntimeReadable(t *testing.T) {
 	for _, socket := range []string{cniapi.DefaultSocket, "/run/other/cnid.sock"} {
 		t.Run(socket, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "net.d")
@@ -45,7 +45,7 @@ func TestTheConflistIsOneThatARuntimeReads(t *testing.T) {
 	}
 }
 
-func TestWritingTheSameConflistAgainLeavesTheFileAlone(t *testing.T) {
+func TestConflist_Unchanged_FileLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	var before os.FileInfo
 	for range 2 {
@@ -63,7 +63,7 @@ func TestWritingTheSameConflistAgainLeavesTheFileAlone(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatComesBeforeIsFound(t *testing.T) {
+func TestCNIConfig_EarlierSortedFile_Found(t *testing.T) {
 	cases := map[string]struct {
 		files []string
 		want  string
@@ -89,7 +89,7 @@ func TestAConfigurationThatComesBeforeIsFound(t *testing.T) {
 	}
 }
 
-func TestThePluginIsReplacedAsAWhole(t *testing.T) {
+func TestPluginBinary_Install_ReplacedAtomically(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bin")
 	for _, content := range []string{"first", "second"} {
 		binary := filepath.Join(t.TempDir(), "alioth")
@@ -114,7 +114,7 @@ func TestThePluginIsReplacedAsAWhole(t *testing.T) {
 	}
 }
 
-func TestTheIPAMPluginIsTheSameFile(t *testing.T) {
+func TestIPAMPlugin_Install_SameFile(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(t.TempDir(), "alioth")
 	if err := os.WriteFile(binary, []byte("new"), 0o600); err != nil {
@@ -142,7 +142,7 @@ func TestTheIPAMPluginIsTheSameFile(t *testing.T) {
 	}
 }
 
-func TestAPluginThatCanNotBeReadLeavesTheOldOne(t *testing.T) {
+func TestPluginBinary_SourceUnreadable_OldOneKept(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, PluginName)
 	if err := os.WriteFile(path, []byte("old"), 0o755); err != nil {
@@ -159,7 +159,7 @@ func TestAPluginThatCanNotBeReadLeavesTheOldOne(t *testing.T) {
 	}
 }
 
-func TestCgroup2MountsAreFoundInEveryLayout(t *testing.T) {
+func TestCgroup2Mounts_EachLayout_Found(t *testing.T) {
 	cases := map[string]struct {
 		table string
 		want  []string
@@ -186,7 +186,7 @@ func TestCgroup2MountsAreFoundInEveryLayout(t *testing.T) {
 	}
 }
 
-func TestOnlyTheRootOfTheHierarchyIsTaken(t *testing.T) {
+func TestCgroupRoot_EachMount_OnlyHierarchyRootTaken(t *testing.T) {
 	cases := map[string]struct {
 		files []string
 		want  bool
@@ -210,7 +210,7 @@ func TestOnlyTheRootOfTheHierarchyIsTaken(t *testing.T) {
 	}
 }
 
-func TestTheCgroupOfPodsIsNamedOrTheOneOfTheKubelet(t *testing.T) {
+func TestPodCgroup_NamedOrKubelet_Chosen(t *testing.T) {
 	const ask = "--node-ipam-pod-cgroup"
 	for name, c := range map[string]struct {
 		dirs       []string

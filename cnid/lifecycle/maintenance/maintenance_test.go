@@ -25,7 +25,7 @@ func recordOf(pod string, seq uint64, mtu int) journal.Record {
 	return rec
 }
 
-func TestPeopleAreToldOnceOfAnInterfaceThatCantBeRestored(t *testing.T) {
+func TestMaintenance_InterfaceUnrestorable_ReportedOnce(t *testing.T) {
 	busy := errors.New("busy")
 	// The result of each pass for the interface: whether it is deleted, and an error.
 	type found struct {
@@ -49,9 +49,9 @@ func TestPeopleAreToldOnceOfAnInterfaceThatCantBeRestored(t *testing.T) {
 	}
 }
 
-// TestInterfacesThatNoPassLooksForAreRestoredAtIntervalsAndOnRequest runs in a bubble, whose clock
+// TestMaintenance_UnwatchedInterfaces_RestoredPeriodicallyAndOnRequest runs in a bubble, whose clock
 // advances only while all its goroutines wait.
-func TestInterfacesThatNoPassLooksForAreRestoredAtIntervalsAndOnRequest(t *testing.T) {
+func TestMaintenance_UnwatchedInterfaces_RestoredPeriodicallyAndOnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		records := []journal.Record{recordOf("pair", 1, 1400), recordOf("hostless", 2, 1400), recordOf("leaving", 3, 1400)}
@@ -89,7 +89,7 @@ func TestInterfacesThatNoPassLooksForAreRestoredAtIntervalsAndOnRequest(t *testi
 	})
 }
 
-func TestAttachmentsInVPCsFollowTheMTU(t *testing.T) {
+func TestMaintenance_MTUChanged_VPCAttachmentsFollow(t *testing.T) {
 	outside := recordOf("outside", 3, 9000)
 	outside.Binding, outside.Outside = journal.Binding{}, "physical"
 	leaving := recordOf("leaving", 4, 1400)
@@ -108,9 +108,9 @@ func TestAttachmentsInVPCsFollowTheMTU(t *testing.T) {
 	}
 }
 
-// TestTheStartWaitsForWhatIsLeftOverButNotForever runs in a bubble: its clock advances only
+// TestDaemonStart_LeftoversPresent_WaitBounded runs in a bubble: its clock advances only
 // while all its goroutines wait.
-func TestTheStartWaitsForWhatIsLeftOverButNotForever(t *testing.T) {
+func TestDaemonStart_LeftoversPresent_WaitBounded(t *testing.T) {
 	for name, c := range map[string]struct{ takes, stops, want time.Duration }{
 		"a removal":                  {time.Second, 2 * time.Hour, time.Second},
 		"a removal by a hung plugin": {time.Hour, 2 * time.Hour, leftOverWait},

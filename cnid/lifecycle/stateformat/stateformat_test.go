@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/version"
 )
 
-func TestANewerFormatIsRefusedAndStays(t *testing.T) {
+func TestStateFormat_Newer_RefusedAndKept(t *testing.T) {
 	for text, known := range map[string]bool{
 		strconv.Itoa(version.State): true, strconv.Itoa(version.State-1) + "\n": true,
 		strconv.Itoa(version.State + 1): false, "two": false, "": false,
@@ -31,7 +31,7 @@ func TestANewerFormatIsRefusedAndStays(t *testing.T) {
 	}
 }
 
-func TestANodeWithoutAFormatGetsOne(t *testing.T) {
+func TestStateFormat_Missing_Created(t *testing.T) {
 	dir := t.TempDir()
 	if err := Check(dir); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 )
 
-func TestSettingsOutliveAProcessAndEndWithTheBoot(t *testing.T) {
+func TestAutomaticStore_ProcessRestart_KeptUntilReboot(t *testing.T) {
 	dir := t.TempDir()
 	change := func(w *automatic.Wanted) error {
 		w.Set(set("eth1", document.FamilyIPv4, on(nil)), 5)
@@ -36,7 +36,7 @@ func TestSettingsOutliveAProcessAndEndWithTheBoot(t *testing.T) {
 	}
 }
 
-func TestOneProcessRunsTheClients(t *testing.T) {
+func TestAutomaticStore_SecondProcess_Locked(t *testing.T) {
 	store := automatic.NewStore(t.TempDir(), "boot")
 	served := func(want bool) {
 		t.Helper()

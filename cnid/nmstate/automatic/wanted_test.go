@@ -32,7 +32,7 @@ func set(name, family string, ip document.IP) plan.SetAutomatic {
 	return plan.SetAutomatic{Name: name, Family: family, IP: ip}
 }
 
-func TestEachFamilyHasSettingsUntilTheyAreTurnedOff(t *testing.T) {
+func TestWanted_EachFamily_SettingsUntilDisabled(t *testing.T) {
 	off := document.IP{DHCP: new(false), Autoconf: new(false)}
 	w := automatic.Wanted{}
 	w.Set(set("eth1", document.FamilyIPv4, on(nil)), 5)
@@ -66,7 +66,7 @@ func TestEachFamilyHasSettingsUntilTheyAreTurnedOff(t *testing.T) {
 	}
 }
 
-func TestAServerIsToldAName(t *testing.T) {
+func TestWanted_ServerHostname_Sent(t *testing.T) {
 	for _, c := range []struct {
 		hostname string
 		ip       func(*document.IP)
@@ -85,7 +85,7 @@ func TestAServerIsToldAName(t *testing.T) {
 	}
 }
 
-func TestSettingsAreShownOnTheirInterfaceAlone(t *testing.T) {
+func TestWanted_Settings_ShownOnOwnInterfaceOnly(t *testing.T) {
 	w := automatic.Wanted{Static: &document.Resolver{Server: []string{"192.0.2.53"}}}
 	w.Set(set("eth1", document.FamilyIPv4, on(func(ip *document.IP) { ip.AutoDNS = new(false) })), 5)
 	w.Set(set("eth2", document.FamilyIPv4, on(nil)), 6)
@@ -116,7 +116,7 @@ func lease(now time.Time) *dhcp.Lease {
 	}
 }
 
-func TestSettingsChooseWhatOfALeaseIsUsed(t *testing.T) {
+func TestWanted_LeaseSettings_SelectUsedParts(t *testing.T) {
 	now := time.Now()
 	held := dhcp.Held{Key: dhcp.Key{Interface: "eth1", Family: ipfamily.IPv4}, Index: 5, Lease: lease(now)}
 	network := "192.0.2.0/24 "
@@ -156,7 +156,7 @@ func TestSettingsChooseWhatOfALeaseIsUsed(t *testing.T) {
 	}
 }
 
-func TestTheResolverHasWhatIsStaticFirst(t *testing.T) {
+func TestWanted_ResolvConf_StaticEntriesFirst(t *testing.T) {
 	now := time.Now()
 	held := dhcp.Held{Key: dhcp.Key{Interface: "eth1", Family: ipfamily.IPv4}, Lease: lease(now)}
 	known := automatic.Known{Clients: []automatic.Client{automatic.KnownOf(held, new(on(nil)))}}
@@ -172,7 +172,7 @@ func TestTheResolverHasWhatIsStaticFirst(t *testing.T) {
 	}
 }
 
-func TestAChangeWaitsForTheAddressesThatItNames(t *testing.T) {
+func TestAutomaticWait_NamedAddresses_Awaited(t *testing.T) {
 	have := func(four, six string) document.Interface {
 		i := document.Interface{Name: "eth1", IPv4: &document.IP{}, IPv6: &document.IP{Addresses: []document.Address{{IP: "fe80::7"}}}}
 		if four != "" {
@@ -205,8 +205,8 @@ func TestAChangeWaitsForTheAddressesThatItNames(t *testing.T) {
 	}
 }
 
-// TestNothingWaitsForADummy, which reaches no server, unless the document says so.
-func TestNothingWaitsForADummy(t *testing.T) {
+// TestAutomaticWait_Dummy_NoWait, which reaches no server, unless the document says so.
+func TestAutomaticWait_Dummy_NoWait(t *testing.T) {
 	for wait, want := range map[string]bool{"": true, document.WaitAny: false, document.WaitIPv4: false} {
 		if got := automatic.HasAddresses(document.Interface{WaitIP: wait, IPv4: new(on(nil))}, document.Interface{Type: document.Dummy}); got != want {
 			t.Errorf("wait-ip %q: %v", wait, got)
@@ -214,7 +214,7 @@ func TestNothingWaitsForADummy(t *testing.T) {
 	}
 }
 
-func TestAChangeOfAnInterfaceWithPortsWaitsWithWaitIPAlone(t *testing.T) {
+func TestAutomaticWait_InterfaceWithPorts_OnlyIfRequested(t *testing.T) {
 	for kind, want := range map[string]bool{
 		document.Ethernet: true, document.VLANType: true, document.LinuxBridge: false, document.Bond: false, document.VRFType: false,
 	} {
@@ -227,7 +227,7 @@ func TestAChangeOfAnInterfaceWithPortsWaitsWithWaitIPAlone(t *testing.T) {
 	}
 }
 
-func TestAnErrorSaysWhichServerDoesNotAnswer(t *testing.T) {
+func TestAutomaticWait_ServerSilent_ErrorNamesServer(t *testing.T) {
 	want := document.Interface{Name: "eth1", IPv4: new(on(nil)), IPv6: &document.IP{Autoconf: new(true)}}
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	known := automatic.Known{Clients: []automatic.Client{{Key: dhcp.Key{Interface: "eth1", Family: ipfamily.IPv4}, Problem: "no answer of a DHCP server", Since: since}}}
@@ -239,7 +239,7 @@ func TestAnErrorSaysWhichServerDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestNothingWaitsForAControllerWithoutPorts(t *testing.T) {
+func TestAutomaticWait_ControllerWithoutPorts_NoWait(t *testing.T) {
 	empty, full := &document.Bridge{}, &document.Bridge{Ports: []document.BridgePort{{Name: "eth1"}}}
 	for _, c := range []struct {
 		wait string

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestTheUnitIsInstalledAndRemoved(t *testing.T) {
+func TestBootUnit_InstallAndUninstall_WrittenAndRemoved(t *testing.T) {
 	root := t.TempDir()
 	u := Unit{Root: root, Binary: "/usr/local/bin/aliothctl", Dir: "/var/lib/alioth/nmstate"}
 	if err := u.Install(); err == nil || !strings.Contains(err.Error(), "state restore") {
@@ -58,9 +58,9 @@ func setting(text, key string) []string {
 	return nil
 }
 
-// TestAUnitIsFoundFromAContainer: the host's links with absolute paths do not lead to the
+// TestBootUnit_FromContainer_Found: the host's links with absolute paths do not lead to the
 // container's files.
-func TestAUnitIsFoundFromAContainer(t *testing.T) {
+func TestBootUnit_FromContainer_Found(t *testing.T) {
 	root := t.TempDir()
 	u := Unit{Root: root, Binary: "/usr/local/bin/aliothctl", Dir: "/var/lib/alioth/nmstate"}
 	if err := os.MkdirAll(filepath.Join(root, "etc/systemd/system"), 0o700); err != nil {

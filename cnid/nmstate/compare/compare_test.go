@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
-func TestAPatternMatchesWhatHasAllThatItNames(t *testing.T) {
+func TestCompare_Pattern_MatchesAllNamedFields(t *testing.T) {
 	number := func(n int64) *int64 { return &n }
 	route := document.Route{Destination: "192.0.2.0/24", Interface: "eth0", Address: "198.51.100.1", Source: "192.0.2.9"}
 	for want, patterns := range map[bool][]document.Route{
@@ -36,7 +36,7 @@ func TestAPatternMatchesWhatHasAllThatItNames(t *testing.T) {
 	}
 }
 
-func TestValuesOfBondOptionsAreComparedAsTheDriverReadsThem(t *testing.T) {
+func TestCompare_BondOptions_ReadLikeDriver(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		a, b any
@@ -56,9 +56,9 @@ func TestValuesOfBondOptionsAreComparedAsTheDriverReadsThem(t *testing.T) {
 	}
 }
 
-// TestOptionWants_RefusesTheValuesThatTheDriverRefuses has options with words, with numbers, and
+// TestOptionWants_DriverInvalidValues_Refused has options with words, with numbers, and
 // with texts of another form.
-func TestOptionWants_RefusesTheValuesThatTheDriverRefuses(t *testing.T) {
+func TestOptionWants_DriverInvalidValues_Refused(t *testing.T) {
 	for _, c := range []struct{ option, text, want string }{
 		{"lacp_rate", "slow", ""},
 		{"lacp_rate", "never", "one of slow, fast"},

@@ -47,7 +47,7 @@ func (a Advertised) words(now time.Time) string {
 	return strings.TrimSpace(words)
 }
 
-func TestWhatRoutersTellCountsUntilItsEnd(t *testing.T) {
+func TestRouterInfo_Lifetime_ValidUntilEnd(t *testing.T) {
 	now := time.Now()
 	a := Advertised{Index: 5}
 	for _, c := range []struct {
@@ -76,7 +76,7 @@ func TestWhatRoutersTellCountsUntilItsEnd(t *testing.T) {
 	}
 }
 
-func TestALinkHasAsManyServersAsALease(t *testing.T) {
+func TestRouterInfo_ManyServers_BoundedLikeLease(t *testing.T) {
 	now := time.Now()
 	var a Advertised
 	for n := range 20 {
@@ -92,7 +92,7 @@ func TestALinkHasAsManyServersAsALease(t *testing.T) {
 	}
 }
 
-func TestWhatWasToldBeforeCountsUnlessRoutersSayOtherwise(t *testing.T) {
+func TestRouterInfo_OlderData_KeptUnlessContradicted(t *testing.T) {
 	now := time.Now()
 	before, is := Advertised{Index: 5}, Advertised{Index: 5}
 	before.Note(serverOption(60, "2001:db8::1", "2001:db8::2"), now)
@@ -106,8 +106,8 @@ func TestWhatWasToldBeforeCountsUnlessRoutersSayOtherwise(t *testing.T) {
 	}
 }
 
-// TestNoOptionBreaksTheReader: anybody on the link may send one.
-func TestNoOptionBreaksTheReader(t *testing.T) {
+// TestRouterInfo_AnyOptionBytes_ReaderSurvives: anybody on the link may send one.
+func TestRouterInfo_AnyOptionBytes_ReaderSurvives(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var a Advertised
 	for range 20_000 {

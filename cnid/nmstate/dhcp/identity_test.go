@@ -15,7 +15,7 @@ import (
 
 var hardware = net.HardwareAddr{2, 0, 0, 0, 0, 1}
 
-func TestIdentifiersAreThoseOfTheDocument(t *testing.T) {
+func TestDHCPIdentifier_EachKind_MatchesDocument(t *testing.T) {
 	machine := dhcp.Machine{UUID: [16]byte{0xaa, 15: 0xbb}, Since: 7}
 	for _, c := range []struct{ id, duid, want string }{
 		{"", "", "01020000000001"},
@@ -38,7 +38,7 @@ func TestIdentifiersAreThoseOfTheDocument(t *testing.T) {
 	}
 }
 
-func TestIdentifiersThatNoServerKnowsAreRefused(t *testing.T) {
+func TestDHCPIdentifier_Invalid_Refused(t *testing.T) {
 	for _, text := range []string{"01", "mac", "01:2", "01:zz", "01:02:", strings.Repeat("01:", 254) + "01", "\x1b[31m"} {
 		if err := dhcp.CheckClientID(text); err == nil || !strings.Contains(err.Error(), `expected "ll", "iaid+duid", or 2 to 254 octets`) || strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("%q: got %v", text, err)
@@ -59,7 +59,7 @@ func TestIdentifiersThatNoServerKnowsAreRefused(t *testing.T) {
 	}
 }
 
-func TestLifetimesAreWholeSeconds(t *testing.T) {
+func TestLeaseLifetime_Fractions_WholeSeconds(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for left, want := range map[time.Duration]uint32{
 		time.Hour: 3600, 1500 * time.Millisecond: 1, time.Millisecond: 1, 0: 0, -time.Second: 0, 200 * 365 * 24 * time.Hour: dhcp.Forever - 1,

@@ -32,8 +32,8 @@ func (n node) altName(t *testing.T, device, name string) {
 	})
 }
 
-// TestADocumentNamesTheUplinkByAnAlternativeName: what protects the uplink goes by its name.
-func TestADocumentNamesTheUplinkByAnAlternativeName(t *testing.T) {
+// TestDocument_UplinkAlternativeName_Accepted: what protects the uplink goes by its name.
+func TestDocument_UplinkAlternativeName_Accepted(t *testing.T) {
 	n := newNode(t)
 	n.altName(t, "eth0", "enp1s0")
 	n.altName(t, "veth0", "of-the-pod")
@@ -63,8 +63,8 @@ func TestADocumentNamesTheUplinkByAnAlternativeName(t *testing.T) {
 	n.stays(t)
 }
 
-// TestAlternativeNamesAreUndoneAndCommitted: the committed state has no names that others set.
-func TestAlternativeNamesAreUndoneAndCommitted(t *testing.T) {
+// TestAlternativeNames_Change_UndoneOrCommitted: the committed state has no names that others set.
+func TestAlternativeNames_Change_UndoneOrCommitted(t *testing.T) {
 	n := newNode(t)
 	n.altName(t, "eth0", "enp1s0")
 	const change = "interfaces: [{name: eth0, alt-names: [{name: enp1s0, state: absent}, {name: uplink}]}]"
@@ -96,7 +96,7 @@ func TestAlternativeNamesAreUndoneAndCommitted(t *testing.T) {
 	}
 }
 
-func TestAManagerIsFoundByAnAlternativeName(t *testing.T) {
+func TestManager_AlternativeName_Found(t *testing.T) {
 	n, root := newNode(t), t.TempDir()
 	n.altName(t, "eth0", "enp1s0")
 	for path, content := range map[string]string{"sys/class/net/eth0/ifindex": "7\n", "run/NetworkManager/devices/7": "[device]\nmanaged=true\n"} {

@@ -226,7 +226,7 @@ func eth1(text string) string { return fmt.Sprintf("interfaces: [{name: eth1, %s
 
 const asks = "ipv4: {enabled: true, dhcp: true}"
 
-func TestAnInterfaceGetsItsAddressByDHCPAndALeaseIsNoDeclaration(t *testing.T) {
+func TestEngineDHCP_Lease_AddressWithoutDeclaration(t *testing.T) {
 	t.Parallel()
 	n := newClient(t)
 	n.dnsmasq(t)
@@ -271,8 +271,8 @@ func TestAnInterfaceGetsItsAddressByDHCPAndALeaseIsNoDeclaration(t *testing.T) {
 	}
 }
 
-// TestAnUndoGivesALeaseBack and stops a client that the change has started.
-func TestAnUndoGivesALeaseBack(t *testing.T) {
+// TestEngineDHCP_Undo_LeaseReleased and stops a client that the change has started.
+func TestEngineDHCP_Undo_LeaseReleased(t *testing.T) {
 	t.Parallel()
 	n := newClient(t)
 	n.dnsmasq(t)
@@ -310,9 +310,9 @@ func TestAnUndoGivesALeaseBack(t *testing.T) {
 	}
 }
 
-// TestALeaseOutlivesItsProcess: one that is killed takes nothing away, and the next one goes on
+// TestEngineDHCP_ProcessEnds_LeaseKept: one that is killed takes nothing away, and the next one goes on
 // with the lease.
-func TestALeaseOutlivesItsProcess(t *testing.T) {
+func TestEngineDHCP_ProcessEnds_LeaseKept(t *testing.T) {
 	t.Parallel()
 	n := newClient(t)
 	end := n.dnsmasq(t)
@@ -354,8 +354,8 @@ func (n clientNode) watchRemovals(t *testing.T) func() []string {
 	}
 }
 
-// TestAChangeWithoutAnAnswerIsUndone and says for what it waited.
-func TestAChangeWithoutAnAnswerIsUndone(t *testing.T) {
+// TestEngineDHCP_NoAnswer_ChangeUndone and says for what it waited.
+func TestEngineDHCP_NoAnswer_ChangeUndone(t *testing.T) {
 	t.Parallel()
 	n := newClient(t)
 	n.serve(t)
@@ -370,8 +370,8 @@ func TestAChangeWithoutAnAnswerIsUndone(t *testing.T) {
 	}
 }
 
-// TestAChangeWaitsForNoServerOfAnInterfaceWithPorts, unless wait-ip says so. The client goes on.
-func TestAChangeWaitsForNoServerOfAnInterfaceWithPorts(t *testing.T) {
+// TestEngineDHCP_InterfaceWithPorts_NoWait, unless wait-ip says so. The client goes on.
+func TestEngineDHCP_InterfaceWithPorts_NoWait(t *testing.T) {
 	t.Parallel()
 	n := newClient(t)
 	n.serve(t)
@@ -391,8 +391,8 @@ func TestAChangeWaitsForNoServerOfAnInterfaceWithPorts(t *testing.T) {
 	})
 }
 
-// TestABootBringsALeaseBackBeforeItEnds, without another process.
-func TestABootBringsALeaseBackBeforeItEnds(t *testing.T) {
+// TestEngineDHCP_RebootBeforeExpiry_LeaseRestored, without another process.
+func TestEngineDHCP_RebootBeforeExpiry_LeaseRestored(t *testing.T) {
 	t.Parallel()
 	n := newClient(t)
 	n.dnsmasq(t)
@@ -414,7 +414,7 @@ func TestABootBringsALeaseBackBeforeItEnds(t *testing.T) {
 	}
 }
 
-func TestIPv6ByRouterAndServer(t *testing.T) {
+func TestEngineIPv6_RouterAndServer_AddressesObtained(t *testing.T) {
 	t.Parallel()
 	n := newClient(t)
 	n.dnsmasq(t)
@@ -433,9 +433,9 @@ func TestIPv6ByRouterAndServer(t *testing.T) {
 	}
 }
 
-// TestNameServersOfRoutersAreUsed with autoconf alone, and stay when the process ends that has
+// TestEngineIPv6_RouterNameServers_Used with autoconf alone, and stay when the process ends that has
 // heard of them.
-func TestNameServersOfRoutersAreUsed(t *testing.T) {
+func TestEngineIPv6_RouterNameServers_Used(t *testing.T) {
 	t.Parallel()
 	n := newClient(t)
 	end := n.dnsmasq(t)

@@ -160,7 +160,7 @@ func find(t *testing.T, state *document.State, name string) document.Interface {
 	return document.Interface{}
 }
 
-func TestTheUplinkOfANodeThatIsAContainerIsHardware(t *testing.T) {
+func TestEngine_ContainerNodeUplink_TreatedAsHardware(t *testing.T) {
 	n := newNode(t)
 	state := n.show(t)
 	if i := find(t, state, "eth0"); i.Type != document.Ethernet || i.Veth != nil {
@@ -178,8 +178,8 @@ func TestTheUplinkOfANodeThatIsAContainerIsHardware(t *testing.T) {
 	}
 }
 
-// TestAnUplinkStaysOneAsAPort: no property distinguishes such a port from the device of a pod.
-func TestAnUplinkStaysOneAsAPort(t *testing.T) {
+// TestEngine_UplinkAsPort_StaysUplink: no property distinguishes such a port from the device of a pod.
+func TestEngine_UplinkAsPort_StaysUplink(t *testing.T) {
 	n := newNode(t)
 	if err := n.apply(t, `
 interfaces:
@@ -196,7 +196,7 @@ interfaces:
 	}
 }
 
-func TestADocumentDoesNotGetWhatBelongsToAlioth(t *testing.T) {
+func TestEngine_AliothObjectsInDocument_Refused(t *testing.T) {
 	n := newNode(t)
 	before := n.show(t)
 	mark := links.Mark(multinet.LinkID{Device: "eth0", Type: multinet.VLAN, VNI: 7})
@@ -216,7 +216,7 @@ func TestADocumentDoesNotGetWhatBelongsToAlioth(t *testing.T) {
 	}
 }
 
-func TestAddressesOfAliothAreNeitherShownNorRemoved(t *testing.T) {
+func TestEngine_AliothAddresses_NotShownNorRemoved(t *testing.T) {
 	n := newNode(t)
 	if err := n.apply(t, "interfaces: [{name: lo, ipv4: {enabled: true, address: [{ip: 127.0.0.1, prefix-length: 8}, {ip: 203.0.113.1, prefix-length: 32}]}}]"); err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestAddressesOfAliothAreNeitherShownNorRemoved(t *testing.T) {
 	})
 }
 
-func TestWhatIsShownCanBeAppliedAgain(t *testing.T) {
+func TestEngine_ShownState_Reapplicable(t *testing.T) {
 	n := newNode(t)
 	if err := n.apply(t, "interfaces: [{name: v1, type: veth, veth: {peer: v2}}, {name: br1, type: linux-bridge}]"); err != nil {
 		t.Fatal(err)
@@ -269,8 +269,8 @@ func (n node) stays(t *testing.T) {
 	}
 }
 
-// TestTheResolverOfAnotherProgramIsRefusedBeforeAnythingIsTouched, and so is all of the document.
-func TestTheResolverOfAnotherProgramIsRefusedBeforeAnythingIsTouched(t *testing.T) {
+// TestEngine_ForeignResolver_RefusedBeforeAnyChange, and so is all of the document.
+func TestEngine_ForeignResolver_RefusedBeforeAnyChange(t *testing.T) {
 	n := newClient(t)
 	path := filepath.Join(n.root, "etc/resolv.conf")
 	if err := errors.Join(os.Remove(path), os.Symlink("../run/stub.conf", path)); err != nil {

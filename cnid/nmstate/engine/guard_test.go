@@ -166,9 +166,9 @@ func (n node) container(t *testing.T, more uintptr) (cmd *exec.Cmd, output *stri
 	return cmd, output, cgroup
 }
 
-// TestTheGuardOutlivesItsContainer: all processes of a pod end at once when it is deleted
+// TestGuard_ContainerEnds_Survives: all processes of a pod end at once when it is deleted
 // without grace, and its files go.
-func TestTheGuardOutlivesItsContainer(t *testing.T) {
+func TestGuard_ContainerEnds_Survives(t *testing.T) {
 	n := newNode(t)
 	before := n.show(t)
 	cmd, output, cgroup := n.container(t, 0)
@@ -222,8 +222,8 @@ func (n node) isAtHome(t *testing.T, pid int, cgroup string) {
 	}
 }
 
-// TestNoChangeBeginsWhereItsGuardWouldEnd: the kernel ends a guard with its PID namespace.
-func TestNoChangeBeginsWhereItsGuardWouldEnd(t *testing.T) {
+// TestGuard_WouldEndEarly_ChangeNotBegun: the kernel ends a guard with its PID namespace.
+func TestGuard_WouldEndEarly_ChangeNotBegun(t *testing.T) {
 	n := newNode(t)
 	before := n.show(t)
 	cmd, output, _ := n.container(t, unix.CLONE_NEWPID)
@@ -235,8 +235,8 @@ func TestNoChangeBeginsWhereItsGuardWouldEnd(t *testing.T) {
 	}
 }
 
-// TestAGuardThatBeginsTooLateMakesNothing: its transaction is over, and so is the folder.
-func TestAGuardThatBeginsTooLateMakesNothing(t *testing.T) {
+// TestGuard_StartsTooLate_NothingMade: its transaction is over, and so is the folder.
+func TestGuard_StartsTooLate_NothingMade(t *testing.T) {
 	n := newNode(t)
 	for _, c := range []struct{ what, dir string }{
 		{"the folder is removed", filepath.Join(n.dir, "removed")}, {"the transaction is committed", t.TempDir()},
@@ -248,7 +248,7 @@ func TestAGuardThatBeginsTooLateMakesNothing(t *testing.T) {
 	}
 }
 
-func TestNoChangeBeginsWithoutACommandForTheGuard(t *testing.T) {
+func TestGuard_CommandMissing_ChangeNotBegun(t *testing.T) {
 	n := newNode(t)
 	before := n.show(t)
 	err := n.with(t, func(cfg *engine.Config) { cfg.Guard = nil }, func(e *engine.Engine) error {

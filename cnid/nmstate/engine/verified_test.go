@@ -236,7 +236,7 @@ func via(four, six string) string {
 
 const described = "interfaces: [{name: eth1, description: "
 
-func TestADefaultRouteByADeadGatewayIsUndone(t *testing.T) {
+func TestVerification_GatewayDead_DefaultRouteUndone(t *testing.T) {
 	t.Parallel()
 	v := newVerified(t)
 	v.api = reach.Target{}
@@ -248,9 +248,9 @@ func TestADefaultRouteByADeadGatewayIsUndone(t *testing.T) {
 	v.kept(t, via("192.0.2.2", "2001:db8::2"))
 }
 
-// TestAGatewayThatWasDeadBeforeHoldsNothingUp, nor does one that an earlier change has verified:
+// TestVerification_GatewayDeadBefore_NotAwaited, nor does one that an earlier change has verified:
 // it is down when the node boots, and when a link flaps.
-func TestAGatewayThatWasDeadBeforeHoldsNothingUp(t *testing.T) {
+func TestVerification_GatewayDeadBefore_NotAwaited(t *testing.T) {
 	t.Parallel()
 	v := newVerified(t)
 	v.api = reach.Target{}
@@ -275,7 +275,7 @@ func TestAGatewayThatWasDeadBeforeHoldsNothingUp(t *testing.T) {
 	}
 }
 
-func TestAnAPIServerThatIsCutOffUndoesTheChange(t *testing.T) {
+func TestVerification_APIServerCutOff_ChangeUndone(t *testing.T) {
 	t.Parallel()
 	v := newVerified(t)
 	v.undone(t, via("192.0.2.2", "2001:db8::2"), nil, "API server "+v.api.String(), "asked by new TCP connections")
@@ -284,7 +284,7 @@ func TestAnAPIServerThatIsCutOffUndoesTheChange(t *testing.T) {
 	v.kept(t, via("192.0.2.2", "2001:db8::2"))
 }
 
-func TestOneNameServerHasToAnswerIfOneDidBefore(t *testing.T) {
+func TestVerification_NameServerAnsweredBefore_OneMustAnswer(t *testing.T) {
 	t.Parallel()
 	v := newVerified(t)
 	const dead = "dns-resolver: {config: {server: [192.0.2.77, 192.0.2.78]}}"
@@ -300,7 +300,7 @@ func TestOneNameServerHasToAnswerIfOneDidBefore(t *testing.T) {
 	v.kept(t, dead)
 }
 
-func TestATargetHasToBeReached(t *testing.T) {
+func TestVerification_TargetUnreachable_ChangeUndone(t *testing.T) {
 	t.Parallel()
 	v := newVerified(t)
 	storage, target := v.listen(t, v.second, "192.0.2.2:443")
@@ -326,9 +326,9 @@ func TestATargetHasToBeReached(t *testing.T) {
 	}
 }
 
-// TestATargetOfAnotherPartHasToBeReachedIfItWas: a change that cuts it off is undone, and one that
+// TestVerification_OtherPartsTarget_ReachableIfBefore: a change that cuts it off is undone, and one that
 // was down before holds nothing up.
-func TestATargetOfAnotherPartHasToBeReachedIfItWas(t *testing.T) {
+func TestVerification_OtherPartsTarget_ReachableIfBefore(t *testing.T) {
 	t.Parallel()
 	v := newVerified(t)
 	_, target := v.listen(t, v.second, "192.0.2.2:443")
@@ -348,8 +348,8 @@ func TestATargetOfAnotherPartHasToBeReachedIfItWas(t *testing.T) {
 	}
 }
 
-// TestTheProcessItselfUndoesAChangeInTime: at the deadline the guard ends it.
-func TestTheProcessItselfUndoesAChangeInTime(t *testing.T) {
+// TestVerification_ProcessItself_UndoesInTime: at the deadline the guard ends it.
+func TestVerification_ProcessItself_UndoesInTime(t *testing.T) {
 	t.Parallel()
 	v := newVerified(t)
 	before := v.show(t)

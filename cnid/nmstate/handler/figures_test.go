@@ -20,9 +20,9 @@ import (
 // idleRounds is how often an idle minute is measured, on a node with so many interfaces.
 const idleRounds, idleInterfaces = 5, 100
 
-// TestWhatAnIdleHandlerTakes measures, for `make bench` alone, the processor time of a handler
+// TestFigures_IdleHandler_ResourcesMeasured measures, for `make bench` alone, the processor time of a handler
 // with its watch during a minute without changes.
-func TestWhatAnIdleHandlerTakes(t *testing.T) {
+func TestFigures_IdleHandler_ResourcesMeasured(t *testing.T) {
 	figures.Wanted(t)
 	space := netnstest.New(t)
 	w := newWorld()

@@ -22,7 +22,7 @@ import (
 
 const jumbo = `{"interfaces":[{"name":"eth1","mtu":9000}]}`
 
-func TestAHandlerMakesTheObjectWithTheCurrentStateOnly(t *testing.T) {
+func TestHandler_NewNode_ObjectWithCurrentStateOnly(t *testing.T) {
 	w := newWorld()
 	w.row = Wanted{NodeUID: "node-uid"}
 	run(t, w, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestAHandlerMakesTheObjectWithTheCurrentStateOnly(t *testing.T) {
 	})
 }
 
-func TestADeletedObjectIsMadeAgainWithoutADesiredState(t *testing.T) {
+func TestHandler_ObjectDeleted_RecreatedWithoutDesiredState(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		w.desire(jumbo)
@@ -64,9 +64,9 @@ func TestADeletedObjectIsMadeAgainWithoutADesiredState(t *testing.T) {
 	})
 }
 
-// TestAnObjectThatTheHandlerDoesNotKnowYetIsNotJudged: what the handler follows has its
+// TestHandler_UnseenObject_NotJudged: what the handler follows has its
 // predecessor.
-func TestAnObjectThatTheHandlerDoesNotKnowYetIsNotJudged(t *testing.T) {
+func TestHandler_UnseenObject_NotJudged(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		w.desire(jumbo)
@@ -83,7 +83,7 @@ func TestAnObjectThatTheHandlerDoesNotKnowYetIsNotJudged(t *testing.T) {
 	})
 }
 
-func TestOnlyChangesAreReportedAndWhatIsTrueOnceAnHour(t *testing.T) {
+func TestHandler_State_ChangesReportedElseHourly(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		begin := time.Now()
@@ -112,7 +112,7 @@ func TestOnlyChangesAreReportedAndWhatIsTrueOnceAnHour(t *testing.T) {
 	})
 }
 
-func TestAHandlerEnforcesWhatIsDesired(t *testing.T) {
+func TestHandler_DesiredState_Enforced(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		w.desire(jumbo)
@@ -131,7 +131,7 @@ func TestAHandlerEnforcesWhatIsDesired(t *testing.T) {
 	})
 }
 
-func TestAHandlerEnforcesWhatDrifts(t *testing.T) {
+func TestHandler_Drift_Enforced(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		w.desire(jumbo)
@@ -144,8 +144,8 @@ func TestAHandlerEnforcesWhatDrifts(t *testing.T) {
 	})
 }
 
-// TestAHandlerEnforcesWhatDriftsBeforeItLooks: the first look after a change has the drift.
-func TestAHandlerEnforcesWhatDriftsBeforeItLooks(t *testing.T) {
+// TestHandler_DriftBeforeReading_Enforced: the first look after a change has the drift.
+func TestHandler_DriftBeforeReading_Enforced(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		w.drift = func() { w.mtus["eth1"] = 1400 }
@@ -157,7 +157,7 @@ func TestAHandlerEnforcesWhatDriftsBeforeItLooks(t *testing.T) {
 	})
 }
 
-func TestPausesDoubleUntilTheyAreAMinute(t *testing.T) {
+func TestHandler_Failures_PauseDoublesToOneMinute(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		begin := time.Now()
@@ -189,9 +189,9 @@ func TestPausesDoubleUntilTheyAreAMinute(t *testing.T) {
 	})
 }
 
-// TestATryThatSaysNothingNewWritesNothing: the report of a failure that lasts stays, with the time of
+// TestHandler_SameFailureAgain_NothingWritten: the report of a failure that lasts stays, with the time of
 // the first one.
-func TestATryThatSaysNothingNewWritesNothing(t *testing.T) {
+func TestHandler_SameFailureAgain_NothingWritten(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		cause := "the gateway"
@@ -220,7 +220,7 @@ func TestATryThatSaysNothingNewWritesNothing(t *testing.T) {
 	})
 }
 
-func TestANewDesiredStateIsTriedAtOnce(t *testing.T) {
+func TestHandler_NewDesiredState_TriedAtOnce(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		w.fails = errors.New("it does not work")
@@ -236,8 +236,8 @@ func TestANewDesiredStateIsTriedAtOnce(t *testing.T) {
 	})
 }
 
-// TestWhatTheNodeHasToReachIsAskedAtOnce: people and policies name it.
-func TestWhatTheNodeHasToReachIsAskedAtOnce(t *testing.T) {
+// TestHandler_RequiredTargets_ProbedAtOnce: people and policies name it.
+func TestHandler_RequiredTargets_ProbedAtOnce(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		w.fails = errors.New("it does not work")
@@ -264,7 +264,7 @@ func TestWhatTheNodeHasToReachIsAskedAtOnce(t *testing.T) {
 	})
 }
 
-func TestARefusalNamesThePath(t *testing.T) {
+func TestHandler_Refusal_PathNamed(t *testing.T) {
 	for text, path := range map[string]string{
 		`{"interfaces":[{"name":"eth1","no-such-field":1}]}`:                                                  "interfaces[0].no-such-field",
 		`{"interfaces":[{"name":"eth1","mtu":"big"}]}`:                                                        "mtu",
@@ -292,7 +292,7 @@ func TestARefusalNamesThePath(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedIsTriedAgainWhenTheNodeChanges(t *testing.T) {
+func TestHandler_RefusedAndNodeChanged_TriedAgain(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		begin := time.Now()
@@ -317,7 +317,7 @@ func TestWhatIsRefusedIsTriedAgainWhenTheNodeChanges(t *testing.T) {
 	})
 }
 
-func TestANodeThatIsNotManagedIsLeftAlone(t *testing.T) {
+func TestHandler_NodeUnmanaged_LeftAlone(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		w.desire(jumbo)
@@ -350,7 +350,7 @@ func TestANodeThatIsNotManagedIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestWhatOthersManageIsLeftOut(t *testing.T) {
+func TestHandler_ForeignManagedInterfaces_LeftOut(t *testing.T) {
 	w := newWorld()
 	w.managers = map[string]string{"eth0": "NetworkManager", "eth3": "systemd-networkd"}
 	run(t, w, func(t *testing.T) {
@@ -372,7 +372,7 @@ func TestWhatOthersManageIsLeftOut(t *testing.T) {
 	})
 }
 
-func TestWithoutAnAPIServerTheLastDesiredStateIsEnforced(t *testing.T) {
+func TestHandler_APIServerDown_LastDesiredStateEnforced(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		w.desire(jumbo)
@@ -394,7 +394,7 @@ func TestWithoutAnAPIServerTheLastDesiredStateIsEnforced(t *testing.T) {
 	})
 }
 
-func TestANodeThatCanNotBeReadHasAnObjectThatTellsSo(t *testing.T) {
+func TestHandler_FirstReadFails_ObjectReportsError(t *testing.T) {
 	w := newWorld()
 	w.unreadable = errors.New("no buffer space available")
 	run(t, w, func(t *testing.T) {
@@ -406,7 +406,7 @@ func TestANodeThatCanNotBeReadHasAnObjectThatTellsSo(t *testing.T) {
 	})
 }
 
-func TestANodeThatCanNotBeReadIsAFailureAndKeepsItsLastState(t *testing.T) {
+func TestHandler_ReadFails_LastStateKept(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		w.desire(jumbo)
@@ -421,7 +421,7 @@ func TestANodeThatCanNotBeReadIsAFailureAndKeepsItsLastState(t *testing.T) {
 	})
 }
 
-func TestWhatOthersWriteIntoTheStatusStays(t *testing.T) {
+func TestHandler_ForeignStatusFields_Kept(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		w.desire(jumbo)
@@ -446,8 +446,8 @@ func TestWhatOthersWriteIntoTheStatusStays(t *testing.T) {
 	})
 }
 
-// TestOnePassTellsTheCause is about a handler that follows nothing.
-func TestOnePassTellsTheCause(t *testing.T) {
+// TestHandlerOnce_Failure_CauseReturned is about a handler that follows nothing.
+func TestHandlerOnce_Failure_CauseReturned(t *testing.T) {
 	w := newWorld()
 	cfg := w.config()
 	cfg.Wanted = Ask(w, node)
@@ -474,7 +474,7 @@ func TestOnePassTellsTheCause(t *testing.T) {
 
 var errUnreached = errors.New("a gateway is not reached")
 
-func TestTheAPIServerIsReachedAtItsHostAndPort(t *testing.T) {
+func TestHandler_APIServer_HostAndPortProbed(t *testing.T) {
 	for server, want := range map[string]string{
 		"https://192.0.2.1:6443": "192.0.2.1:6443", "https://api.example": "api.example:443", "http://localhost": "localhost:80",
 		"https://[2001:db8::1]:6443/path": "[2001:db8::1]:6443", "192.0.2.1:6443": "192.0.2.1:6443", "": "",

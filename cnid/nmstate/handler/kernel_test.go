@@ -41,9 +41,9 @@ func guard(dir, id string) error {
 	return engine.Guard(context.Background(), engine.Config{Dir: dir, Log: os.Stderr}, id)
 }
 
-// TestAChangeByHandIsUndoneInTheKernel: the kernel tells of the change, for the handler
+// TestHandlerKernel_ManualChange_Undone: the kernel tells of the change, for the handler
 // looks by itself once an hour only.
-func TestAChangeByHandIsUndoneInTheKernel(t *testing.T) {
+func TestHandlerKernel_ManualChange_Undone(t *testing.T) {
 	space := netnstest.New(t)
 	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()
@@ -92,9 +92,9 @@ func (h hasty) Apply(ctx context.Context, desired *document.State, o transaction
 	return result, err
 }
 
-// TestAFailureInTheKernelIsReportedOnce: tries whose target does not answer have the same cause,
+// TestHandlerKernel_Failure_ReportedOnce: tries whose target does not answer have the same cause,
 // whatever the kernel says in detail.
-func TestAFailureInTheKernelIsReportedOnce(t *testing.T) {
+func TestHandlerKernel_Failure_ReportedOnce(t *testing.T) {
 	space := netnstest.New(t)
 	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()

@@ -37,7 +37,7 @@ func (w *world) divide(text string, parts ...string) {
 
 const both = `{"interfaces":[{"name":"eth0","mtu":1400},{"name":"eth1","mtu":9000}]}`
 
-func TestAPartThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
+func TestHandlerParts_OneFails_OthersApplied(t *testing.T) {
 	cause := errors.New("the device is broken")
 	for name, broken := range map[string]func(w *world){
 		"it fails":      func(w *world) { w.broken = map[string]error{"eth0": cause} },
@@ -76,8 +76,8 @@ func TestAPartThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
 	}
 }
 
-// TestAPartThatTheNodeLosesIsReported by its path once, and no longer after the repair.
-func TestAPartThatTheNodeLosesIsReported(t *testing.T) {
+// TestHandlerParts_LostByNode_Reported by its path once, and no longer after the repair.
+func TestHandlerParts_LostByNode_Reported(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		w.divide(both, "interfaces[eth0]", "interfaces[eth1]")
@@ -104,9 +104,9 @@ func TestAPartThatTheNodeLosesIsReported(t *testing.T) {
 	})
 }
 
-// TestAPartMayNeedWhatALaterOneMakes: it is tried again in the same pass, so no failure is
+// TestHandlerParts_NeedsLaterPart_Applied: it is tried again in the same pass, so no failure is
 // reported.
-func TestAPartMayNeedWhatALaterOneMakes(t *testing.T) {
+func TestHandlerParts_NeedsLaterPart_Applied(t *testing.T) {
 	w := newWorld()
 	w.mtus["eth1.5"] = 1500
 	w.unknown = map[string]error{"eth1.5": errors.New("there is no eth1")}
@@ -122,8 +122,8 @@ func TestAPartMayNeedWhatALaterOneMakes(t *testing.T) {
 	})
 }
 
-// TestWhatIsInNoPartIsEnforcedToo: somebody has set it by hand since the parts were written.
-func TestWhatIsInNoPartIsEnforcedToo(t *testing.T) {
+// TestHandlerParts_RestOutsideParts_Enforced: somebody has set it by hand since the parts were written.
+func TestHandlerParts_RestOutsideParts_Enforced(t *testing.T) {
 	w := newWorld()
 	w.broken = map[string]error{"eth1": errors.New("it is broken")}
 	run(t, w, func(t *testing.T) {
@@ -139,10 +139,10 @@ func TestWhatIsInNoPartIsEnforcedToo(t *testing.T) {
 	})
 }
 
-// TestATargetCountsForItsPart: an unreachable target of one part does not keep the other parts
+// TestHandlerParts_Target_CountsForItsPart: an unreachable target of one part does not keep the other parts
 // from the node. A policy handler of an earlier version has no targets of parts, and then the
 // targets of all policies count for each part.
-func TestATargetCountsForItsPart(t *testing.T) {
+func TestHandlerParts_Target_CountsForItsPart(t *testing.T) {
 	w := newWorld()
 	w.dead = map[string]bool{"b:1": true}
 	run(t, w, func(t *testing.T) {
@@ -179,9 +179,9 @@ func TestATargetCountsForItsPart(t *testing.T) {
 	})
 }
 
-// TestPartsChangeTheKernelOneByOne: one is refused by the kernel's rules, and the other one is
+// TestHandlerParts_KernelChange_OneByOne: one is refused by the kernel's rules, and the other one is
 // there.
-func TestPartsChangeTheKernelOneByOne(t *testing.T) {
+func TestHandlerParts_KernelChange_OneByOne(t *testing.T) {
 	space := netnstest.New(t)
 	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()
@@ -220,8 +220,8 @@ func TestPartsChangeTheKernelOneByOne(t *testing.T) {
 	}
 }
 
-// TestAChangeThatWasNotRestoredIsTold by a condition as long as it is so, and to people once.
-func TestAChangeThatWasNotRestoredIsTold(t *testing.T) {
+// TestHandlerParts_RestoreFails_Reported by a condition as long as it is so, and to people once.
+func TestHandlerParts_RestoreFails_Reported(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
 		for reason, givenUp := range map[string]bool{nmstatev1.IncompleteReason: false, nmstatev1.GivenUpReason: true} {

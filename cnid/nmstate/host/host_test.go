@@ -47,7 +47,7 @@ func newHost(t *testing.T) (*netnstest.Namespace, *host.Host) {
 	return n, h
 }
 
-func TestWhatIsHiddenIsNotShown(t *testing.T) {
+func TestHost_HiddenInterface_NotShown(t *testing.T) {
 	_, h := newHost(t)
 	state, err := h.Show(t.Context())
 	if err != nil {
@@ -61,9 +61,9 @@ func TestWhatIsHiddenIsNotShown(t *testing.T) {
 	}
 }
 
-// TestAHiddenInterfaceIsNotTakenOver: whoever writes a state may know its name, its type
+// TestHost_HiddenInterface_NotTakenOver: whoever writes a state may know its name, its type
 // and all its settings.
-func TestAHiddenInterfaceIsNotTakenOver(t *testing.T) {
+func TestHost_HiddenInterface_NotTakenOver(t *testing.T) {
 	n, h := newHost(t)
 	if _, err := h.Show(t.Context()); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestAHiddenInterfaceIsNotTakenOver(t *testing.T) {
 	}
 }
 
-func TestStepsReachTheKernelAndTheResolver(t *testing.T) {
+func TestHost_Steps_ReachKernelAndResolver(t *testing.T) {
 	n, h := newHost(t)
 	want := document.Resolver{Server: []string{"192.0.2.53"}}
 	for _, step := range []plan.Step{
@@ -94,8 +94,8 @@ func TestStepsReachTheKernelAndTheResolver(t *testing.T) {
 	}
 }
 
-// TestATypeThatTheKernelLacksIsRefusedWithItsPath, whatever else the document has.
-func TestATypeThatTheKernelLacksIsRefusedWithItsPath(t *testing.T) {
+// TestHost_TypeMissingInKernel_RefusedWithPath, whatever else the document has.
+func TestHost_TypeMissingInKernel_RefusedWithPath(t *testing.T) {
 	n, h := newHost(t)
 	lacks := false
 	n.Do(t, func() error {

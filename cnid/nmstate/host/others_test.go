@@ -27,7 +27,7 @@ func end(name string, prefixes ...string) document.Interface {
 	return document.Interface{Name: name, Type: document.VethPair, Veth: &document.Veth{}, IPv4: ip(prefixes...)}
 }
 
-func TestUplinksDifferFromEndsOfPods(t *testing.T) {
+func TestOthers_UplinksAndPodEnds_Distinguished(t *testing.T) {
 	pair := end("own", "192.0.2.7/24")
 	pair.Veth.Peer = "peer"
 	state := &document.State{
@@ -62,7 +62,7 @@ var shadows = Others{Address: func(a netip.Prefix) bool {
 	return a.Addr() == netip.MustParseAddr("169.254.64.1") || a.Addr() == netip.MustParseAddr("fd00::1")
 }}
 
-func TestAFamilyWithAddressesOfOthersAloneIsNotEnabled(t *testing.T) {
+func TestOthers_FamilyWithForeignAddressesOnly_NotEnabled(t *testing.T) {
 	state := &document.State{Interfaces: []document.Interface{
 		{Name: "a", IPv4: ip("169.254.64.1/32"), IPv6: ip("fd00::1/128", "fd00::2/64")}, {Name: "b"},
 	}}
@@ -75,7 +75,7 @@ func TestAFamilyWithAddressesOfOthersAloneIsNotEnabled(t *testing.T) {
 	}
 }
 
-func TestADocumentIsRefusedWithThePathOfWhatBelongsToOthers(t *testing.T) {
+func TestOthers_DocumentNamesForeignObjects_RefusedWithPath(t *testing.T) {
 	taken := hidden{
 		interfaces: map[string]bool{"pod": true}, four: map[string]bool{"lo": true}, six: map[string]bool{"lo": true}, uplinks: []string{"eth0"},
 	}

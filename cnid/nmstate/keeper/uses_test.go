@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-func TestWhatIsUsedOfTheNodesNetwork(t *testing.T) {
+func TestKeeperUses_NodeNetwork_AllUsesListed(t *testing.T) {
 	record := func(name, parent string, change func(*journal.Record)) journal.Record {
 		rec := journal.Record{Identity: journal.Identity{Key: journal.Key{IfName: "net1"}, Pod: journal.Pod{Namespace: "default", Name: name}}}
 		rec.Parent, rec.MTU = parent, 1400

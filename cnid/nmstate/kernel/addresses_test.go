@@ -38,7 +38,7 @@ func addresses(list ...document.Address) []document.Address {
 	return append([]document.Address{}, list...)
 }
 
-func TestOneInterfaceForwardsAndAnotherDoesNot(t *testing.T) {
+func TestForwarding_OneOfTwoInterfaces_OnlyItForwards(t *testing.T) {
 	k, n := open(t)
 	do(t, k, pair())
 	for _, on := range []bool{true, false} {
@@ -50,8 +50,8 @@ func TestOneInterfaceForwardsAndAnotherDoesNot(t *testing.T) {
 	}
 }
 
-// TestAnAddressWithAPeerIsRemoved: the kernel shows the peer's network, which no document has.
-func TestAnAddressWithAPeerIsRemoved(t *testing.T) {
+// TestAddress_WithPeer_Removed: the kernel shows the peer's network, which no document has.
+func TestAddress_WithPeer_Removed(t *testing.T) {
 	k, n := open(t)
 	do(t, k, pair(), plan.SetUp{Name: "a"})
 	n.Do(t, netnstest.OnLink("a", func(l netlink.Link) error {
@@ -80,7 +80,7 @@ func TestAnAddressWithAPeerIsRemoved(t *testing.T) {
 	want(t, append(i.IPv4.Addresses, i.IPv6.Addresses...), addresses())
 }
 
-func TestAddressesAreInTheOrderOfTheKernel(t *testing.T) {
+func TestAddresses_Several_KernelOrderKept(t *testing.T) {
 	k, _ := open(t)
 	one, two, three := document.Address{IP: "192.0.2.9", PrefixLength: 24}, document.Address{IP: "192.0.2.1", PrefixLength: 24}, document.Address{IP: "198.51.100.1", PrefixLength: 32}
 	six, linkLocal := document.Address{IP: "2001:db8::1", PrefixLength: 64}, document.Address{IP: "fe80::42", PrefixLength: 64}
@@ -107,7 +107,7 @@ func TestAddressesAreInTheOrderOfTheKernel(t *testing.T) {
 	do(t, k, plan.RemoveAddress{Name: "none", Address: one})
 }
 
-func TestAnAddressWithAnotherLengthIsAnError(t *testing.T) {
+func TestAddress_OtherPrefixLength_Error(t *testing.T) {
 	k, _ := open(t)
 	do(t, k, pair(), plan.AddAddress{Name: "a", Address: document.Address{IP: "2001:db8::1", PrefixLength: 64}})
 	err := k.Do(t.Context(), plan.AddAddress{Name: "a", Address: document.Address{IP: "2001:db8::1", PrefixLength: 48}})
@@ -126,8 +126,8 @@ func route(destination, via, dev string, table, metric int64) document.Route {
 	return document.Route{Destination: destination, Address: via, Interface: dev, Table: &table, Metric: &metric}
 }
 
-// TestAGatewayOffTheLinkIsReachedByTheLink, and a gateway on it as always.
-func TestAGatewayOffTheLinkIsReachedByTheLink(t *testing.T) {
+// TestGateway_OffLink_ReachedOnLink, and a gateway on it as always.
+func TestGateway_OffLink_ReachedOnLink(t *testing.T) {
 	k, n := open(t)
 	off, on := route("0.0.0.0/0", "198.51.100.1", "a", 254, 0), route("203.0.113.0/24", "192.0.2.1", "a", 254, 0)
 	six, alone := route("::/0", "2001:db8:9::1", "a", 254, 1024), route("0.0.0.0/0", "198.51.100.1", "b", 100, 7)
@@ -161,8 +161,8 @@ func TestAGatewayOffTheLinkIsReachedByTheLink(t *testing.T) {
 	}
 }
 
-// TestAGatewayInANetworkOfAnotherLinkIsReachedByItsOwn, and the way to it is gone afterwards.
-func TestAGatewayInANetworkOfAnotherLinkIsReachedByItsOwn(t *testing.T) {
+// TestGateway_OtherLinkNetwork_ReachedByOwnLink, and the way to it is gone afterwards.
+func TestGateway_OtherLinkNetwork_ReachedByOwnLink(t *testing.T) {
 	k, _ := open(t)
 	four, six := route("0.0.0.0/0", "198.51.100.1", "a", 254, 200), route("::/0", "2001:db8:2::f", "a", 254, 201)
 	do(t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"},
@@ -213,7 +213,7 @@ func routesTo() []document.Route {
 	}
 }
 
-func TestRoutesOfAllTablesAreShownAsTheyWereAdded(t *testing.T) {
+func TestRoutes_AllTables_ShownAsAdded(t *testing.T) {
 	k, _ := open(t)
 	do(
 		t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"},
@@ -235,7 +235,7 @@ func TestRoutesOfAllTablesAreShownAsTheyWereAdded(t *testing.T) {
 	do(t, k, plan.RemoveRoute{Route: route("0.0.0.0/0", "192.0.2.254", "none", 254, 0)})
 }
 
-func TestARouteInTheWayOfAnotherOneIsAnError(t *testing.T) {
+func TestRoute_BlockedByOther_Error(t *testing.T) {
 	k, _ := open(t)
 	do(
 		t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"}, plan.AddAddress{Name: "a", Address: document.Address{IP: "192.0.2.1", PrefixLength: 24}},
@@ -245,7 +245,7 @@ func TestARouteInTheWayOfAnotherOneIsAnError(t *testing.T) {
 	}
 }
 
-func TestRoutesWithSeveralNextHopsAreRunningAlone(t *testing.T) {
+func TestMultipathRoutes_State_OnlyRunning(t *testing.T) {
 	k, n := open(t)
 	do(
 		t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"}, plan.AddAddress{Name: "a", Address: document.Address{IP: "192.0.2.1", PrefixLength: 24}},
@@ -266,7 +266,7 @@ func TestRoutesWithSeveralNextHopsAreRunningAlone(t *testing.T) {
 	}})
 }
 
-func TestRoutesOfDaemonsAreNotShownAndThoseOfDHCPAreNoConfiguration(t *testing.T) {
+func TestRoutes_DaemonsAndDHCP_NotInConfiguration(t *testing.T) {
 	k, n := open(t)
 	do(t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"})
 	for destination, protocol := range map[string]netlink.RouteProtocol{"192.0.2.0/24": unix.RTPROT_BIRD, "198.51.100.0/24": unix.RTPROT_DHCP, "203.0.113.0/24": unix.RTPROT_BOOT} {
@@ -294,7 +294,7 @@ func rule(family string, priority, table int64, set func(*document.RouteRule)) d
 	return r
 }
 
-func TestRulesAreShownAsTheyWereAdded(t *testing.T) {
+func TestRules_Added_ShownUnchanged(t *testing.T) {
 	k, _ := open(t)
 	want(t, show(t, k).RouteRules, &document.RouteRules{Config: []document.RouteRule{}})
 	rules := []document.RouteRule{
@@ -321,7 +321,7 @@ func TestRulesAreShownAsTheyWereAdded(t *testing.T) {
 	want(t, show(t, k).RouteRules.Config, []document.RouteRule{})
 }
 
-func TestRulesThatDocumentsCannotHaveAreNotShown(t *testing.T) {
+func TestRules_NotExpressible_NotShown(t *testing.T) {
 	k, n := open(t)
 	n.Do(t, func() error {
 		byPort, byDevice, not := netlink.NewRule(), netlink.NewRule(), netlink.NewRule()
@@ -333,7 +333,7 @@ func TestRulesThatDocumentsCannotHaveAreNotShown(t *testing.T) {
 	want(t, show(t, k).RouteRules.Config, []document.RouteRule{})
 }
 
-func TestACancelledContextEndsAllSteps(t *testing.T) {
+func TestKernelSteps_ContextCanceled_AllEnd(t *testing.T) {
 	k, _ := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -92,9 +92,9 @@ func protocolsOf(t *testing.T, k *kernel.Kernel) (words []string) {
 	return words
 }
 
-// TestAutoconfigurationOfAHostThatForwards: nodes do, and take no advertisements by the
+// TestAutoconfiguration_ForwardingHost_AddressesObtained: nodes do, and take no advertisements by the
 // kernel's default.
-func TestAutoconfigurationOfAHostThatForwards(t *testing.T) {
+func TestAutoconfiguration_ForwardingHost_AddressesObtained(t *testing.T) {
 	k, n, router := routed(t)
 	setting := func(name string) string { return n.Setting(t, "ipv6", "a", name) }
 	do(t, k, plan.SetAutomatic{Name: "a", Family: document.FamilyIPv6, IP: document.IP{DHCP: new(false), Autoconf: new(true), AutoMetric: new(int64(77))}})
@@ -138,8 +138,8 @@ func TestAutoconfigurationOfAHostThatForwards(t *testing.T) {
 	want(t, automatic(find(t, k, "a").IPv6), nil)
 }
 
-// TestAddressesOfAutoconfigurationEndWithTheToken: a new one replaces them, and so does none.
-func TestAddressesOfAutoconfigurationEndWithTheToken(t *testing.T) {
+// TestAutoconfiguration_TokenRemoved_AddressesEnd: a new one replaces them, and so does none.
+func TestAutoconfiguration_TokenRemoved_AddressesEnd(t *testing.T) {
 	k, _, router := routed(t)
 	for _, token := range []string{"::fac", "::a:b:c:d", document.NoToken} {
 		on := document.IP{DHCP: new(false), Autoconf: new(true), Token: new(token)}
@@ -162,8 +162,8 @@ func TestAddressesOfAutoconfigurationEndWithTheToken(t *testing.T) {
 	}
 }
 
-// TestAutomaticSettingsChooseWhatIsTaken of an advertisement.
-func TestAutomaticSettingsChooseWhatIsTaken(t *testing.T) {
+// TestAutoconfiguration_Settings_SelectAcceptedParts of an advertisement.
+func TestAutoconfiguration_Settings_SelectAcceptedParts(t *testing.T) {
 	k, _, router := routed(t)
 	on := document.IP{DHCP: new(false), Autoconf: new(true), AutoGateway: new(false)}
 	do(t, k, plan.SetAutomatic{Name: "a", Family: document.FamilyIPv6, IP: on})
@@ -174,8 +174,8 @@ func TestAutomaticSettingsChooseWhatIsTaken(t *testing.T) {
 	want(t, protocolsOf(t, k), []string{"ra 2001:db8:a::/64", "ra 2001:db8:b::/64"})
 }
 
-// TestRoutesOfEarlierAdvertisementsGo with the setting that took them.
-func TestRoutesOfEarlierAdvertisementsGo(t *testing.T) {
+// TestAutoconfiguration_EarlierAdvertisementRoutes_Removed with the setting that took them.
+func TestAutoconfiguration_EarlierAdvertisementRoutes_Removed(t *testing.T) {
 	for name, off := range map[string]document.IP{"auto-gateway": {AutoGateway: new(false)}, "auto-routes": {AutoRoutes: new(false)}} {
 		t.Run(name, func(t *testing.T) {
 			k, _, router := routed(t)
@@ -194,7 +194,7 @@ func TestRoutesOfEarlierAdvertisementsGo(t *testing.T) {
 	}
 }
 
-func TestALeaseIsGivenToItsInterfaceAndTakenAway(t *testing.T) {
+func TestKernelLease_GivenAndTaken_InterfaceFollows(t *testing.T) {
 	k, _ := open(t)
 	do(t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"}, plan.AddAddress{Name: "a", Address: document.Address{IP: "198.51.100.7", PrefixLength: 24}})
 	index, err := k.Index(t.Context(), "a")
@@ -240,8 +240,8 @@ func TestALeaseIsGivenToItsInterfaceAndTakenAway(t *testing.T) {
 	want(t, protocolsOf(t, k), nil)
 }
 
-// TestALeaseTakesNoStaticAddress: a document and a server may have the same one.
-func TestALeaseTakesNoStaticAddress(t *testing.T) {
+// TestKernelLease_StaticAddressEqual_Kept: a document and a server may have the same one.
+func TestKernelLease_StaticAddressEqual_Kept(t *testing.T) {
 	k, _ := open(t)
 	static := document.Address{IP: "192.0.2.77", PrefixLength: 24}
 	do(t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"}, plan.AddAddress{Name: "a", Address: static})
@@ -258,7 +258,7 @@ func TestALeaseTakesNoStaticAddress(t *testing.T) {
 	}
 }
 
-func TestALeaseOfIPv6IsASingleAddress(t *testing.T) {
+func TestKernelLease_IPv6_SingleAddress(t *testing.T) {
 	k, _ := open(t)
 	do(t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"})
 	index, err := k.Index(t.Context(), "a")

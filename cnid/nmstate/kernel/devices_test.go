@@ -23,7 +23,7 @@ func enslave(port, controller, kind string) plan.Enslave {
 	return plan.Enslave{Port: port, Controller: controller, Type: kind}
 }
 
-func TestABridgeShowsItsOptionsAndPorts(t *testing.T) {
+func TestBridge_OptionsAndPorts_Shown(t *testing.T) {
 	k, _ := open(t)
 	options := &document.BridgeOptions{
 		STP:           &document.STP{Enabled: new(true), ForwardDelay: new(4), HelloTime: new(3), MaxAge: new(10), Priority: new(4096)},
@@ -52,7 +52,7 @@ func TestABridgeShowsItsOptionsAndPorts(t *testing.T) {
 	want(t, *find(t, k, "p2").Controller, "")
 }
 
-func TestABridgeShowsHowItHandlesMulticastFrames(t *testing.T) {
+func TestBridge_MulticastOptions_Shown(t *testing.T) {
 	k, _ := open(t)
 	do(t, k, create(document.Interface{Name: "br", Type: document.LinuxBridge}))
 	if find(t, k, "br").Bridge.Options.MulticastRouter == "" {
@@ -74,7 +74,7 @@ func TestABridgeShowsHowItHandlesMulticastFrames(t *testing.T) {
 	}
 }
 
-func TestSettingsOfWhatIsNoPortAreAnError(t *testing.T) {
+func TestPortSettings_NotAPort_Error(t *testing.T) {
 	k, _ := open(t)
 	do(t, k, create(document.Interface{Name: "br", Type: document.LinuxBridge}), pair())
 	err := k.Do(t.Context(), plan.PortChange{Bridge: "br", Port: document.BridgePort{Name: "a", Hairpin: new(true)}})
@@ -83,7 +83,7 @@ func TestSettingsOfWhatIsNoPortAreAnError(t *testing.T) {
 	}
 }
 
-func TestATunnelShowsAllThatItWasMadeWith(t *testing.T) {
+func TestTunnel_CreationSettings_AllShown(t *testing.T) {
 	for _, made := range []document.VXLAN{
 		{Base: "a", ID: new(42), Learning: new(false), Local: "192.0.2.1", Remote: "239.1.1.1", DestinationPort: new(8472)},
 		{ID: new(1<<24 - 1), Learning: new(true), Local: "2001:db8::1", Remote: "2001:db8::2", DestinationPort: new(4789)},
@@ -99,7 +99,7 @@ func TestATunnelShowsAllThatItWasMadeWith(t *testing.T) {
 	want(t, *find(t, k, "vx").VXLAN, document.VXLAN{ID: new(7), Learning: new(true), DestinationPort: new(4789)})
 }
 
-func TestMACVLANsOfAllModes(t *testing.T) {
+func TestMacvlan_EachMode_Made(t *testing.T) {
 	for _, made := range []document.MACVLAN{
 		{Mode: "bridge", Promiscuous: new(true)},
 		{Mode: "private", Promiscuous: new(true)},
@@ -120,7 +120,7 @@ func TestMACVLANsOfAllModes(t *testing.T) {
 	want(t, *find(t, k, "m").MACVLAN, document.MACVLAN{Base: "a", Mode: "vepa", Promiscuous: new(true)})
 }
 
-func TestIPVLANsOfAllModes(t *testing.T) {
+func TestIPvlan_EachMode_Made(t *testing.T) {
 	for _, made := range []document.IPVLAN{
 		{Mode: "l2", Private: new(false), VEPA: new(false)}, {Mode: "l3", Private: new(true), VEPA: new(false)}, {Mode: "l3s", Private: new(false), VEPA: new(true)},
 	} {
@@ -136,7 +136,7 @@ func TestIPVLANsOfAllModes(t *testing.T) {
 	want(t, *find(t, k, "i").IPVLAN, document.IPVLAN{Base: "a", Mode: "l3", Private: new(false), VEPA: new(true)})
 }
 
-func TestVLANsOfBothProtocols(t *testing.T) {
+func TestVLAN_BothProtocols_Made(t *testing.T) {
 	for protocol, shown := range map[string]string{"": document.Protocol8021Q, document.Protocol8021Q: document.Protocol8021Q, document.Protocol8021AD: document.Protocol8021AD} {
 		k, _ := open(t)
 		do(t, k, pair(), create(document.Interface{Name: "v", Type: document.VLANType, MTU: new(1400), VLAN: &document.VLAN{Base: "a", ID: new(4094), Protocol: protocol}}))
@@ -146,14 +146,14 @@ func TestVLANsOfBothProtocols(t *testing.T) {
 	}
 }
 
-func TestADummyIsMade(t *testing.T) {
+func TestDummy_Create_Made(t *testing.T) {
 	k, _ := open(t)
 	do(t, k, create(document.Interface{Name: "d", Type: document.Dummy, MACAddress: "02:00:00:00:00:0D"}), plan.SetUp{Name: "d"})
 	got := find(t, k, "d")
 	want(t, []string{got.Type, got.State, got.MACAddress}, []string{document.Dummy, document.Up, "02:00:00:00:00:0D"})
 }
 
-func TestAVRFShowsItsTableAndPortsAndNoRuleOfItsOwn(t *testing.T) {
+func TestVRF_TableAndPorts_ShownWithoutOwnRule(t *testing.T) {
 	k, _ := open(t)
 	do(
 		t, k, create(document.Interface{Name: "red", Type: document.VRFType, VRF: &document.VRF{Table: new(int64(100000))}}),
@@ -184,7 +184,7 @@ func filtering(t *testing.T, options *document.BridgeOptions) *kernel.Kernel {
 	return k
 }
 
-func TestVLANsOfAPortAreShownAsTheyWereSet(t *testing.T) {
+func TestPortVLAN_Set_ShownUnchanged(t *testing.T) {
 	vid := func(id int) document.TrunkTag { return document.TrunkTag{ID: &id} }
 	span := func(low, high int) document.TrunkTag {
 		return document.TrunkTag{Range: &document.TagRange{Min: low, Max: high}}
@@ -212,7 +212,7 @@ func TestVLANsOfAPortAreShownAsTheyWereSet(t *testing.T) {
 	}
 }
 
-func TestAPortOfABridgeWithoutDefaultVLANHasNone(t *testing.T) {
+func TestBridgePort_NoDefaultVLAN_HasNone(t *testing.T) {
 	options := &document.BridgeOptions{VLANDefaultPVID: new(0), VLANProtocol: document.Protocol8021AD}
 	k := filtering(t, options)
 	reset := plan.PortChange{Bridge: "br", Port: document.BridgePort{Name: "a", VLAN: &document.PortVLAN{}}}
@@ -222,7 +222,7 @@ func TestAPortOfABridgeWithoutDefaultVLANHasNone(t *testing.T) {
 	want(t, []any{got.Options.VLANProtocol, *got.Options.VLANDefaultPVID}, []any{document.Protocol8021AD, 0})
 }
 
-func TestVLANsThatMakeNoSenseAreErrors(t *testing.T) {
+func TestPortVLAN_InvalidValues_Error(t *testing.T) {
 	k, _ := open(t)
 	do(t, k, create(document.Interface{Name: "br", Type: document.LinuxBridge}), pair(), enslave("a", "br", document.LinuxBridge))
 	for _, vlan := range []document.PortVLAN{
@@ -244,7 +244,7 @@ func bondOf(mode string, options map[string]any) plan.Create {
 	return create(document.Interface{Name: "bond", Type: document.Bond, Bond: &document.LinkAggregation{Mode: mode, Options: options}})
 }
 
-func TestBondsOfAllModesAreMadeAgainOfWhatIsShown(t *testing.T) {
+func TestBond_EachMode_RecreatedFromShownState(t *testing.T) {
 	for _, mode := range document.BondModes {
 		t.Run(mode, func(t *testing.T) {
 			k, _ := open(t)
@@ -260,7 +260,7 @@ func TestBondsOfAllModesAreMadeAgainOfWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestABondShowsTheOptionsThatItWasMadeWith(t *testing.T) {
+func TestBond_CreationOptions_Shown(t *testing.T) {
 	for mode, options := range map[string]map[string]any{
 		"802.3ad": {
 			"miimon": 100, "updelay": 200, "downdelay": 300, "lacp_rate": "fast", "xmit_hash_policy": "layer3+4", "ad_select": "bandwidth", "min_links": 1,
@@ -284,7 +284,7 @@ func TestABondShowsTheOptionsThatItWasMadeWith(t *testing.T) {
 	}
 }
 
-func TestOptionsOfABondAreGivenInAnyForm(t *testing.T) {
+func TestBondOptions_EachNotation_Accepted(t *testing.T) {
 	k, _ := open(t)
 	do(
 		t, k, bondOf("active-backup", map[string]any{"miimon": "100", "fail_over_mac": int64(1), "use_carrier": true, "min_links": float64(2), "updelay": 0}),
@@ -300,8 +300,8 @@ func TestOptionsOfABondAreGivenInAnyForm(t *testing.T) {
 	want(t, find(t, k, "bond").Bond.Options["ad_actor_system"], nil)
 }
 
-// TestTheDriverHasAllOptionsOfDocuments: a document is checked before the driver is asked.
-func TestTheDriverHasAllOptionsOfDocuments(t *testing.T) {
+// TestBondOptions_EachDocumented_Known: a document is checked before the driver is asked.
+func TestBondOptions_EachDocumented_Known(t *testing.T) {
 	k, _ := open(t)
 	for _, option := range compare.BondOptions() {
 		err := k.Do(t.Context(), bondOf("active-backup", map[string]any{option: "nothing"}))
@@ -311,7 +311,7 @@ func TestTheDriverHasAllOptionsOfDocuments(t *testing.T) {
 	}
 }
 
-func TestPortsOfABondAreTakenDownAndOneIsThePrimary(t *testing.T) {
+func TestBondPorts_Added_TakenDownAndPrimarySet(t *testing.T) {
 	k, _ := open(t)
 	do(
 		t, k, bondOf("active-backup", map[string]any{"miimon": 100}), pairOf("p2", "q2"), pairOf("p1", "q1"), plan.SetUp{Name: "p1"},
@@ -324,7 +324,7 @@ func TestPortsOfABondAreTakenDownAndOneIsThePrimary(t *testing.T) {
 	want(t, find(t, k, "bond").Bond.Ports, []string{"p2"})
 }
 
-func TestOptionsThatABondHasNotAreErrorsWithTheirPath(t *testing.T) {
+func TestBondOptions_Unknown_ErrorWithPath(t *testing.T) {
 	k, _ := open(t)
 	for _, options := range []map[string]any{{"active_slave": "p"}, {"num_unsol_na": 1}, {"none": 1}, {"miimon": "often"}, {"min_links": -1}, {"arp_ip_target": "2001:db8::1"}, {"ad_actor_system": "x"}} {
 		err := k.Do(t.Context(), bondOf("active-backup", options))
@@ -339,7 +339,7 @@ func TestOptionsThatABondHasNotAreErrorsWithTheirPath(t *testing.T) {
 	}
 }
 
-func TestKindsThatTheKernelLacksAreNamed(t *testing.T) {
+func TestDeviceKind_MissingInKernel_Named(t *testing.T) {
 	k, _ := open(t)
 	lacks := 0
 	for _, i := range []document.Interface{
@@ -360,7 +360,7 @@ func TestKindsThatTheKernelLacksAreNamed(t *testing.T) {
 	}
 }
 
-func TestKindsThatTheEngineDoesNotMakeAreUnknown(t *testing.T) {
+func TestDeviceKind_UnsupportedByEngine_Unknown(t *testing.T) {
 	k, n := open(t)
 	n.Do(t, func() error {
 		attrs := netlink.NewLinkAttrs()
@@ -373,7 +373,7 @@ func TestKindsThatTheEngineDoesNotMakeAreUnknown(t *testing.T) {
 	}
 }
 
-func TestALinkLocalAddressOfTheUserIsShown(t *testing.T) {
+func TestAddress_UserLinkLocal_Shown(t *testing.T) {
 	k, n := open(t)
 	do(t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"})
 	n.Do(t, netnstest.OnLink("a", func(l netlink.Link) error {

@@ -92,7 +92,7 @@ func pairOf(a, b string) plan.Create {
 
 func create(i document.Interface) plan.Create { return plan.Create{Interface: i} }
 
-func TestAPairShowsAllThatItWasMadeWith(t *testing.T) {
+func TestVeth_CreationSettings_AllShown(t *testing.T) {
 	k, _ := open(t)
 	made := pair()
 	made.Interface.MTU, made.Interface.MACAddress, made.Interface.Description = new(1400), "02:00:00:00:00:AB", new("to the lab")
@@ -119,14 +119,14 @@ func TestAPairShowsAllThatItWasMadeWith(t *testing.T) {
 	}
 }
 
-func TestAPairWithItsOtherEndElsewhereHasNoPeer(t *testing.T) {
+func TestVeth_PeerInOtherNamespace_NoPeerShown(t *testing.T) {
 	k, n := open(t)
 	other := netnstest.New(t)
 	n.Do(t, func() error { return pairTo("a", "b", other.Path) })
 	want(t, find(t, k, "a").Veth, &document.Veth{})
 }
 
-func TestSettingsOfAnInterfaceChange(t *testing.T) {
+func TestInterface_SettingsChange_Applied(t *testing.T) {
 	k, _ := open(t)
 	changed := document.Interface{
 		Name: "a", Type: document.VethPair, MTU: new(9000), MACAddress: "02:00:00:00:00:01", Description: new("new"), AcceptAllMACAddresses: new(true),
@@ -147,7 +147,7 @@ func TestSettingsOfAnInterfaceChange(t *testing.T) {
 	}
 }
 
-func TestCreatingWhatIsThereGivesItItsSettings(t *testing.T) {
+func TestCreate_InterfaceExists_SettingsApplied(t *testing.T) {
 	k, _ := open(t)
 	again := pair()
 	again.Interface.MTU = new(1300)
@@ -162,7 +162,7 @@ func TestCreatingWhatIsThereGivesItItsSettings(t *testing.T) {
 	}
 }
 
-func TestStepsOnWhatIsNotThereAreErrorsThatNameThem(t *testing.T) {
+func TestKernelStep_ObjectMissing_ErrorNamesIt(t *testing.T) {
 	k, _ := open(t)
 	for _, step := range []plan.Step{
 		plan.SetUp{Name: "none"},
@@ -190,7 +190,7 @@ func TestStepsOnWhatIsNotThereAreErrorsThatNameThem(t *testing.T) {
 	}
 }
 
-func TestAKernelStaysInItsNamespace(t *testing.T) {
+func TestKernel_ThreadInOtherNamespace_StaysInOwn(t *testing.T) {
 	k, _ := open(t)
 	do(t, k, pairOf("unheard", "of"), plan.SetFamily{Name: "unheard"})
 	other, _ := open(t)

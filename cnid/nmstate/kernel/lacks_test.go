@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-// TestAKernelTellsWhichTypesItLacks before a device of them is made.
-func TestAKernelTellsWhichTypesItLacks(t *testing.T) {
+// TestKernel_MissingTypes_Listed before a device of them is made.
+func TestKernel_MissingTypes_Listed(t *testing.T) {
 	for _, made := range []struct {
 		document.Interface
 		module string

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-func TestAlternativeNamesComeAndGo(t *testing.T) {
+func TestAlternativeNames_AddAndRemove_Applied(t *testing.T) {
 	k, _ := open(t)
 	long := strings.Repeat("x", document.LongestAltName)
 	change := func(list ...document.AltName) plan.Step {
@@ -33,8 +33,8 @@ func TestAlternativeNamesComeAndGo(t *testing.T) {
 	}
 }
 
-// TestAStepNamesNoDeviceByAnAlternativeName: the kernel would take it.
-func TestAStepNamesNoDeviceByAnAlternativeName(t *testing.T) {
+// TestKernelStep_AlternativeName_NotUsedForDevice: the kernel would take it.
+func TestKernelStep_AlternativeName_NotUsedForDevice(t *testing.T) {
 	k, _ := open(t)
 	do(t, k, pair(), plan.Change{Interface: document.Interface{Name: "a", Type: document.VethPair, AltNames: []document.AltName{{Name: "port1"}}}})
 	do(t, k, plan.Delete{Name: "port1"})

@@ -34,7 +34,7 @@ func hostWith(t *testing.T, program, command string, own bool) Root {
 	return Root(root)
 }
 
-func TestADHCPClientOfAnInterfaceIsFound(t *testing.T) {
+func TestManagers_DHCPClientOnInterface_Found(t *testing.T) {
 	space, err := os.Open("/proc/self/ns/net")
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestTheManagerOfAnInterfaceIsKnownByItsOwnFiles(t *testing.T) {
+func TestManagers_OwnFiles_ManagerIdentified(t *testing.T) {
 	dir := t.TempDir()
 	for path, text := range map[string]string{
 		"sys/class/net/eth0/ifindex":   "2\n",

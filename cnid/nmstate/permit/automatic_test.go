@@ -17,7 +17,7 @@ func turn(name string, on bool) plan.SetAutomatic {
 	return plan.SetAutomatic{Name: name, Family: document.FamilyIPv4, IP: document.IP{DHCP: &on}}
 }
 
-func TestDHCPIsRefusedWhereAnotherClientRunsOrNobodyServes(t *testing.T) {
+func TestPermitDHCP_OtherClientOrUnserved_Refused(t *testing.T) {
 	r := rules("", true)
 	r.Client = func(name string) (string, error) {
 		if name == "eth2" {
@@ -36,7 +36,7 @@ func TestDHCPIsRefusedWhereAnotherClientRunsOrNobodyServes(t *testing.T) {
 	}
 }
 
-func TestTheEndOfALeaseTakesTheNodesAddress(t *testing.T) {
+func TestPermitDHCP_LeaseEndTakesNodeAddress_Refused(t *testing.T) {
 	if err := rules("", false).Steps(example, []plan.Step{turn("bond0.5", false)}); !errors.Is(err, ErrNotKept) {
 		t.Errorf("turned off on the uplink: %v", err)
 	}

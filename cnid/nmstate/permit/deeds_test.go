@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-func TestTheRulesKnowEachTypeOfStep(t *testing.T) {
+func TestPermitRules_EachStepType_Known(t *testing.T) {
 	for _, step := range plan.Kinds() {
 		if _, err := deedOf(step); err != nil {
 			t.Error(err)
@@ -23,7 +23,7 @@ type novelty struct{}
 
 func (novelty) String() string { return "paint eth2" }
 
-func TestAStepThatTheRulesDoNotKnowIsRefused(t *testing.T) {
+func TestPermitRules_UnknownStep_Refused(t *testing.T) {
 	err := rules("", true).Steps(example, []plan.Step{novelty{}})
 	if err == nil || !strings.Contains(err.Error(), "paint eth2") {
 		t.Errorf("got %v", err)

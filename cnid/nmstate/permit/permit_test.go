@@ -40,7 +40,7 @@ func rules(manager string, kept bool) Rules {
 	}
 }
 
-func TestTheNodesOwnAddressIsKeptThroughABoot(t *testing.T) {
+func TestPermit_NodeAddress_KeptThroughReboot(t *testing.T) {
 	defaultRoute := document.Route{Destination: "::/0", Interface: "eth2"}
 	for _, step := range []plan.Step{
 		plan.Delete{Name: "bond0.5"},
@@ -63,7 +63,7 @@ func TestTheNodesOwnAddressIsKeptThroughABoot(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyAddsIsPermitted(t *testing.T) {
+func TestPermit_OnlyAdditions_Permitted(t *testing.T) {
 	for _, step := range []plan.Step{
 		plan.Delete{Name: "eth2"},
 		plan.SetDown{Name: "eth2"},
@@ -82,9 +82,9 @@ func TestWhatOnlyAddsIsPermitted(t *testing.T) {
 	}
 }
 
-// TestADefaultRouteOfALeaseIsNotTheNodesOwn, nor is one of another table: the node starts
+// TestPermit_LeaseDefaultRoute_NotNodesOwn, nor is one of another table: the node starts
 // without both, so a boot loses nothing.
-func TestADefaultRouteOfALeaseIsNotTheNodesOwn(t *testing.T) {
+func TestPermit_LeaseDefaultRoute_NotNodesOwn(t *testing.T) {
 	before := &document.State{
 		Interfaces: []document.Interface{
 			{Name: "eth0", IPv4: &document.IP{DHCP: new(false)}},
@@ -117,7 +117,7 @@ func TestADefaultRouteOfALeaseIsNotTheNodesOwn(t *testing.T) {
 	}
 }
 
-func TestInterfacesOfOtherProgramsAreLeftAlone(t *testing.T) {
+func TestPermit_ForeignManagedInterface_LeftAlone(t *testing.T) {
 	for _, step := range []plan.Step{
 		plan.Delete{Name: "eth9"},
 		plan.SetDown{Name: "eth9"},
@@ -139,7 +139,7 @@ func TestInterfacesOfOtherProgramsAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAnUnknownManagerIsAnError(t *testing.T) {
+func TestPermit_UnknownManager_Error(t *testing.T) {
 	broken := errors.New("broken")
 	r := Rules{Manager: func(string) (string, error) { return "", broken }, Kept: func() bool { return true }}
 	if err := r.Steps(example, []plan.Step{plan.SetUp{Name: "eth2"}}); !errors.Is(err, broken) {

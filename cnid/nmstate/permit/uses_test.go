@@ -61,7 +61,7 @@ func vfs(count int, list ...document.VF) plan.Step {
 	return plan.SetVFs{Name: "eth3", SRIOV: document.SRIOV{TotalVFs: &count, VFs: list}}
 }
 
-func TestWhatIsUsedStays(t *testing.T) {
+func TestPermitUses_ObjectInUse_RemovalRefused(t *testing.T) {
 	const pod, link, fast, alioth, near = "pod default/web (interface net1)", "network prod/blue", "pod default/fast", "Alioth's tunnel", "pod default/near"
 	address := document.Address{IP: tunnel.String(), PrefixLength: 24}
 	for _, test := range []struct {
@@ -104,7 +104,7 @@ func TestWhatIsUsedStays(t *testing.T) {
 	}
 }
 
-func TestWhatTakesNothingFromUsersIsPermitted(t *testing.T) {
+func TestPermitUses_UsersUnaffected_Permitted(t *testing.T) {
 	address := document.Address{IP: tunnel.String(), PrefixLength: 24}
 	wider := document.Address{IP: tunnel.String(), PrefixLength: 16}
 	for _, steps := range [][]plan.Step{
@@ -127,27 +127,27 @@ func TestWhatTakesNothingFromUsersIsPermitted(t *testing.T) {
 	}
 }
 
-func TestAnMTUThatIsTooSmallAlreadyMayGrow(t *testing.T) {
+func TestPermitUses_TooSmallMTU_MayGrow(t *testing.T) {
 	if err := inBusy([]Use{{Interface: "eth2", MTU: 9000, By: "a pod"}}, change("eth2", 2000)); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAnIPv6AddressOfTheTunnelKeepsItsFamily(t *testing.T) {
+func TestPermitUses_TunnelIPv6Address_FamilyKept(t *testing.T) {
 	six := []Use{{Interface: "eth4", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::4")}, By: "Alioth's tunnel"}}
 	if err := inBusy(six, plan.SetFamily{Name: "eth4"}); !errors.Is(err, ErrInUse) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAnInterfaceInUseForwards(t *testing.T) {
+func TestPermitUses_InterfaceInUse_ForwardingKept(t *testing.T) {
 	six := []Use{{Interface: "eth4", By: "Alioth's tunnel"}}
 	if err := inBusy(six, plan.SetForwarding{Name: "eth4", Family: document.FamilyIPv4}); !errors.Is(err, ErrInUse) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAMessageNamesAFewUsersAndCountsTheOthers(t *testing.T) {
+func TestPermitUses_ManyUsers_FewNamedRestCounted(t *testing.T) {
 	var many []Use
 	for n := range 8 {
 		many = append(many, Use{Interface: "eth2", By: fmt.Sprintf("pod %d", n)}, Use{Interface: "eth2", By: fmt.Sprintf("pod %d", n)})
@@ -158,7 +158,7 @@ func TestAMessageNamesAFewUsersAndCountsTheOthers(t *testing.T) {
 	}
 }
 
-func TestWithoutUsersNothingIsInUse(t *testing.T) {
+func TestPermitUses_NoUsers_NothingInUse(t *testing.T) {
 	if err := rules("", true).Steps(busy, []plan.Step{plan.Delete{Name: "br0"}}); err != nil {
 		t.Error(err)
 	}

@@ -31,9 +31,9 @@ func (m *model) steps(t *testing.T, text string) string {
 
 func eth1(text string) string { return fmt.Sprintf("interfaces: [{name: eth1, %s}]", text) }
 
-// TestAutomaticAddressesComeAndGoWithTheirSettings plays one document after the other on one
+// TestPlanAutomatic_Settings_AddressesComeAndGo plays one document after the other on one
 // host.
-func TestAutomaticAddressesComeAndGoWithTheirSettings(t *testing.T) {
+func TestPlanAutomatic_Settings_AddressesComeAndGo(t *testing.T) {
 	m := newModel("eth1")
 	for _, c := range []struct{ document, steps, addresses string }{
 		{eth1("ipv4: {address: [{ip: 192.0.2.7, prefix-length: 24}]}"), "set up eth1; add 192.0.2.7/24 to eth1", "192.0.2.7"},
@@ -73,8 +73,8 @@ func TestAutomaticAddressesComeAndGoWithTheirSettings(t *testing.T) {
 	}
 }
 
-// TestARouteOutlivesTheStaticAddressesBesideALease: the interface keeps an address.
-func TestARouteOutlivesTheStaticAddressesBesideALease(t *testing.T) {
+// TestPlanAutomatic_StaticRemovedBesideLease_RouteKept: the interface keeps an address.
+func TestPlanAutomatic_StaticRemovedBesideLease_RouteKept(t *testing.T) {
 	m := newModel("eth1")
 	m.steps(t, eth1("ipv4: {dhcp: true, address: [{ip: 192.0.2.7, prefix-length: 24}]}"))
 	m.steps(t, "routes: {config: [{destination: 203.0.113.0/24, next-hop-address: 198.51.100.1, next-hop-interface: eth1}]}")
@@ -86,8 +86,8 @@ func TestARouteOutlivesTheStaticAddressesBesideALease(t *testing.T) {
 	}
 }
 
-// TestATokenStaysUntilItIsTakenAway: "" does so, as "::" does.
-func TestATokenStaysUntilItIsTakenAway(t *testing.T) {
+// TestPlanAutomatic_Token_KeptUntilRemoved: "" does so, as "::" does.
+func TestPlanAutomatic_Token_KeptUntilRemoved(t *testing.T) {
 	const set = "set ipv6 of eth1: DHCP off, autoconfiguration on"
 	for _, none := range []string{"", "::", "0::0"} {
 		m := newModel("eth1")
@@ -111,8 +111,8 @@ func TestATokenStaysUntilItIsTakenAway(t *testing.T) {
 	}
 }
 
-// TestWhatIsShownOfAutomaticSettingsCanBeApplied: also by another host, which asks for itself.
-func TestWhatIsShownOfAutomaticSettingsCanBeApplied(t *testing.T) {
+// TestPlanAutomatic_ShownState_Reapplicable: also by another host, which asks for itself.
+func TestPlanAutomatic_ShownState_Reapplicable(t *testing.T) {
 	m := newModel("eth1")
 	m.steps(t, eth1("ipv4: {dhcp: true, auto-dns: false}, ipv6: {dhcp: true, autoconf: true, dhcp-duid: ll}"))
 	text, err := m.show().Format()

@@ -33,7 +33,7 @@ func words(steps []plan.Step) []string {
 // prepared is a host with what most examples begin with.
 const prepared = "interfaces: [{name: eth0, ipv4: {enabled: true, address: [{ip: 192.0.2.7, prefix-length: 24}]}}, {name: eth1}, {name: eth2}]"
 
-func TestStepsAreInTheOrderInWhichTheKernelTakesThem(t *testing.T) {
+func TestPlanSteps_DependentObjects_KernelOrderUsed(t *testing.T) {
 	for name, c := range map[string]struct{ before, desired, want string }{
 		"a bond with a VLAN on top": {prepared, `
 interfaces:
@@ -157,7 +157,7 @@ func reach(t *testing.T, m *model, desired *document.State) {
 	m.apply(t, to)
 }
 
-func TestVirtualFunctionsAreSetBeforeAnythingThatNamesOne(t *testing.T) {
+func TestPlanSteps_VirtualFunctions_SetBeforeNamed(t *testing.T) {
 	current := parse(t, "interfaces: [{name: eth0, type: ethernet, state: up, ethernet: {sr-iov: {total-vfs: 0, vfs: []}}}]")
 	desired := parse(t, `
 interfaces:
@@ -183,8 +183,8 @@ interfaces:
 	}
 }
 
-// TestABridgeThatDidNotFilterDoesNotFilterAgain: only the filter lets a port show VLANs.
-func TestABridgeThatDidNotFilterDoesNotFilterAgain(t *testing.T) {
+// TestPlanSteps_BridgeFilteringOff_StaysOff: only the filter lets a port show VLANs.
+func TestPlanSteps_BridgeFilteringOff_StaysOff(t *testing.T) {
 	const format = "interfaces: [{name: br0, type: linux-bridge, state: up, bridge: {port: [{name: eth1, vlan: VLAN}]}}, {name: eth1, type: ethernet, state: up, controller: br0}]"
 	port, filter := "change settings of port eth1 of br0", "turn the VLAN filter of br0 off"
 	for shown, steps := range map[string][]string{
@@ -210,9 +210,9 @@ func TestABridgeThatDidNotFilterDoesNotFilterAgain(t *testing.T) {
 	}
 }
 
-// TestAVLANThatStaysDownKeepsItsAddressWhenItsBaseIsSetUp: the kernel sets the VLAN up too,
+// TestPlanSteps_BaseSetUp_VLANAddressKept: the kernel sets the VLAN up too,
 // and IPv6 addresses go when it is set down again.
-func TestAVLANThatStaysDownKeepsItsAddressWhenItsBaseIsSetUp(t *testing.T) {
+func TestPlanSteps_BaseSetUp_VLANAddressKept(t *testing.T) {
 	current := parse(t, `interfaces:
 - {name: eth1, type: ethernet, state: down}
 - {name: eth1.7, type: vlan, state: down, vlan: {base-iface: eth1, id: 7}, ipv6: {enabled: true, address: [{ip: "fd00::1", prefix-length: 64}]}}`)
@@ -226,8 +226,8 @@ func TestAVLANThatStaysDownKeepsItsAddressWhenItsBaseIsSetUp(t *testing.T) {
 	}
 }
 
-// TestTheFirstAddressOfIPv6IsAddedLast: the kernel then lists it first.
-func TestTheFirstAddressOfIPv6IsAddedLast(t *testing.T) {
+// TestPlanSteps_FirstIPv6Address_AddedLast: the kernel then lists it first.
+func TestPlanSteps_FirstIPv6Address_AddedLast(t *testing.T) {
 	m := newModel("eth1")
 	const list = "address: [{ip: '2001:db8:2::1', prefix-length: 64}, {ip: '2001:db8:1::1', prefix-length: 64}]"
 	want := "set up eth1; add 2001:db8:1::1/64 to eth1; add 2001:db8:2::1/64 to eth1"

@@ -88,7 +88,7 @@ var refused = map[string][]string{
 	"refused-several-next-hops": {`routes.config[0].weight": routes with several next hops are not supported`, `routes.config[1].cwnd": cwnd of a route is not supported`},
 }
 
-func TestTheExamplesOfNmstateAreReachedAndRestored(t *testing.T) {
+func TestNmstateExamples_Each_ReachedAndRestored(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(accepted)) {
 		t.Run(name, func(t *testing.T) {
 			m := exampleHost(t)
@@ -110,7 +110,7 @@ func TestTheExamplesOfNmstateAreReachedAndRestored(t *testing.T) {
 	}
 }
 
-func TestExamplesOfNmstateThatCanNotBeAreRefusedWithPathAndReason(t *testing.T) {
+func TestNmstateExamples_Impossible_RefusedWithPathAndReason(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
 		t.Run(name, func(t *testing.T) {
 			err := refusal(t, name)
@@ -136,7 +136,7 @@ func refusal(t *testing.T, name string) error {
 	return err
 }
 
-func TestEachExampleOfNmstateIsTested(t *testing.T) {
+func TestNmstateExamples_EachFile_HasCase(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(documentsOfNmstate, "*.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func stepTypes(t *testing.T) (names []string) {
 	return names
 }
 
-func TestKindsHasEachTypeOfStep(t *testing.T) {
+func TestPlanKinds_EachStepType_Listed(t *testing.T) {
 	var kinds []string
 	for _, step := range Kinds() {
 		kinds = append(kinds, strings.TrimPrefix(fmt.Sprintf("%T", step), "plan."))

@@ -11,8 +11,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-// TestWhatAHostLacksIsSaidWithWhatWasFound has a desired state, and the texts of its differences.
-func TestWhatAHostLacksIsSaidWithWhatWasFound(t *testing.T) {
+// TestPlanLack_HostFeatureMissing_FoundStateReported has a desired state, and the texts of its differences.
+func TestPlanLack_HostFeatureMissing_FoundStateReported(t *testing.T) {
 	const found = `
 interfaces:
 - {name: eth1, type: ethernet, state: up, mtu: 1500, controller: "", ipv4: {enabled: true, address: [{ip: 192.0.2.1, prefix-length: 24}]}, ipv6: {enabled: true, address: []}}
@@ -44,8 +44,8 @@ dns-resolver: {config: {server: [192.0.2.53], search: [], options: []}}`
 	}
 }
 
-// TestEachKindOfStepSaysWhatIsLacking: no text is empty, and none is of the source.
-func TestEachKindOfStepSaysWhatIsLacking(t *testing.T) {
+// TestPlanLack_EachStepKind_MissingReported: no text is empty, and none is of the source.
+func TestPlanLack_EachStepKind_MissingReported(t *testing.T) {
 	for _, step := range plan.Kinds() {
 		if got := plan.Lack(&document.State{}, step); !strings.Contains(got, "expected") || strings.Contains(got, "%!") || strings.Contains(got, "nil") {
 			t.Errorf("%T: %q", step, got)

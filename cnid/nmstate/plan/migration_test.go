@@ -66,9 +66,9 @@ func properties(t *testing.T) (rows []property) {
 	return rows
 }
 
-// TestPropertiesOfNmstateAreServedAsTheTableSays applies each example on the model of the kernel,
+// TestMigrationTable_EachProperty_ServedAsDocumented applies each example on the model of the kernel,
 // reaches it, applies it again without a step, and undoes it; or it is refused with its path.
-func TestPropertiesOfNmstateAreServedAsTheTableSays(t *testing.T) {
+func TestMigrationTable_EachProperty_ServedAsDocumented(t *testing.T) {
 	for _, row := range properties(t) {
 		t.Run(row.path+" "+row.example, func(t *testing.T) {
 			m := exampleHost(t)
@@ -124,9 +124,9 @@ func withRouting(s *document.State) *document.State {
 	return &d
 }
 
-// TestTheTableHasAllFieldsOfTheDocument: each is in a row, and rows that refuse nothing have no
+// TestMigrationTable_DocumentFields_AllListed: each is in a row, and rows that refuse nothing have no
 // others. A row refuses a field that is one of the other family.
-func TestTheTableHasAllFieldsOfTheDocument(t *testing.T) {
+func TestMigrationTable_DocumentFields_AllListed(t *testing.T) {
 	fields, served, there := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	leaves(fields, "", reflect.TypeFor[document.State]())
 	for _, row := range properties(t) {
@@ -170,8 +170,8 @@ func leaves(paths map[string]bool, in string, of reflect.Type) {
 	}
 }
 
-// TestTheTableHasAllOptionsOfBonds: those that the engine knows, and no others.
-func TestTheTableHasAllOptionsOfBonds(t *testing.T) {
+// TestMigrationTable_BondOptions_AllListed: those that the engine knows, and no others.
+func TestMigrationTable_BondOptions_AllListed(t *testing.T) {
 	rows := map[string]string{}
 	for _, row := range properties(t) {
 		if _, option, ok := strings.Cut(row.path, ": "); ok {

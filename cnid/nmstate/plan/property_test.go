@@ -41,7 +41,7 @@ func lines(steps []plan.Step) string {
 // documents is how many random states each simulated host gets.
 const documents = 25
 
-func TestRandomStatesAreReachedAndRestored(t *testing.T) {
+func TestPlan_RandomStates_ReachedAndRestored(t *testing.T) {
 	accepted, seeds := 0, soak.Or(t, 400, 80)
 	for seed := range uint64(seeds) {
 		r := rand.New(rand.NewPCG(seed, 16))

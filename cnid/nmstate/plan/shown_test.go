@@ -11,8 +11,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
-// TestWhatIsShownCanBeApplied: also virtual interfaces that are down stay as they are.
-func TestWhatIsShownCanBeApplied(t *testing.T) {
+// TestPlan_ShownState_Reapplicable: also virtual interfaces that are down stay as they are.
+func TestPlan_ShownState_Reapplicable(t *testing.T) {
 	const shown = `
 interfaces:
 - {name: br0, type: linux-bridge, state: down, mtu: 1500, bridge: {port: []}}

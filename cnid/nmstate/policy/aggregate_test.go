@@ -20,7 +20,7 @@ func shareOf(t *testing.T, name string, priority int32, desired string) Share {
 	return Share{Policy: nmstate.Reference{Kind: "NodeNetConfPolicy", Name: name}, Priority: priority, Desired: document(t, desired)}
 }
 
-func TestThePolicyWithMorePriorityHasAField(t *testing.T) {
+func TestAggregate_SameField_HigherPriorityWins(t *testing.T) {
 	for _, tc := range []struct {
 		name, manual, a, b string
 		priorityB          int32
@@ -158,7 +158,7 @@ func TestThePolicyWithMorePriorityHasAField(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatCannotBeReadHasNoShareAndStopsNoOther(t *testing.T) {
+func TestAggregate_UnreadablePolicy_OthersUnaffected(t *testing.T) {
 	shares := []Share{shareOf(t, "a", 9, "interfaces: [{name: eth1, mtu: 1500}, {mtu: 7}]"), shareOf(t, "b", 0, "interfaces: [{name: eth1, mtu: 9000}]")}
 	got, err := Aggregate(shares, nil)
 	if err != nil {
@@ -173,7 +173,7 @@ func TestAPolicyThatCannotBeReadHasNoShareAndStopsNoOther(t *testing.T) {
 	}
 }
 
-func TestOwnersAreSummarized(t *testing.T) {
+func TestAggregate_Owners_Summarized(t *testing.T) {
 	a, err := Aggregate([]Share{
 		shareOf(t, "a", 0, "{interfaces: [{name: br1, type: linux-bridge, mtu: 9000, bridge: {options: {stp: {enabled: false}}}}, {name: eth1, mtu: 9000}], routes: {config: [{destination: 10.0.0.0/8}]}}"),
 		shareOf(t, "b", 0, "{interfaces: [{name: eth1, ipv4: {enabled: true, dhcp: false}}], dns-resolver: {config: {server: []}}}"),
@@ -195,7 +195,7 @@ func TestOwnersAreSummarized(t *testing.T) {
 	}
 }
 
-func TestWhatWasSetByHandIsToldFromWhatPoliciesWrote(t *testing.T) {
+func TestAggregate_ManualAndPolicyFields_Distinguished(t *testing.T) {
 	shares := []Share{shareOf(t, "a", 0, "{interfaces: [{name: eth1, mtu: 9000, ipv4: {enabled: true}, state: down}], routes: {config: [{destination: 10.0.0.0/8}]}}")}
 	first, err := Aggregate(shares, nil)
 	if err != nil {
@@ -267,10 +267,10 @@ func values(t *testing.T, state map[string]any) map[string]string {
 	return all
 }
 
-// TestPropertiesOfAggregations: whatever policies there are, their order does not matter. Fields
+// TestAggregate_RandomPolicies_PropertiesHold: whatever policies there are, their order does not matter. Fields
 // set by hand are there; each field has the value of its owner; each missing field has a
 // conflict; and a second pass over the result changes nothing.
-func TestPropertiesOfAggregations(t *testing.T) {
+func TestAggregate_RandomPolicies_PropertiesHold(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		shares, manual := randomShares(r), randomState(r)

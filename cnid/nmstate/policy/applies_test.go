@@ -15,7 +15,7 @@ func need(key, operator string, values ...string) nmstate.Requirement {
 	return nmstate.Requirement{Key: key, Operator: operator, Values: values}
 }
 
-func TestAPolicyIsForTheNodesThatItSelects(t *testing.T) {
+func TestPolicySelector_EachNode_OnlySelectedApply(t *testing.T) {
 	node := Node{Name: "n1", Labels: map[string]string{"zone": "a", "cores": "8", "odd": "x"}}
 	term := func(rs ...nmstate.Requirement) *nmstate.Affinity {
 		return &nmstate.Affinity{Terms: []nmstate.Term{{Labels: rs}}}
@@ -71,7 +71,7 @@ func TestAPolicyIsForTheNodesThatItSelects(t *testing.T) {
 	}
 }
 
-func TestTaintsKeepPoliciesAwayUnlessTolerated(t *testing.T) {
+func TestPolicySelector_TaintedNode_AppliesOnlyIfTolerated(t *testing.T) {
 	dedicated := Taint{"dedicated", "storage", NoSchedule}
 	for _, tc := range []struct {
 		name        string

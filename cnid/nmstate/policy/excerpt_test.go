@@ -22,7 +22,7 @@ route-rules: {config: [{ip-to: 10.0.0.0/8, priority: 7}]}
 dns-resolver: {config: {server: [192.0.2.53]}, running: {server: [192.0.2.53]}}
 `
 
-func TestAnExcerptHasWhatADesiredStateMayChange(t *testing.T) {
+func TestExcerpt_DesiredState_HasChangeableFields(t *testing.T) {
 	for _, tc := range []struct{ name, desired, want string }{
 		{"nothing", "", ""},
 		{"an interface, and its routes", "interfaces: [{name: eth1, mtu: 9000}]", "{interfaces: [{name: eth1, type: ethernet, mtu: 1500}], routes: {config: [{destination: 10.0.0.0/8, next-hop-interface: eth1}]}}"},
@@ -48,7 +48,7 @@ func TestAnExcerptHasWhatADesiredStateMayChange(t *testing.T) {
 	}
 }
 
-func TestTheOriginIsTheStateWithoutPolicies(t *testing.T) {
+func TestOrigin_PoliciesApplied_StateWithoutPolicies(t *testing.T) {
 	past := func(before string, changes ...string) Past {
 		p := Past{Before: document(t, before)}
 		for _, change := range changes {
@@ -118,7 +118,7 @@ func TestTheOriginIsTheStateWithoutPolicies(t *testing.T) {
 	}
 }
 
-func TestHardwareThatWentIsNotRestored(t *testing.T) {
+func TestOrigin_HardwareGone_NotRestored(t *testing.T) {
 	before := document(t, "{interfaces: [{name: eth1}, {name: eth2}, {name: vx1}], routes: {config: [{destination: 10.0.0.0/8}]}}")
 	got, err := Remaining(before, document(t, "interfaces: [{name: eth1}]"), document(t, "interfaces: [{name: eth1, mtu: 9000}, {name: eth2, mtu: 9000}, {name: vx1, state: absent}]"))
 	if err != nil {
@@ -127,7 +127,7 @@ func TestHardwareThatWentIsNotRestored(t *testing.T) {
 	same(t, "remaining", got, "{interfaces: [{name: eth1}, {name: vx1}], routes: {config: [{destination: 10.0.0.0/8}]}}")
 }
 
-func TestMatchRulesSeeInterfacesAsTheyWereBeforeThePolicy(t *testing.T) {
+func TestMatchRules_AfterApply_SeeInterfacesBeforePolicy(t *testing.T) {
 	got := Seen(
 		document(t, "interfaces: [{name: v7, type: vlan, vlan: {id: 8}}, {name: eth1, type: ethernet}]"),
 		document(t, "interfaces: [{name: v7, type: vlan, vlan: {id: 7}}, {name: vx1, type: vxlan}, {name: eth9, type: ethernet}]"),
@@ -137,7 +137,7 @@ func TestMatchRulesSeeInterfacesAsTheyWereBeforeThePolicy(t *testing.T) {
 	}
 }
 
-func TestStatesAreComparedByTheirFields(t *testing.T) {
+func TestStateCompare_Fields_ComparedOneByOne(t *testing.T) {
 	a := document(t, "{description: x, interfaces: [{name: a, mtu: 1500}, {name: b, mtu: null}], routes: {config: [{destination: 10.0.0.0/8}, {destination: 10.1.0.0/16}]}}")
 	b := document(t, "{interfaces: [{name: b}, {name: a, mtu: 1500}], routes: {config: [{destination: 10.1.0.0/16}, {destination: 10.0.0.0/8}]}}")
 	if !Same(a, b) || !Same(nil, map[string]any{}) {

@@ -20,7 +20,7 @@ interfaces:
 - {name: docker0, type: ethernet, state: ignore}
 `
 
-func TestADesiredStateIsForTheInterfacesThatMatch(t *testing.T) {
+func TestInstantiate_MatchRules_OneStatePerMatch(t *testing.T) {
 	const template = "interfaces: [{mtu: 9000}]"
 	for _, tc := range []struct {
 		name, desired string
@@ -58,7 +58,7 @@ func TestADesiredStateIsForTheInterfacesThatMatch(t *testing.T) {
 	}
 }
 
-func TestInstancesShareNothing(t *testing.T) {
+func TestInstantiate_Instances_ShareNoMemory(t *testing.T) {
 	p := nmstate.PolicySpec{Match: []nmstate.MatchRule{{Type: "ethernet"}}, Desired: document(t, "interfaces: [{ipv4: {address: []}}]")}
 	got, _, err := Instantiate(p, Node{Current: document(t, currentState)})
 	if err != nil {
@@ -71,7 +71,7 @@ func TestInstancesShareNothing(t *testing.T) {
 	}
 }
 
-func TestADesiredStateOfAWrongFormIsRefusedWithThePath(t *testing.T) {
+func TestInstantiate_WrongForm_RefusedWithPath(t *testing.T) {
 	for desired, want := range map[string]string{
 		"interfaces: [{mtu: 9000}]":                     "interfaces[0].name",
 		"interfaces: [{name: a}, 7]":                    "interfaces[1]: expected an object",
@@ -99,7 +99,7 @@ func TestADesiredStateOfAWrongFormIsRefusedWithThePath(t *testing.T) {
 	}
 }
 
-func TestEachPathHasATextOfItsOwn(t *testing.T) {
+func TestPath_EachPath_DistinctText(t *testing.T) {
 	paths := []path{
 		{{key: "interfaces"}, {key: "bond0.100", element: true}, {key: "mtu"}},
 		{{key: "interfaces"}, {key: "bond0", element: true}, {key: "100"}, {key: "mtu"}},

@@ -37,7 +37,7 @@ func partsOf(t *testing.T, manual string, policies ...string) string {
 	return strings.Join(parts, " | ")
 }
 
-func TestPoliciesThatMeetAreInOnePart(t *testing.T) {
+func TestPolicyParts_OverlappingPolicies_OnePart(t *testing.T) {
 	const one = "interfaces: [{name: eth1, mtu: 9000}]"
 	for _, tc := range []struct{ name, manual, a, b, want string }{
 		{"two interfaces", "", one, "interfaces: [{name: eth2, mtu: 9000}]", "interfaces[eth1] | interfaces[eth2]"},
@@ -70,9 +70,9 @@ func TestPoliciesThatMeetAreInOnePart(t *testing.T) {
 	}
 }
 
-// TestPartsAreTheWholeDesiredState: each field is in one part, together with all that its owner
+// TestPolicyParts_Union_EqualsDesiredState: each field is in one part, together with all that its owner
 // has, and nothing is left.
-func TestPartsAreTheWholeDesiredState(t *testing.T) {
+func TestPolicyParts_Union_EqualsDesiredState(t *testing.T) {
 	divided := 0
 	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -120,7 +120,7 @@ func TestPartsAreTheWholeDesiredState(t *testing.T) {
 	}
 }
 
-func TestWhatIsInNoPartIsTheRest(t *testing.T) {
+func TestPolicyParts_Unowned_InRest(t *testing.T) {
 	desired := document(t, "{interfaces: [{name: eth1, mtu: 1}, {name: eth2, mtu: 2}], dns-resolver: {config: {}}}")
 	parts, rest, err := Split(desired, []nmstate.Part{{Paths: []string{"interfaces[eth2]"}}, {Paths: []string{"interfaces[eth3]"}}})
 	if err != nil || len(parts) != 2 || len(parts[1]) != 0 {
@@ -133,8 +133,8 @@ func TestWhatIsInNoPartIsTheRest(t *testing.T) {
 	}
 }
 
-// TestAMakerHoldsForWhoWantsNoMore: who asks for the interface itself makes it.
-func TestAMakerHoldsForWhoWantsNoMore(t *testing.T) {
+// TestPolicyParts_MakerOfInterface_HoldsForUsers: who asks for the interface itself makes it.
+func TestPolicyParts_MakerOfInterface_HoldsForUsers(t *testing.T) {
 	const matched = "interfaces: [{name: br1, type: linux-bridge, mtu: 1400, made-by: others}]"
 	for _, tc := range []struct{ name, manual, other, want string }{
 		{"alone", "", "interfaces: []", matched},

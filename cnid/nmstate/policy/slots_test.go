@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-func TestALimitIsANumberOrAPercentageOfAtLeastOneNode(t *testing.T) {
+func TestRolloutLimit_NumberOrPercentage_AtLeastOne(t *testing.T) {
 	for _, tc := range []struct {
 		limit       nmstate.Unavailable
 		nodes, want int
@@ -42,7 +42,7 @@ func TestALimitIsANumberOrAPercentageOfAtLeastOneNode(t *testing.T) {
 	}
 }
 
-func TestNodesBeginWhileSlotsAreFree(t *testing.T) {
+func TestRollout_SlotsFree_NodesBegin(t *testing.T) {
 	now := time.Unix(1000, 0)
 	live, over := now.Add(time.Second), now
 	nodes := []string{"d", "c", "b", "a"}
@@ -86,7 +86,7 @@ func TestNodesBeginWhileSlotsAreFree(t *testing.T) {
 	}
 }
 
-func TestNodesHaveTheirTurns(t *testing.T) {
+func TestRollout_SeveralNodes_ServedInTurn(t *testing.T) {
 	nodes := []string{"a", "c", "b"}
 	var waiting []Enactment
 	for _, node := range nodes {
@@ -100,8 +100,8 @@ func TestNodesHaveTheirTurns(t *testing.T) {
 	}
 }
 
-// TestARolloutEndsAndNeverExceedsItsLimit although nodes vanish with their slots.
-func TestARolloutEndsAndNeverExceedsItsLimit(t *testing.T) {
+// TestRollout_Random_EndsWithinLimit although nodes vanish with their slots.
+func TestRollout_Random_EndsWithinLimit(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		var nodes []string

@@ -27,7 +27,7 @@ routes:
 dns-resolver: {config: {server: [192.0.2.53]}}
 `
 
-func TestWhatOnlyARemovedPolicyHadIsTurnedBack(t *testing.T) {
+func TestStateUndo_PolicyRemoved_OnlyItsFieldsRestored(t *testing.T) {
 	for _, tc := range []struct{ name, removed, next, want, left string }{
 		{"nothing", "", "", "", ""},
 		{"a virtual interface", "interfaces: [{name: br1, type: linux-bridge, mtu: 9000}]", "", "interfaces: [{name: br1, type: linux-bridge, state: absent, made-by: alioth}]", ""},
@@ -80,7 +80,7 @@ func TestWhatOnlyARemovedPolicyHadIsTurnedBack(t *testing.T) {
 	}
 }
 
-func TestAResolverThatWasNotThereBecomesEmpty(t *testing.T) {
+func TestStateUndo_NoResolverBefore_ResolverEmptied(t *testing.T) {
 	got, _, err := Undo(document(t, "dns-resolver: {config: {server: [192.0.2.99]}}"), nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestAResolverThatWasNotThereBecomesEmpty(t *testing.T) {
 	same(t, "back", got, "dns-resolver: {config: {}}")
 }
 
-func TestAStateThatCannotBeReadIsNotUndone(t *testing.T) {
+func TestStateUndo_Unreadable_NotUndone(t *testing.T) {
 	bad := document(t, "interfaces: [{mtu: 1}]")
 	for i, want := range []string{"the removed part", "the next desired state", "the state before"} {
 		var states [3]map[string]any
@@ -99,9 +99,9 @@ func TestAStateThatCannotBeReadIsNotUndone(t *testing.T) {
 	}
 }
 
-// TestAnUndoTakesNothingFromThoseWhoStay: as a share of lowest priority it changes no field
+// TestStateUndo_RemainingPolicies_NothingTaken: as a share of lowest priority it changes no field
 // of the others, and meets no conflict on an interface.
-func TestAnUndoTakesNothingFromThoseWhoStay(t *testing.T) {
+func TestStateUndo_RemainingPolicies_NothingTaken(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		shares, manual, before := randomShares(r), randomState(r), randomState(r)

@@ -94,7 +94,7 @@ func (l link) cut(t *testing.T) {
 	})
 }
 
-func TestAGatewayIsReachedOnItsLinkOnly(t *testing.T) {
+func TestGatewayProbe_OtherLink_NotReached(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)
 	for _, ip := range gatewaysOfLink {
@@ -108,7 +108,7 @@ func TestAGatewayIsReachedOnItsLinkOnly(t *testing.T) {
 	}
 }
 
-func TestAGatewayWithoutEchoIsReached(t *testing.T) {
+func TestGatewayProbe_NoEcho_Reached(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)
 	l.deaf(t)
@@ -118,9 +118,9 @@ func TestAGatewayWithoutEchoIsReached(t *testing.T) {
 	}
 }
 
-// TestWhatTheKernelKnowsOfAGatewayIsNoAnswer: it takes a neighbour for reachable long after it
+// TestGatewayProbe_KernelEntryAlone_NoAnswer: it takes a neighbour for reachable long after it
 // was.
-func TestWhatTheKernelKnowsOfAGatewayIsNoAnswer(t *testing.T) {
+func TestGatewayProbe_KernelEntryAlone_NoAnswer(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)
 	for _, ip := range gatewaysOfLink {
@@ -132,8 +132,8 @@ func TestWhatTheKernelKnowsOfAGatewayIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAStaleGatewayIsAskedAtOnce: the kernel itself would wait for seconds.
-func TestAStaleGatewayIsAskedAtOnce(t *testing.T) {
+// TestGatewayProbe_StaleNeighbour_AskedAtOnce: the kernel itself would wait for seconds.
+func TestGatewayProbe_StaleNeighbour_AskedAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)
 	l.deaf(t)
@@ -159,8 +159,8 @@ func TestAStaleGatewayIsAskedAtOnce(t *testing.T) {
 	}
 }
 
-// TestANeighbourThatSomebodyWroteIsAskedByEcho and keeps its entry.
-func TestANeighbourThatSomebodyWroteIsAskedByEcho(t *testing.T) {
+// TestGatewayProbe_PermanentNeighbour_AskedByEcho and keeps its entry.
+func TestGatewayProbe_PermanentNeighbour_AskedByEcho(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)
 	var hardware net.HardwareAddr
@@ -204,7 +204,7 @@ func TestANeighbourThatSomebodyWroteIsAskedByEcho(t *testing.T) {
 	}
 }
 
-func TestAnMTUThatTheNetworkDoesNotCarryIsFound(t *testing.T) {
+func TestMTUProbe_NetworkDropsLarge_Found(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)
 	resize := func(mtu int) {
@@ -229,7 +229,7 @@ func TestAnMTUThatTheNetworkDoesNotCarryIsFound(t *testing.T) {
 	}
 }
 
-func TestATargetAcceptsConnectionsOrAnswersEcho(t *testing.T) {
+func TestTargetProbe_ConnectionOrEcho_Reached(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)
 	var listener net.Listener
@@ -286,7 +286,7 @@ func (l link) serve(t *testing.T, ip string, code byte) net.PacketConn {
 	return conn
 }
 
-func TestOneOfTheNameServersAnswers(t *testing.T) {
+func TestNameServerProbe_OneOfSeveralAnswers_Reached(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)
 	const ok, failure, none = 0, 2, 3
@@ -313,8 +313,8 @@ func TestOneOfTheNameServersAnswers(t *testing.T) {
 	l.fails(t, alive)
 }
 
-// TestALostQueryIsSentAgain: the first one of a client is lost.
-func TestALostQueryIsSentAgain(t *testing.T) {
+// TestNameServerProbe_QueryLost_SentAgain: the first one of a client is lost.
+func TestNameServerProbe_QueryLost_SentAgain(t *testing.T) {
 	t.Parallel()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

@@ -59,8 +59,8 @@ const (
 	apiTarget   = "api API server 192.0.2.6:6443"
 )
 
-// TestWhatIsAskedAfterAChange has the whole choice.
-func TestWhatIsAskedAfterAChange(t *testing.T) {
+// TestProbeChoice_EachChange_QuestionsMatch has the whole choice.
+func TestProbeChoice_EachChange_QuestionsMatch(t *testing.T) {
 	first := stateOf(nil, route("10.0.0.1", "eth0"))
 	for name, c := range map[string]struct {
 		world
@@ -177,7 +177,7 @@ func (w world) ask(t *testing.T) []string {
 	return namesOf(c.after(api, w.now, passed))
 }
 
-func TestAHostWithoutAnAPIServerIsNotAskedForIt(t *testing.T) {
+func TestProbeChoice_HostWithoutAPIServer_NotAsked(t *testing.T) {
 	c := Change{Before: stateOf(nil)}
 	if got := c.before(reach.Target{}); len(got) > 0 {
 		t.Errorf("asked are %q", namesOf(got))

@@ -17,7 +17,7 @@ func fixed(name string, err error) Probe {
 	return Probe{Name: name, Asked: "letter", Check: func(context.Context) error { return err }}
 }
 
-func TestAFailureSaysWhatWasAskedAndSinceWhen(t *testing.T) {
+func TestProbeFailure_Text_QuestionAndStartTime(t *testing.T) {
 	down := errors.New("no answer")
 	list := []Probe{fixed("a", nil), fixed("b", down), fixed("c", nil)}
 	if got := passing(t.Context(), list); !slices.Equal(got, []bool{true, false, true}) {
@@ -39,7 +39,7 @@ func TestAFailureSaysWhatWasAskedAndSinceWhen(t *testing.T) {
 	}
 }
 
-func TestTheCauseIsThatOfTheLastWholeAttempt(t *testing.T) {
+func TestProbeFailure_SeveralAttempts_LastWholeAttemptsCause(t *testing.T) {
 	refused := errors.New("refused")
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
@@ -56,7 +56,7 @@ func TestTheCauseIsThatOfTheLastWholeAttempt(t *testing.T) {
 	}
 }
 
-func TestOneOfSeveralIsEnough(t *testing.T) {
+func TestProbe_OneOfSeveralAnswers_Enough(t *testing.T) {
 	down := errors.New("no answer")
 	hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	no, yes := fixed("", down).Check, fixed("", nil).Check
@@ -68,7 +68,7 @@ func TestOneOfSeveralIsEnough(t *testing.T) {
 	}
 }
 
-func TestAConnectionMayTakeAWhileToComeBack(t *testing.T) {
+func TestProbe_ConnectionReturnsSlowly_Awaited(t *testing.T) {
 	var calls atomic.Int32
 	slow := Probe{Name: "slow", Check: func(context.Context) error {
 		if calls.Add(1) < 3 {
@@ -81,7 +81,7 @@ func TestAConnectionMayTakeAWhileToComeBack(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextEndsTheWait(t *testing.T) {
+func TestProbe_ContextCanceled_WaitEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Await(ctx, []Probe{fixed("a", errors.New("no answer"))}, time.Hour); err == nil {

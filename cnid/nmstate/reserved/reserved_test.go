@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-func TestInterfacesOfPodsAndOfAliothAreReserved(t *testing.T) {
+func TestReserved_PodAndAliothInterfaces_Reserved(t *testing.T) {
 	uplink := "uplink to rack 7"
 	for _, c := range []struct {
 		i    document.Interface
@@ -33,7 +33,7 @@ func TestInterfacesOfPodsAndOfAliothAreReserved(t *testing.T) {
 	}
 }
 
-func TestADocumentGetsNeitherNamesNorMarksOfAlioth(t *testing.T) {
+func TestReserved_DocumentUsesAliothNamesOrMarks_Refused(t *testing.T) {
 	mark, text := links.Mark(multinet.LinkID{Device: "eth0", Type: multinet.VXLAN, VNI: 7}), "uplink"
 	err := Check(&document.State{Interfaces: []document.Interface{
 		{Name: "eth0", Description: &text},
@@ -54,7 +54,7 @@ func TestADocumentGetsNeitherNamesNorMarksOfAlioth(t *testing.T) {
 	}
 }
 
-func TestAddressesOfShadowRangesAreReserved(t *testing.T) {
+func TestReserved_ShadowRangeAddresses_Reserved(t *testing.T) {
 	is := Addresses([]netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd41::/64")})
 	for text, want := range map[string]bool{
 		"169.254.64.1/32": true, "169.254.127.1/16": true, "fd41::1/128": true,

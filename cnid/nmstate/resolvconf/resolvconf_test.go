@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 )
 
-func TestWhatIsWrittenIsRead(t *testing.T) {
+func TestContent_WrittenThenRead_Equal(t *testing.T) {
 	file := New(t.TempDir(), "resolv.conf")
 	for name, want := range map[string]document.Resolver{
 		"all":     {Server: []string{"192.0.2.1", "2001:db8::1"}, Search: []string{"example.com", "example.net"}, Options: []string{"ndots:2", "rotate"}},
@@ -35,7 +35,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 }
 
-func TestAFileOfAPersonIsUnderstood(t *testing.T) {
+func TestResolvConf_ManualFile_Parsed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "resolv.conf")
 	text := "# a comment\ndomain old.example\nsearch example.com\n\nnameserver 192.0.2.1 # not part\nnameserver\noptions ndots:2\noptions edns0\nsortlist 192.0.2.0\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -48,7 +48,7 @@ func TestAFileOfAPersonIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestAMissingFileIsEmptyAndIsMade(t *testing.T) {
+func TestResolvConf_FileMissing_EmptyThenCreated(t *testing.T) {
 	file := New(t.TempDir(), "resolv.conf")
 	if got, err := file.Read(); err != nil || !Equal(got, document.Resolver{}) {
 		t.Errorf("%v, %v", got, err)
@@ -61,7 +61,7 @@ func TestAMissingFileIsEmptyAndIsMade(t *testing.T) {
 	}
 }
 
-func TestALinkBelongsToAnotherProgram(t *testing.T) {
+func TestResolvConf_Symlink_ForeignFileKept(t *testing.T) {
 	dir := t.TempDir()
 	path, stub := filepath.Join(dir, "resolv.conf"), filepath.Join(dir, "stub-resolv.conf")
 	if err := os.WriteFile(stub, []byte("nameserver 127.0.0.53\n"), 0o600); err != nil {
@@ -82,9 +82,9 @@ func TestALinkBelongsToAnotherProgram(t *testing.T) {
 	}
 }
 
-// TestAFileIsReadFromAContainer: a link of the host with an absolute path does not lead to
+// TestResolvConf_FromContainer_Read: a link of the host with an absolute path does not lead to
 // the container's file.
-func TestAFileIsReadFromAContainer(t *testing.T) {
+func TestResolvConf_FromContainer_Read(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"etc", "run/resolve"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
@@ -107,8 +107,8 @@ func TestAFileIsReadFromAContainer(t *testing.T) {
 	}
 }
 
-// TestTheFileOfAnotherProgramComesBack after Alioth has replaced it, to the byte.
-func TestTheFileOfAnotherProgramComesBack(t *testing.T) {
+// TestResolvConf_Undo_ForeignFileRestored after Alioth has replaced it, to the byte.
+func TestResolvConf_Undo_ForeignFileRestored(t *testing.T) {
 	ours := document.Resolver{Server: []string{"192.0.2.1"}}
 	other := document.Resolver{Server: []string{"192.0.2.2"}}
 	theirs := "# a comment\nnameserver 198.51.100.1\nsortlist 192.0.2.0\n"
@@ -143,8 +143,8 @@ func TestTheFileOfAnotherProgramComesBack(t *testing.T) {
 	}
 }
 
-// TestANewFileOfAnotherProgramReplacesTheKeptOne: the host has the new file now.
-func TestANewFileOfAnotherProgramReplacesTheKeptOne(t *testing.T) {
+// TestResolvConf_NewForeignFile_ReplacesKeptCopy: the host has the new file now.
+func TestResolvConf_NewForeignFile_ReplacesKeptCopy(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "resolv.conf")
 	file := New(dir, "resolv.conf").KeepingAt(filepath.Join(dir, "kept.json"))

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 )
 
-func TestWhatNoUndoBringsBackIsFinal(t *testing.T) {
+func TestSnapshotArea_Irreversible_MarkedFinal(t *testing.T) {
 	for name, c := range map[string]struct {
 		host    string
 		removed string
@@ -74,9 +74,9 @@ func TestWhatNoUndoBringsBackIsFinal(t *testing.T) {
 	}
 }
 
-// TestNamesOfPodsAreTextsOfOthers: a pod may give an interface a name that no terminal should
+// TestSnapshotArea_PodNames_TreatedAsForeignText: a pod may give an interface a name that no terminal should
 // show, and may have thousands of them.
-func TestNamesOfPodsAreTextsOfOthers(t *testing.T) {
+func TestSnapshotArea_PodNames_TreatedAsForeignText(t *testing.T) {
 	h := furnished(t, "ip link add eth7 index 70 type bridge")
 	names := append([]string{"\x1b[2J"}, slices.Repeat([]string{"pod"}, 5000)...)
 	a := snapshot.Area{Names: []string{"eth7"}, Removed: []string{"eth7"}}
@@ -86,9 +86,9 @@ func TestNamesOfPodsAreTextsOfOthers(t *testing.T) {
 	}
 }
 
-// TestTheAddressZeroOfABridgeIsFinal: nobody can set it again, and what stands on the bridge keeps
+// TestSnapshotArea_BridgeZeroAddress_MarkedFinal: nobody can set it again, and what stands on the bridge keeps
 // an undo from making another one.
-func TestTheAddressZeroOfABridgeIsFinal(t *testing.T) {
+func TestSnapshotArea_BridgeZeroAddress_MarkedFinal(t *testing.T) {
 	h := furnished(t, "ip link add br0 type bridge\nip link set eth1 master br0\nip link set eth1 nomaster")
 	for name, c := range map[string]struct {
 		area snapshot.Area

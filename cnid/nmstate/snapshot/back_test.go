@@ -58,7 +58,7 @@ func routeTo(text string, protocol byte) Message {
 	return object.AppendAttribute(m, unix.RTA_OIF, native(5))
 }
 
-func TestRequestsLeadBack(t *testing.T) {
+func TestRestore_Requests_LeadBackToSnapshot(t *testing.T) {
 	eth1, vlan := device(2, "eth1", "", 0), device(5, "eth1.10", "vlan", 2)
 	before := &Image{
 		Links: []Message{eth1, vlan}, Addresses: []Message{addressOn(5, "192.0.2.1/24", infinite)},
@@ -145,7 +145,7 @@ func told(requests []Request) (list []string) {
 	return list
 }
 
-func TestALifetimeGoesOn(t *testing.T) {
+func TestRestore_AddressLifetime_ContinuesCounting(t *testing.T) {
 	for _, c := range []struct {
 		left uint32
 		age  time.Duration
@@ -165,9 +165,9 @@ func TestALifetimeGoesOn(t *testing.T) {
 	}
 }
 
-// TestWhatHasExpiredStaysAway: the kernel refuses an address without a lifetime, and an undo that
+// TestRestore_Expired_NotRestored: the kernel refuses an address without a lifetime, and an undo that
 // asked for one would never end.
-func TestWhatHasExpiredStaysAway(t *testing.T) {
+func TestRestore_Expired_NotRestored(t *testing.T) {
 	before := &Image{
 		Links: []Message{device(5, "eth1", "", 0)}, Addresses: []Message{addressOn(5, "192.0.2.9/24", 30)},
 		Routes: []Message{expiring("fd01::/64", 30), expiring("fd02::/64", 90), expiring("fd03::/64", 0)},
@@ -192,8 +192,8 @@ func expiring(text string, seconds uint32) Message {
 	return object.AppendAttribute(m, unix.RTA_CACHEINFO, slices.Concat(native(0), native(0), native(100*seconds), make([]byte, 20)))
 }
 
-// TestADaemonsNextHopStays: a routing daemon may give a number another object meanwhile.
-func TestADaemonsNextHopStays(t *testing.T) {
+// TestRestore_DaemonNextHop_Kept: a routing daemon may give a number another object meanwhile.
+func TestRestore_DaemonNextHop_Kept(t *testing.T) {
 	hop := func(id, out uint32) Message {
 		m := make(Message, object.HeaderOfNextHop)
 		return object.AppendAttribute(object.AppendAttribute(m, object.NextHopID, native(id)), object.NextHopOut, native(out))
@@ -205,9 +205,9 @@ func TestADaemonsNextHopStays(t *testing.T) {
 	}
 }
 
-// TestADaemonsRouteStays: neither is its old route added again, nor is one of a protocol that
+// TestRestore_DaemonRoute_Kept: neither is its old route added again, nor is one of a protocol that
 // nobody else writes left out.
-func TestADaemonsRouteStays(t *testing.T) {
+func TestRestore_DaemonRoute_Kept(t *testing.T) {
 	const bird = 12
 	through := func(m Message, gateway string) Message {
 		return object.AppendAttribute(m, unix.RTA_GATEWAY, netip.MustParseAddr(gateway).AsSlice())
@@ -233,10 +233,10 @@ func TestADaemonsRouteStays(t *testing.T) {
 	}
 }
 
-// TestARouteWithOtherAttributesStays: a routing daemon, or an administrator, has written the
+// TestRestore_RouteWithOtherAttributes_Kept: a routing daemon, or an administrator, has written the
 // route of IPv6 anew, by the same next hop. The kernel refuses a second route beside it. A route
 // with an MTU that the kernel has lowered does not count as written anew, and is restored.
-func TestARouteWithOtherAttributesStays(t *testing.T) {
+func TestRestore_RouteWithOtherAttributes_Kept(t *testing.T) {
 	const bird = 12
 	metrics := func(kind uint16, protocol byte, value uint32) Message {
 		m := routeTo("fd01::/64", protocol)
@@ -258,9 +258,9 @@ func TestARouteWithOtherAttributesStays(t *testing.T) {
 	}
 }
 
-// TestAnotherRouteOfTheSlotIsNotNew: it was there before, through a device that the change does
+// TestRestore_ExistingRouteInSlot_NotNew: it was there before, through a device that the change does
 // not touch, and so is in nobody's place.
-func TestAnotherRouteOfTheSlotIsNotNew(t *testing.T) {
+func TestRestore_ExistingRouteInSlot_NotNew(t *testing.T) {
 	const bird = 12
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		through := func(out uint32) Message {
@@ -277,9 +277,9 @@ func TestAnotherRouteOfTheSlotIsNotNew(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftOfARouteIsFoundOnAnotherDevice: the change has taken a next hop away from a route
+// TestRestore_RemainderOnOtherDevice_RouteFound: the change has taken a next hop away from a route
 // of IPv6, and the other one is on a device that it does not touch.
-func TestWhatIsLeftOfARouteIsFoundOnAnotherDevice(t *testing.T) {
+func TestRestore_RemainderOnOtherDevice_RouteFound(t *testing.T) {
 	to := func(outs ...uint32) Message {
 		m := make(Message, object.HeaderOfRoute)
 		m[0], m[1], m[4], m[5], m[7] = unix.AF_INET6, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RTN_UNICAST
@@ -302,8 +302,8 @@ func TestWhatIsLeftOfARouteIsFoundOnAnotherDevice(t *testing.T) {
 	}
 }
 
-// TestARouteThatTheChangeAddsAgainGoes: documents know no type of service, so it is in another slot.
-func TestARouteThatTheChangeAddsAgainGoes(t *testing.T) {
+// TestRestore_RouteReaddedByChange_Removed: documents know no type of service, so it is in another slot.
+func TestRestore_RouteReaddedByChange_Removed(t *testing.T) {
 	typed := routeTo("198.51.100.0/24", unix.RTPROT_BOOT)
 	typed[3] = 0x10
 	before := &Image{Links: []Message{device(5, "eth1", "", 0)}, Routes: []Message{typed}}
@@ -319,9 +319,9 @@ func TestARouteThatTheChangeAddsAgainGoes(t *testing.T) {
 	}
 }
 
-// TestAnAddressOfOthersStays: the change has added another one, and one came by a lease. Those
+// TestRestore_ForeignAddress_Kept: the change has added another one, and one came by a lease. Those
 // that a record of an earlier release does not tell from others go.
-func TestAnAddressOfOthersStays(t *testing.T) {
+func TestRestore_ForeignAddress_Kept(t *testing.T) {
 	leased := object.AppendAttribute(addressOn(5, "192.0.2.50/24", 3600), object.AddressOrigin, []byte{object.OriginLease})
 	before := &Image{Links: []Message{device(5, "eth1", "", 0)}, Addresses: []Message{addressOn(5, "192.0.2.1/24", infinite), addressOn(5, "198.51.100.1/24", infinite)}}
 	now := &Image{Links: before.Links, Addresses: []Message{
@@ -348,9 +348,9 @@ func TestAnAddressOfOthersStays(t *testing.T) {
 	}
 }
 
-// TestAWithdrawnAddressStaysAway: another node has it by now. What the change lost, and what a
+// TestRestore_AddressWithdrawn_NotRestored: another node has it by now. What the change lost, and what a
 // device lost with all others of the family, is added again.
-func TestAWithdrawnAddressStaysAway(t *testing.T) {
+func TestRestore_AddressWithdrawn_NotRestored(t *testing.T) {
 	i := &Image{Links: []Message{device(5, "eth1", "", 0), device(6, "eth2", "", 0)}, Addresses: []Message{
 		addressOn(5, "192.0.2.1/24", infinite), addressOn(5, "192.0.2.77/32", infinite), addressOn(5, "198.51.100.1/24", infinite), addressOn(6, "10.0.0.1/24", infinite),
 	}}
@@ -363,9 +363,9 @@ func TestAWithdrawnAddressStaysAway(t *testing.T) {
 	}
 }
 
-// TestAWithdrawnRouteStaysAway: its daemon withdrew it after the change. What the change lost, and
+// TestRestore_RouteWithdrawn_NotRestored: its daemon withdrew it after the change. What the change lost, and
 // what nobody's program wrote, is added again.
-func TestAWithdrawnRouteStaysAway(t *testing.T) {
+func TestRestore_RouteWithdrawn_NotRestored(t *testing.T) {
 	const bird = 12
 	byNumber := func(to string) Message {
 		return object.AppendAttribute(routeTo(to, bird), object.RouteNextHop, native(7))
@@ -387,9 +387,9 @@ func TestAWithdrawnRouteStaysAway(t *testing.T) {
 	}
 }
 
-// TestTheNeighboursOfOthersStay, on a device of the area and on one that came meanwhile: no change
+// TestRestore_ForeignNeighbours_Kept, on a device of the area and on one that came meanwhile: no change
 // adds any. Nor is one that somebody has written anew made what it was.
-func TestTheNeighboursOfOthersStay(t *testing.T) {
+func TestRestore_ForeignNeighbours_Kept(t *testing.T) {
 	neighbour := func(index uint32, flags byte) Message {
 		m := make(Message, object.HeaderOfNeighbor)
 		m[0], m[8], m[10] = unix.AF_INET, unix.NUD_PERMANENT, flags
@@ -409,9 +409,9 @@ func TestTheNeighboursOfOthersStay(t *testing.T) {
 	}
 }
 
-// TestRoutesOfMulticastAreNoneOfAnImage: their counters change, and only the daemon that has
+// TestSnapshot_MulticastRoutes_Excluded: their counters change, and only the daemon that has
 // the socket can add them.
-func TestRoutesOfMulticastAreNoneOfAnImage(t *testing.T) {
+func TestSnapshot_MulticastRoutes_Excluded(t *testing.T) {
 	route := routeTo("198.51.100.0/24", unix.RTPROT_STATIC)
 	for family, want := range map[byte]bool{unix.AF_INET: true, unix.AF_INET6: true, unix.AF_MPLS: true, 128: false, 129: false} {
 		if route[0] = family; object.IsNoCopy(route) != want {
@@ -420,8 +420,8 @@ func TestRoutesOfMulticastAreNoneOfAnImage(t *testing.T) {
 	}
 }
 
-// TestAPodThatEndsMeanwhileIsNotMissed: its end of a pair was a port of the bridge that changed.
-func TestAPodThatEndsMeanwhileIsNotMissed(t *testing.T) {
+// TestRestore_PodEndedMeanwhile_NotMissed: its end of a pair was a port of the bridge that changed.
+func TestRestore_PodEndedMeanwhile_NotMissed(t *testing.T) {
 	bridge := device(5, "br0", "bridge", 0)
 	pod := object.AppendAttribute(device(9, "pod", "veth", 0), unix.IFLA_LINK_NETNSID, native(0))
 	before, now := &Image{Links: []Message{bridge, pod}}, &Image{Links: []Message{bridge}}
@@ -433,8 +433,8 @@ func TestAPodThatEndsMeanwhileIsNotMissed(t *testing.T) {
 	}
 }
 
-// TestAMessageThatIsCutOffIsNoPanic: a record comes from a file.
-func TestAMessageThatIsCutOffIsNoPanic(t *testing.T) {
+// TestSnapshot_TruncatedMessage_NoPanic: a record comes from a file.
+func TestSnapshot_TruncatedMessage_NoPanic(t *testing.T) {
 	whole := &Image{
 		Links: []Message{device(2, "eth1", "", 0), device(5, "eth1.10", "vlan", 2)}, Addresses: []Message{addressOn(5, "192.0.2.1/24", infinite)},
 		Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_BOOT)}, Replaced: []Message{routeTo("198.51.100.0/24", unix.RTPROT_BOOT)},
@@ -453,9 +453,9 @@ func TestAMessageThatIsCutOffIsNoPanic(t *testing.T) {
 	}
 }
 
-// TestABridgeWithoutAddressIsMadeAgain: it lost its last port, and the kernel refuses to set the
+// TestRestore_BridgeWithoutAddress_Recreated: it lost its last port, and the kernel refuses to set the
 // address zero. It gets that by losing another port.
-func TestABridgeWithoutAddressIsMadeAgain(t *testing.T) {
+func TestRestore_BridgeWithoutAddress_Recreated(t *testing.T) {
 	bridge := object.AppendAttribute(device(5, "br0", "bridge", 0), unix.IFLA_ADDRESS, make([]byte, 6))
 	there := object.AppendAttribute(device(5, "br0", "bridge", 0), unix.IFLA_ADDRESS, []byte{2, 0, 0, 0, 0, 1})
 	a := Area{Names: []string{"br0"}, Removed: []string{"br0"}}

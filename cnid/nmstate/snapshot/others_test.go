@@ -14,9 +14,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 )
 
-// TestWhatOthersDoMeanwhileStays on a device that the change touches: what they add, and what they
+// TestRestore_ForeignChangesMeanwhile_Kept on a device that the change touches: what they add, and what they
 // write anew or withdraw.
-func TestWhatOthersDoMeanwhileStays(t *testing.T) {
+func TestRestore_ForeignChangesMeanwhile_Kept(t *testing.T) {
 	h := furnished(t, `ip link set eth1 up
 ip addr add 192.0.2.10/24 dev eth1
 ip addr add 192.0.2.20/24 dev eth1
@@ -227,8 +227,8 @@ func (h *host) everything() string {
 	return out.String()
 }
 
-// TestWhatAnUndoLosesOfOthersComesBack where the state before has a place for it.
-func TestWhatAnUndoLosesOfOthersComesBack(t *testing.T) {
+// TestRestore_UndoDropsForeignObjects_TheyReturn where the state before has a place for it.
+func TestRestore_UndoDropsForeignObjects_TheyReturn(t *testing.T) {
 	for name, c := range lossy() {
 		t.Run(name, func(t *testing.T) {
 			h := furnished(t, c.host)

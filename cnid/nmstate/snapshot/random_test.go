@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/randomhost"
 )
 
-func TestRandomHostsComeBack(t *testing.T) {
+func TestRestore_RandomHosts_EqualToSnapshot(t *testing.T) {
 	randomhost.Worlds(t, 500, func(t *testing.T, r *rand.Rand) {
 		m := randomhost.Maker{Rand: r}
 		h := &host{randomhost.Furnished(t, m), t}
@@ -37,9 +37,9 @@ func TestRandomHostsComeBack(t *testing.T) {
 	})
 }
 
-// TestRandomHostsKeepWhatOthersAdd lets others add objects while a change is open. The additions
+// TestRestore_RandomHosts_ForeignAdditionsKept lets others add objects while a change is open. The additions
 // do not prevent the undo, and the undo does not lose them.
-func TestRandomHostsKeepWhatOthersAdd(t *testing.T) {
+func TestRestore_RandomHosts_ForeignAdditionsKept(t *testing.T) {
 	randomhost.Worlds(t, 100, func(t *testing.T, r *rand.Rand) {
 		m := randomhost.Maker{Rand: r}
 		h := &host{randomhost.Furnished(t, m), t}

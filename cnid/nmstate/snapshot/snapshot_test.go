@@ -106,7 +106,7 @@ ip route add blackhole 198.18.10.0/24
 ip route add 198.18.11.0/24 dev eth1 src 192.0.2.20
 `
 
-func TestWhatTheKernelHadComesBack(t *testing.T) {
+func TestRestore_KernelObjects_EqualToSnapshot(t *testing.T) {
 	for name, change := range map[string]string{
 		"down and up":         "ip link set eth1 down\nip link set eth1 up",
 		"down":                "ip link set eth1 down",

@@ -334,7 +334,7 @@ func (h *host) shown(command string) string {
 	return strings.Join(lines, "")
 }
 
-func TestStrangeHostsComeBack(t *testing.T) {
+func TestRestore_UnusualHosts_EqualToSnapshot(t *testing.T) {
 	for name, c := range strange() {
 		t.Run(name, func(t *testing.T) {
 			h := furnished(t, c.host)
@@ -353,9 +353,9 @@ func TestStrangeHostsComeBack(t *testing.T) {
 	}
 }
 
-// TestStatesAreNoSettings: the kernel refuses to write a state, such as mc_forwarding, which a
+// TestSnapshot_OperationalStates_NotSettings: the kernel refuses to write a state, such as mc_forwarding, which a
 // daemon of multicast changes.
-func TestStatesAreNoSettings(t *testing.T) {
+func TestSnapshot_OperationalStates_NotSettings(t *testing.T) {
 	h := furnished(t, "ip link set eth1 up")
 	settings, err := h.Settings("eth1")
 	if err != nil {
@@ -368,8 +368,8 @@ func TestStatesAreNoSettings(t *testing.T) {
 	}
 }
 
-// TestTheAddressOfABridgeFollowsItsPortsAgain: one that is set stays as it is for ever.
-func TestTheAddressOfABridgeFollowsItsPortsAgain(t *testing.T) {
+// TestRestore_BridgeAddress_FollowsPortsAgain: one that is set stays as it is for ever.
+func TestRestore_BridgeAddress_FollowsPortsAgain(t *testing.T) {
 	h := furnished(t, `ip link set eth1 address 02:00:00:00:00:50
 ip link set eth2 address 02:00:00:00:00:10
 ip link add br0 type bridge
@@ -385,9 +385,9 @@ ip link set eth1 master br0`)
 	}
 }
 
-// TestAProxyStaysWithoutCarrier: the kernel keeps an entry without a carrier only if somebody
+// TestRestore_ProxyWithoutCarrier_Kept: the kernel keeps an entry without a carrier only if somebody
 // made the entry as a permanent one. No dump tells whether it is one.
-func TestAProxyStaysWithoutCarrier(t *testing.T) {
+func TestRestore_ProxyWithoutCarrier_Kept(t *testing.T) {
 	h := furnished(t, `ip link set eth1 up
 ip addr add 192.0.2.10/24 dev eth1
 ip neigh add proxy 192.0.2.99 dev eth1`)
@@ -408,9 +408,9 @@ ip neigh add proxy 192.0.2.99 dev eth1`)
 	}
 }
 
-// TestTheOrderAmongRoutesOfOthersComesBack: the first route to a destination counts, though
+// TestRestore_ForeignRoutes_OrderKept: the first route to a destination counts, though
 // the others of its slot are not of the area. One of them that its owner removed stays away.
-func TestTheOrderAmongRoutesOfOthersComesBack(t *testing.T) {
+func TestRestore_ForeignRoutes_OrderKept(t *testing.T) {
 	h := furnished(t, `ip link set eth1 up
 ip link set eth2 up
 ip addr add 192.0.2.10/24 dev eth1
@@ -433,8 +433,8 @@ ip route append 198.18.0.0/24 via 192.0.2.3 dev eth2`)
 	}
 }
 
-// TestAlternativeNamesOfOthersStay: udev may add some while a change is open.
-func TestAlternativeNamesOfOthersStay(t *testing.T) {
+// TestRestore_ForeignAlternativeNames_Kept: udev may add some while a change is open.
+func TestRestore_ForeignAlternativeNames_Kept(t *testing.T) {
 	h := furnished(t, "ip link set eth1 up")
 	a := snapshot.Area{Names: []string{"eth1"}, AltNames: map[string][]string{"eth1": {"added"}}}
 	image := h.take(a)

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestANamespaceThatNeverSettlesRefusesNoChange: a pod may add and remove interfaces in its
+// TestSpaces_NamespaceNeverSettles_ChangeNotRefused: a pod may add and remove interfaces in its
 // namespace without end, so that no list of them is ever consistent.
-func TestANamespaceThatNeverSettlesRefusesNoChange(t *testing.T) {
+func TestSpaces_NamespaceNeverSettles_ChangeNotRefused(t *testing.T) {
 	for _, err := range []error{nil, netlink.ErrDumpInterrupted, fmt.Errorf("list: %w", netlink.ErrDumpInterrupted)} {
 		if got := settled(err); got != nil {
 			t.Errorf("%v: %v, want the last list", err, got)

@@ -19,9 +19,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/spaces"
 )
 
-// TestInterfacesOnTopAreFoundElsewhere: in a namespace that is mounted, and in one that a process
+// TestSpaces_StackedInterfacesInOtherNamespaces_Found: in a namespace that is mounted, and in one that a process
 // has. An end of a pair, and an interface on one of another namespace, are not meant.
-func TestInterfacesOnTopAreFoundElsewhere(t *testing.T) {
+func TestSpaces_StackedInterfacesInOtherNamespaces_Found(t *testing.T) {
 	host, mounted := testnet.New(t), testnet.New(t)
 	testnet.In(t, host, func() error {
 		process := exec.Command("sleep", "3600")

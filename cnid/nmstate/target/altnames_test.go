@@ -15,7 +15,7 @@ const named = `interfaces:
 - {name: eth2, type: ethernet, state: up}
 - {name: dummy0, type: dummy, state: up, alt-names: [{name: spare}]}`
 
-func TestAlternativeNamesAreMerged(t *testing.T) {
+func TestTarget_AlternativeNames_Merged(t *testing.T) {
 	for desired, want := range map[string]string{
 		`interfaces: [{name: eth1, alt-names: [{name: a}, {name: port1, state: absent}]}]`: `a enp1s0 -port1`,
 		`interfaces: [{name: eth1, alt-names: []}]`:                                        `enp1s0 port1`,
@@ -33,7 +33,7 @@ func TestAlternativeNamesAreMerged(t *testing.T) {
 	}
 }
 
-func TestANameIsThatOfOneInterface(t *testing.T) {
+func TestTarget_InterfaceNames_UniqueOrRefused(t *testing.T) {
 	long := strings.Repeat("x", 127)
 	for _, c := range []struct{ desired, want string }{
 		{`interfaces: [{name: eth2, alt-names: [{name: ` + long + `}]}]`, ""},
@@ -67,7 +67,7 @@ func wordsOf(err error) string {
 	return err.Error()
 }
 
-func TestADocumentNamesAnInterfaceByAnAlternativeName(t *testing.T) {
+func TestTarget_AlternativeNameInDocument_InterfaceFound(t *testing.T) {
 	for desired, want := range map[string]string{
 		`interfaces: [{name: port1, mtu: 1280}]`:                                     "eth1",
 		`interfaces: [{name: port1, state: absent}, {name: eth1, state: absent}]`:    "eth1",

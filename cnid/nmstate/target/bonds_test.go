@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
-// TestAPortThatLeavesABondGetsItsOwnAddressBack: a port in a bond is shown with the bond's
+// TestTargetBond_PortLeaves_OwnMACAddressRestored: a port in a bond is shown with the bond's
 // address.
-func TestAPortThatLeavesABondGetsItsOwnAddressBack(t *testing.T) {
+func TestTargetBond_PortLeaves_OwnMACAddressRestored(t *testing.T) {
 	const of, named = "02:00:00:00:00:01", "02:00:00:00:00:99"
 	const current = `
 interfaces:
@@ -43,9 +43,9 @@ interfaces:
 	}
 }
 
-// TestABondWithOtherPortsHasTheAddressOfTheFirst: the kernel gives it that, unless the bond has
+// TestTargetBond_PortsReplaced_FirstPortsAddress: the kernel gives it that, unless the bond has
 // an address of its own. With a port that stays, the address stays.
-func TestABondWithOtherPortsHasTheAddressOfTheFirst(t *testing.T) {
+func TestTargetBond_PortsReplaced_FirstPortsAddress(t *testing.T) {
 	const current = `
 interfaces:
 - {name: eth1, type: ethernet, state: up, mac-address: "02:00:00:00:00:01", permanent-mac-address: "02:00:00:00:00:01"}
@@ -72,10 +72,10 @@ interfaces:
 	}
 }
 
-// TestABondWithTheAddressOfItsActivePortKeepsIt: the shown state can be applied, also after
+// TestTargetBond_AddressOfActivePort_Kept: the shown state can be applied, also after
 // another port became active, or after the bond has gone. A former address does not prevent the
 // option.
-func TestABondWithTheAddressOfItsActivePortKeepsIt(t *testing.T) {
+func TestTargetBond_AddressOfActivePort_Kept(t *testing.T) {
 	const ports = `
 - {name: eth1, type: ethernet, state: up, mac-address: "02:00:00:00:00:01", controller: b}
 - {name: eth2, type: ethernet, state: up, mac-address: "02:00:00:00:00:02", controller: b}`
@@ -94,8 +94,8 @@ func TestABondWithTheAddressOfItsActivePortKeepsIt(t *testing.T) {
 	}
 }
 
-// TestABondIsMadeAnewToLoseWhatTheDriverKeeps: the driver takes no address that means none.
-func TestABondIsMadeAnewToLoseWhatTheDriverKeeps(t *testing.T) {
+// TestTargetBond_DriverKeepsOption_BondRecreated: the driver takes no address that means none.
+func TestTargetBond_DriverKeepsOption_BondRecreated(t *testing.T) {
 	const current = `interfaces: [{name: b, type: bond, state: up, link-aggregation: {mode: 802.3ad, port: [], options: {ad_actor_system: %q}}}]`
 	for is, want := range map[string]bool{"02:00:00:00:00:01": true, "00:00:00:00:00:00": false} {
 		now := parse(t, fmt.Sprintf(current, is))

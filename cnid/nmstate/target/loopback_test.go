@@ -27,7 +27,7 @@ func words(list []document.Address) (text string) {
 	return text
 }
 
-func TestAListKeepsTheLoopbackInterfacesOwnAddresses(t *testing.T) {
+func TestTargetLoopback_AddressList_OwnAddressesKept(t *testing.T) {
 	for desired, want := range map[string][2]string{
 		`ipv4: {address: [{ip: 192.0.2.7, prefix-length: 24}]}`:                                    {"127.0.0.1 192.0.2.7 ", "::1 "},
 		`ipv4: {address: [{ip: 192.0.2.7, prefix-length: 24}, {ip: 127.0.0.1, prefix-length: 8}]}`: {"192.0.2.7 127.0.0.1 ", "::1 "},
@@ -47,7 +47,7 @@ func TestAListKeepsTheLoopbackInterfacesOwnAddresses(t *testing.T) {
 	}
 }
 
-func TestAnAbsentLoopbackInterfaceIsAsAtABoot(t *testing.T) {
+func TestTargetLoopback_Absent_BootStateRestored(t *testing.T) {
 	expect(t, over(t, withLoopback, "interfaces: [{name: lo, state: absent, mtu: 5}]"), `
 - {name: lo, type: loopback, state: up, description: "", accept-all-mac-addresses: false, mtu: 65536, ipv4: {address: [{ip: 127.0.0.1, prefix-length: 8}]}, ipv6: {address: [{ip: "::1", prefix-length: 128}]}}`)
 }

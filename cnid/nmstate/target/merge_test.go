@@ -45,12 +45,12 @@ func expect(t *testing.T, to *target.Target, text string) {
 	}
 }
 
-func TestWhatADocumentDoesNotSayIsAsItWas(t *testing.T) {
+func TestMerge_FieldUnset_Unchanged(t *testing.T) {
 	expect(t, resolve(t, "interfaces: [{name: eth0, mtu: 9000, mac-address: 02:00:00:00:00:0a, permanent-mac-address: x, min-mtu: 1, ipv6: {enabled: false}}]"), `
 - {name: eth0, type: ethernet, state: up, mtu: 9000, min-mtu: 68, max-mtu: 9000, mac-address: "02:00:00:00:00:0A", controller: "", ipv4: {enabled: true, address: [{ip: 192.0.2.7, prefix-length: 24}]}, ipv6: {enabled: false, address: []}}`)
 }
 
-func TestAnEmptyListRemovesAddressesAndADisabledFamilyToo(t *testing.T) {
+func TestMerge_EmptyListOrDisabledFamily_AddressesRemoved(t *testing.T) {
 	for _, ip := range []string{"{address: []}", "{enabled: true, address: []}"} {
 		if i := resolve(t, "interfaces: [{name: eth2, ipv4: "+ip+"}]").Interfaces[0]; len(i.IPv4.Addresses) != 0 || i.IPv4.Addresses == nil {
 			t.Errorf("%s: %+v", ip, i.IPv4)
@@ -61,20 +61,20 @@ func TestAnEmptyListRemovesAddressesAndADisabledFamilyToo(t *testing.T) {
 	}
 }
 
-func TestOptionsOfABondAreMergedAndListsReplaced(t *testing.T) {
+func TestMerge_BondOptionsAndLists_MergedAndReplaced(t *testing.T) {
 	expect(t, resolve(t, "interfaces: [{name: bond0, link-aggregation: {options: {updelay: 200}, port: [eth2, eth1]}}]"), `
 - {name: bond0, type: bond, state: up, mtu: 1500, controller: "", link-aggregation: {mode: active-backup, port: [eth2, eth1], options: {miimon: 100, primary: eth1, updelay: 200}}}
 - {name: eth1, type: ethernet, state: up, mtu: 1500, controller: bond0, ipv4: {address: []}, ipv6: {address: []}}
 - {name: eth2, type: ethernet, state: up, mtu: 1500, controller: bond0, ipv4: {enabled: true, address: []}, ipv6: {address: []}}`)
 }
 
-func TestAFormerPortIsDetachedAndItsOptionDropped(t *testing.T) {
+func TestMerge_FormerPort_DetachedAndOptionDropped(t *testing.T) {
 	expect(t, resolve(t, "interfaces: [{name: bond0, link-aggregation: {port: []}}]"), `
 - {name: bond0, type: bond, state: up, mtu: 1500, controller: "", link-aggregation: {mode: active-backup, port: [], options: {miimon: 100}}}
 - {name: eth1, type: ethernet, state: up, mtu: 1500, controller: ""}`)
 }
 
-func TestAnAbsentControllerTakesItsVLANsAlongAndDetachesItsPorts(t *testing.T) {
+func TestMerge_ControllerAbsent_VLANRemovedPortsDetached(t *testing.T) {
 	for _, state := range []string{"absent", "down"} {
 		to := resolve(t, "interfaces: [{name: bond0, mtu: 1, state: "+state+"}]")
 		expect(t, to, `
@@ -87,7 +87,7 @@ func TestAnAbsentControllerTakesItsVLANsAlongAndDetachesItsPorts(t *testing.T) {
 	}
 }
 
-func TestAPhysicalInterfaceThatIsAbsentOrDownHasNoAddressesAndRoutes(t *testing.T) {
+func TestMerge_PhysicalAbsentOrDown_AddressesRoutesRemoved(t *testing.T) {
 	for _, state := range []string{"absent", "down"} {
 		to := resolve(t, "interfaces: [{name: eth2, state: "+state+"}]")
 		i := to.Interfaces[0]
@@ -97,13 +97,13 @@ func TestAPhysicalInterfaceThatIsAbsentOrDownHasNoAddressesAndRoutes(t *testing.
 	}
 }
 
-func TestWhatIsIgnoredIsNotNamed(t *testing.T) {
+func TestMerge_IgnoredInterface_LeftOut(t *testing.T) {
 	if to := resolve(t, "interfaces: [{name: eth0, state: ignore, mtu: 5}, {name: eth9, type: ethernet, state: ignore}]"); len(to.Interfaces) != 0 {
 		t.Errorf("%+v", to.Interfaces)
 	}
 }
 
-func TestTwoEndsThatAreDesiredAreOnePair(t *testing.T) {
+func TestMerge_BothVethEnds_OnePair(t *testing.T) {
 	const both = `
 - {name: vc, type: veth, state: up, veth: {peer: vd}}
 - {name: vd, type: veth, state: up, veth: {peer: vc}}`
@@ -123,14 +123,14 @@ func TestTwoEndsThatAreDesiredAreOnePair(t *testing.T) {
 	}
 }
 
-func TestVFsMayAppearWithALargerNumber(t *testing.T) {
+func TestMerge_LargerVFCount_NewFunctionsAllowed(t *testing.T) {
 	to := resolve(t, "interfaces: [{name: eth0, ethernet: {sr-iov: {total-vfs: 2}}}, {name: eth0v1, type: ethernet, mtu: 1400}]")
 	if len(to.Interfaces) != 2 || to.Interfaces[1].Name != "eth0v1" {
 		t.Errorf("%+v", to.Interfaces)
 	}
 }
 
-func TestRoutesAndRulesAreAddedAndDeletedByPatterns(t *testing.T) {
+func TestMerge_RouteAndRulePatterns_AddedAndDeleted(t *testing.T) {
 	const text = `
 routes:
   config:
@@ -161,7 +161,7 @@ route-rules:
 	}
 }
 
-func TestWhatIsShownCanBeWanted(t *testing.T) {
+func TestMerge_ShownState_Accepted(t *testing.T) {
 	shown := parse(t, host)
 	to, err := target.Resolve(shown, shown)
 	if err != nil {
@@ -172,7 +172,7 @@ func TestWhatIsShownCanBeWanted(t *testing.T) {
 	}
 }
 
-func TestBackTakesAwayWhatWasNotThere(t *testing.T) {
+func TestBack_NewObjects_TakenAway(t *testing.T) {
 	to := target.Back(parse(t, host), []string{"eth2", "dummy0", "bond0"})
 	if len(to.Interfaces) != 3 || to.Interfaces[1].State != document.Absent || to.Interfaces[1].Name != "dummy0" {
 		t.Fatalf("%+v", to.Interfaces)

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 )
 
-func TestAMergedInterfaceSharesNoMemory(t *testing.T) {
+func TestOverlay_MergedInterface_SharesNoMemory(t *testing.T) {
 	have := document.Interface{
 		Name: "b", VXLAN: &document.VXLAN{Local: "a"},
 		Bond: &document.LinkAggregation{Ports: []string{"p"}, Options: map[string]any{"miimon": 1}},
@@ -31,7 +31,7 @@ func TestAMergedInterfaceSharesNoMemory(t *testing.T) {
 	}
 }
 
-func TestOnlyNamedFieldsStay(t *testing.T) {
+func TestOverlayOnly_NamedFields_OthersDropped(t *testing.T) {
 	whole := document.Interface{
 		Name: "b", MTU: new(1500), IPv4: &document.IP{Enabled: new(true), Addresses: []document.Address{{IP: "192.0.2.1", PrefixLength: 24}}},
 		Bond: &document.LinkAggregation{Mode: "802.3ad", Options: map[string]any{"miimon": 1, "updelay": 2}},

@@ -44,8 +44,8 @@ func parse(t testing.TB, text string) *document.State {
 	return state
 }
 
-// TestWhatIsWrongIsSaidWithThePathOfTheField has the exact text of every error.
-func TestWhatIsWrongIsSaidWithThePathOfTheField(t *testing.T) {
+// TestResolve_InvalidField_ErrorWithPath has the exact text of every error.
+func TestResolve_InvalidField_ErrorWithPath(t *testing.T) {
 	for _, c := range []struct{ desired, want string }{
 		{`interfaces: [{name: "a/b", type: dummy}]`, `interfaces[0].name: "a/b": want 1 to 15 bytes without slash, colon and space, and neither . nor ..`},
 		{`interfaces: [{name: eth0}, {name: eth0}]`, `interfaces[1].name: eth0: interfaces[0] has that name too`},
@@ -158,7 +158,7 @@ func TestWhatIsWrongIsSaidWithThePathOfTheField(t *testing.T) {
 	}
 }
 
-func TestAllErrorsAreSaidAtOnce(t *testing.T) {
+func TestResolve_SeveralErrors_ReportedTogether(t *testing.T) {
 	_, err := target.Resolve(parse(t, `
 interfaces: [{name: eth9, type: ethernet}, {name: v, type: vlan, vlan: {base-iface: eth0, id: 5000}}]
 routes: {config: [{destination: all}]}
@@ -169,7 +169,7 @@ route-rules: {config: [{priority: 5}]}`), parse(t, host))
 	}
 }
 
-func TestMoreThanAThousandInterfacesAreRefused(t *testing.T) {
+func TestResolve_ThousandInterfacesExceeded_Refused(t *testing.T) {
 	desired := &document.State{}
 	for n := range 1001 {
 		desired.Interfaces = append(desired.Interfaces, document.Interface{Name: fmt.Sprint("d", n), Type: document.Dummy})
@@ -184,7 +184,7 @@ func TestMoreThanAThousandInterfacesAreRefused(t *testing.T) {
 	}
 }
 
-func TestFiveControllersAboveEachOtherAreRefused(t *testing.T) {
+func TestResolve_FiveNestedControllers_Refused(t *testing.T) {
 	const text = `
 interfaces:
 - {name: eth2, controller: b1}
@@ -204,9 +204,9 @@ interfaces:
 	}
 }
 
-// TestASmallMTUAndPromiscuityAreTakenWhereTheyCanBe: and the target has no setting that the
+// TestResolve_SmallMTUAndPromiscuity_AcceptedWherePossible: and the target has no setting that the
 // kernel never shows.
-func TestASmallMTUAndPromiscuityAreTakenWhereTheyCanBe(t *testing.T) {
+func TestResolve_SmallMTUAndPromiscuity_AcceptedWherePossible(t *testing.T) {
 	for _, text := range []string{
 		`interfaces: [{name: eth0, mtu: 1279, ipv6: {enabled: false}}]`, `interfaces: [{name: eth0, mtu: 1280}]`,
 		`interfaces: [{name: d, type: dummy, mtu: 1279}]`, `interfaces: [{name: eth0, mtu: 1279, state: down}]`,

@@ -24,7 +24,7 @@ func over(t *testing.T, current, desired string) *target.Target {
 	return to
 }
 
-func TestListsOfTheResolverAreMerged(t *testing.T) {
+func TestUpstream_ResolverLists_Merged(t *testing.T) {
 	const current = "dns-resolver: {config: {server: [192.0.2.53], search: [old.example], options: [rotate, other]}}"
 	for desired, want := range map[string]document.Resolver{
 		"{search: [a.example]}":       {Server: []string{"192.0.2.53"}, Search: []string{"a.example"}, Options: []string{"rotate", "other"}},
@@ -55,7 +55,7 @@ func destinations(routes []document.Route) string {
 	return strings.Join(list, " ")
 }
 
-func TestEntriesOfRoutesMeanWhatNmstateMeans(t *testing.T) {
+func TestUpstream_RouteEntries_MatchNmstate(t *testing.T) {
 	const current = `
 interfaces:
 - {name: eth0, type: ethernet, state: up}
@@ -87,7 +87,7 @@ routes:
 	}
 }
 
-func TestARouteGetsAnotherMetricAndKeepsAttributesThatADocumentDoesNotName(t *testing.T) {
+func TestUpstream_RouteMetricChange_UnnamedAttributesKept(t *testing.T) {
 	const current = `
 interfaces: [{name: eth0, type: ethernet, state: up}]
 routes:
@@ -116,7 +116,7 @@ routes:
 	}
 }
 
-func TestAMACAddressIsCopiedFromTheHardware(t *testing.T) {
+func TestUpstream_MACAddressFromHardware_Copied(t *testing.T) {
 	const current = `
 interfaces:
 - {name: eth1, type: ethernet, state: up, mac-address: "02:00:00:00:00:99", permanent-mac-address: "02:00:00:00:00:01"}
@@ -127,7 +127,7 @@ interfaces:
 	}
 }
 
-func TestAnAbsentRuleMatchesThoseWithoutAPrefix(t *testing.T) {
+func TestUpstream_AbsentRuleWithoutPrefix_MatchesPrefixless(t *testing.T) {
 	const current = `
 route-rules:
   config:
@@ -148,15 +148,15 @@ route-rules:
 	}
 }
 
-func TestAnAbsentRuleWithoutFieldsMatchesAll(t *testing.T) {
+func TestUpstream_AbsentRuleWithoutFields_MatchesAll(t *testing.T) {
 	if to := over(t, host, "route-rules: {config: [{state: absent}]}"); len(to.Rules) != 0 {
 		t.Errorf("rules are left: %+v", to.Rules)
 	}
 }
 
-// TestTheFilterOfABridgeGoesWithItsLastVLANs: an empty vlan does not give the bridge a VLAN of
+// TestUpstream_LastVLANRemoved_BridgeFilterOff: an empty vlan does not give the bridge a VLAN of
 // its own. It does not become the VLAN of new ports either, on a bridge that goes on filtering.
-func TestTheFilterOfABridgeGoesWithItsLastVLANs(t *testing.T) {
+func TestUpstream_LastVLANRemoved_BridgeFilterOff(t *testing.T) {
 	const current = `
 interfaces:
 - {name: eth1, type: ethernet, state: up, controller: br0}
@@ -187,7 +187,7 @@ interfaces:
 	}
 }
 
-func TestRulesWithoutPriorityGetTheFirstFreeOne(t *testing.T) {
+func TestUpstream_RuleWithoutPriority_FirstFreeTaken(t *testing.T) {
 	const current = `
 route-rules:
   config:
@@ -219,7 +219,7 @@ route-rules:
 	}
 }
 
-func TestARuleWithoutPriorityThatIsThereChangesNothing(t *testing.T) {
+func TestUpstream_PrioritylessRulePresent_Unchanged(t *testing.T) {
 	const current = "route-rules: {config: [{family: ipv4, ip-from: 192.0.2.0/24, priority: 30001, route-table: 50}]}"
 	to := over(t, current, "route-rules: {config: [{ip-from: 192.0.2.0/24, route-table: 50}]}")
 	if len(to.Rules) != 1 || *to.Rules[0].Priority != 30001 {

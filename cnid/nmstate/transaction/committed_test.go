@@ -71,7 +71,7 @@ func after(now *document.State, t *target.Target) *document.State {
 	return s
 }
 
-func TestTheCommittedStateHasWhatWasDeclared(t *testing.T) {
+func TestCommittedState_Declaration_Contained(t *testing.T) {
 	for name, test := range map[string]struct {
 		documents []string
 		want      string
@@ -156,7 +156,7 @@ func TestTheCommittedStateHasWhatWasDeclared(t *testing.T) {
 	}
 }
 
-func TestTheCommittedStateMakesWhatADocumentOnlyChanged(t *testing.T) {
+func TestCommittedState_OnlyChangedByDocument_Made(t *testing.T) {
 	first := commits(t, `
 interfaces:
 - {name: v1, type: vlan, state: up, vlan: {base-iface: eth0, id: 5}}

@@ -87,7 +87,7 @@ func (w world) connected(t *testing.T, asker probe.Asker) {
 	})
 }
 
-func TestANodeThatCutsItselfOffComesBack(t *testing.T) {
+func TestTransaction_NodeCutsItselfOff_Restored(t *testing.T) {
 	for name, text := range map[string]string{
 		"an MTU that the network does not carry": "interfaces: [{name: eth0, mtu: 9000}]",
 		"no default route":                       "routes: {config: [{state: absent, destination: 0.0.0.0/0}]}",
@@ -117,7 +117,7 @@ func TestANodeThatCutsItselfOffComesBack(t *testing.T) {
 	}
 }
 
-func TestAChangeThatCutsNothingOffIsCommitted(t *testing.T) {
+func TestTransaction_NothingCutOff_Committed(t *testing.T) {
 	w := newWorld(t)
 	asker := w.asker(t, w.server(t))
 	w.connected(t, asker)

@@ -47,8 +47,8 @@ func (w world) batch(t *testing.T, commands string) (took time.Duration) {
 	return took
 }
 
-// TestHowLongItTakesToShowManyInterfaces measures, for `make bench` alone.
-func TestHowLongItTakesToShowManyInterfaces(t *testing.T) {
+// TestFigures_ManyInterfaces_ShowTimeMeasured measures, for `make bench` alone.
+func TestFigures_ManyInterfaces_ShowTimeMeasured(t *testing.T) {
 	figures.Wanted(t)
 	w := newWorld(t)
 	var add strings.Builder
@@ -78,9 +78,9 @@ func TestHowLongItTakesToShowManyInterfaces(t *testing.T) {
 	})
 }
 
-// TestManyVLANsOfAStateBesideABatchOfCommands measures, for `make bench` alone, a state with
+// TestFigures_ManyVLANState_ComparedWithCommandBatch measures, for `make bench` alone, a state with
 // many VLANs, whose transaction has its guard, and a batch of iproute2 that makes as many.
-func TestManyVLANsOfAStateBesideABatchOfCommands(t *testing.T) {
+func TestFigures_ManyVLANState_ComparedWithCommandBatch(t *testing.T) {
 	figures.Wanted(t)
 	w := newWorld(t)
 	var add, del, state, none strings.Builder

@@ -17,9 +17,9 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// TestAHolderOfTheLockThatIsDeadOrLateBlocksNobody: its guard is gone too, so that nobody else
+// TestTransactionLock_HolderDeadOrLate_NobodyBlocked: its guard is gone too, so that nobody else
 // would end it.
-func TestAHolderOfTheLockThatIsDeadOrLateBlocksNobody(t *testing.T) {
+func TestTransactionLock_HolderDeadOrLate_NobodyBlocked(t *testing.T) {
 	for _, end := range []string{"dead", "late"} {
 		t.Run(end, func(t *testing.T) {
 			w := newWorld(t)

@@ -18,9 +18,9 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// TestRandomHostsComeBackFromKills kills the process that applies a document before any of its
+// TestTransaction_KillsOnRandomHosts_Restored kills the process that applies a document before any of its
 // steps, its guard, or both. The guard restores the host, or else the next process does.
-func TestRandomHostsComeBackFromKills(t *testing.T) {
+func TestTransaction_KillsOnRandomHosts_Restored(t *testing.T) {
 	randomhost.Worlds(t, 15, func(t *testing.T, r *rand.Rand) {
 		m := randomhost.Maker{Rand: r}
 		h := randomhost.Furnished(t, m)

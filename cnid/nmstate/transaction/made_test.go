@@ -83,7 +83,7 @@ func (w world) kept(t *testing.T) (names []string) {
 	return names
 }
 
-func TestOnlyWhatAliothMadeIsUnmade(t *testing.T) {
+func TestTransaction_UnmakeRequest_OnlyAliothObjectsRemoved(t *testing.T) {
 	t.Run("made by a document", func(t *testing.T) {
 		w := newWorld(t)
 		w.apply(t, bridge(""))
@@ -159,7 +159,7 @@ func TestOnlyWhatAliothMadeIsUnmade(t *testing.T) {
 	})
 }
 
-func TestWhatOthersMakeIsChangedAndNeverMade(t *testing.T) {
+func TestTransaction_ForeignObjects_ChangedNeverMade(t *testing.T) {
 	w := newWorld(t)
 	const others = ", mtu: 1400, made-by: others"
 	if steps := w.apply(t, bridge(others)).Steps; len(steps) > 0 || w.hasBridge(t) {
@@ -182,8 +182,8 @@ func TestWhatOthersMakeIsChangedAndNeverMade(t *testing.T) {
 	}
 }
 
-// TestTheCommittedStateForgetsWhatOthersRemoved and nobody asks for since.
-func TestTheCommittedStateForgetsWhatOthersRemoved(t *testing.T) {
+// TestCommittedState_OthersRemoveObject_Forgotten and nobody asks for since.
+func TestCommittedState_OthersRemoveObject_Forgotten(t *testing.T) {
 	w := newWorld(t)
 	w.apply(t, bridge(", mtu: 1400"))
 	w.apply(t, "interfaces: [{name: br2, type: linux-bridge}]")

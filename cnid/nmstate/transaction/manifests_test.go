@@ -98,9 +98,9 @@ ip link set eth2 up
 ip link set eth2.ep up
 `
 
-// TestManifestsOfKubernetesNmstateAreAppliedChangedAndUndone: each is reached, needs no step when
+// TestNmstateManifests_Each_AppliedChangedAndUndone: each is reached, needs no step when
 // it is applied again, and the host is as before when it is undone. So is its change.
-func TestManifestsOfKubernetesNmstateAreAppliedChangedAndUndone(t *testing.T) {
+func TestNmstateManifests_Each_AppliedChangedAndUndone(t *testing.T) {
 	for name, m := range manifests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

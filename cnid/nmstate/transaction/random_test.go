@@ -97,9 +97,9 @@ func (m *mortal) Do(ctx context.Context, step plan.Step) error {
 	return m.Host.Do(ctx, step)
 }
 
-// TestRandomHostsComeBackAfterRandomDocuments applies a document to a host that was furnished
+// TestTransaction_RandomDocuments_HostRestored applies a document to a host that was furnished
 // without documents. A step fails, the process ends before a step, or nobody commits.
-func TestRandomHostsComeBackAfterRandomDocuments(t *testing.T) {
+func TestTransaction_RandomDocuments_HostRestored(t *testing.T) {
 	_, refused := randomhost.New(t).Try("ip link add br0 type bridge vlan_filtering 1")
 	met := &met{planned: map[string]int{}, failed: map[string]int{}, end: map[string]int{}, filters: refused == nil}
 	t.Cleanup(func() { met.all(t) })

@@ -51,7 +51,7 @@ func stuckManager(t *testing.T, h *stuck) *Manager {
 	return m
 }
 
-func TestAGuardGivesUpAfterSomeRoundsAndFreesTheHost(t *testing.T) {
+func TestGuard_RepeatedFailures_GivesUpAndFreesHost(t *testing.T) {
 	const now, before = "interfaces: [{name: eth0, type: ethernet, state: up, mtu: 1400}]", "interfaces: [{name: eth0, type: ethernet, state: up, mtu: 1500}]"
 	h := &stuck{state: now}
 	m := stuckManager(t, h)
@@ -74,7 +74,7 @@ func TestAGuardGivesUpAfterSomeRoundsAndFreesTheHost(t *testing.T) {
 	}
 }
 
-func TestATransactionWithoutTimeIsRefused(t *testing.T) {
+func TestTransaction_NoTimeout_Refused(t *testing.T) {
 	h := &stuck{state: "interfaces: [{name: eth0, type: ethernet, state: up, mtu: 1500}]"}
 	m := stuckManager(t, h)
 	for _, limit := range []time.Duration{0, -time.Second} {

@@ -27,7 +27,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
-func TestAStateIsAppliedOnceAndCommitted(t *testing.T) {
+func TestTransaction_State_AppliedOnceAndCommitted(t *testing.T) {
 	w := newWorld(t)
 	first := w.apply(t, renumbered)
 	if len(first.Steps) == 0 {
@@ -57,7 +57,7 @@ func TestAStateIsAppliedOnceAndCommitted(t *testing.T) {
 	}
 }
 
-func TestTheCommittedStateMakesAHostAnewAfterItsBoot(t *testing.T) {
+func TestCommittedState_Reboot_HostRebuilt(t *testing.T) {
 	w := newWorld(t)
 	w.apply(t, renumbered)
 	want := w.show(t)
@@ -72,7 +72,7 @@ func TestTheCommittedStateMakesAHostAnewAfterItsBoot(t *testing.T) {
 	w.same(t, want, cmpopts.IgnoreFields(document.Interface{}, "MACAddress")) // the kernel chooses new ones
 }
 
-func TestAFailedStepIsUndone(t *testing.T) {
+func TestTransaction_StepFails_Undone(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	broken := func(cfg *transaction.Config) { cfg.Host = &failing{Host: cfg.Host, at: "add the rule"} }
@@ -99,7 +99,7 @@ func (f *failing) Do(ctx context.Context, step plan.Step) error {
 	return f.Host.Do(ctx, step)
 }
 
-func TestALostConnectionIsUndone(t *testing.T) {
+func TestTransaction_ConnectionLost_Undone(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	watched := func(cfg *transaction.Config) {
@@ -125,7 +125,7 @@ func hasAddress(ip string) func(document.Interface) bool {
 	}
 }
 
-func TestATransactionWaitsForItsCommit(t *testing.T) {
+func TestTransaction_Uncommitted_Waits(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	wait := transaction.Options{NoCommit: true}
@@ -155,7 +155,7 @@ func TestATransactionWaitsForItsCommit(t *testing.T) {
 	w.closed(t)
 }
 
-func TestTheGuardRestoresWhatNobodyCommits(t *testing.T) {
+func TestGuard_NobodyCommits_HostRestored(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	cmd := w.start(t, job{Dir: w.dir, Desired: renumbered, DieBefore: never, HangBefore: never, OrphanBefore: never, Timeout: 2 * time.Second, NoCommit: true})
@@ -164,7 +164,7 @@ func TestTheGuardRestoresWhatNobodyCommits(t *testing.T) {
 	w.same(t, before)
 }
 
-func TestWithoutItsGuardATransactionDoesNotBegin(t *testing.T) {
+func TestTransaction_GuardMissing_NotBegun(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	for name, guard := range map[string]func(string) (int, error){
@@ -179,7 +179,7 @@ func TestWithoutItsGuardATransactionDoesNotBegin(t *testing.T) {
 	}
 }
 
-func TestAProcessIsKilledBeforeAnyStepAndTheGuardRestoresTheHost(t *testing.T) {
+func TestTransaction_KilledBeforeAnyStep_GuardRestores(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	steps := w.apply(t, renumbered).Steps
@@ -234,7 +234,7 @@ func (w world) start(t *testing.T, j job) (cmd *exec.Cmd) {
 	return cmd
 }
 
-func TestAProcessThatHangsIsEndedAtTheDeadline(t *testing.T) {
+func TestTransaction_ProcessHangs_EndedAtDeadline(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	w.run(t, job{Dir: w.dir, Desired: renumbered, DieBefore: never, HangBefore: 5, OrphanBefore: never, Timeout: 1500 * time.Millisecond})
@@ -242,7 +242,7 @@ func TestAProcessThatHangsIsEndedAtTheDeadline(t *testing.T) {
 	w.same(t, before)
 }
 
-func TestTheNextProcessRestoresWhatTwoKilledOnesLeft(t *testing.T) {
+func TestTransaction_TwoProcessesKilled_NextRestores(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	_, err := w.with(t, renumbered, transaction.Options{NoCommit: true}, nil)
@@ -293,7 +293,7 @@ func (w world) ended(t *testing.T, pid int) {
 	}
 }
 
-func TestATransactionEndsWithItsBoot(t *testing.T) {
+func TestTransaction_Reboot_Ended(t *testing.T) {
 	w := newWorld(t)
 	if _, err := w.with(t, renumbered, transaction.Options{NoCommit: true}, nil); err != nil {
 		t.Fatal(err)
@@ -314,7 +314,7 @@ func TestATransactionEndsWithItsBoot(t *testing.T) {
 	}
 }
 
-func TestWhatOthersChangeMeanwhileStays(t *testing.T) {
+func TestTransaction_ForeignChangesMeanwhile_Kept(t *testing.T) {
 	w := newWorld(t)
 	if _, err := w.with(t, "routes: {config: [{destination: 203.0.113.0/24, next-hop-address: 192.0.2.9, next-hop-interface: eth0}]}",
 		transaction.Options{NoCommit: true}, nil); err != nil {
@@ -337,7 +337,7 @@ func TestWhatOthersChangeMeanwhileStays(t *testing.T) {
 	}
 }
 
-func TestARouteThatWentWithItsSourceComesBack(t *testing.T) {
+func TestTransaction_RouteLostWithSource_Restored(t *testing.T) {
 	w := newWorld(t)
 	w.apply(t, sourced)
 	before := w.show(t)
@@ -372,7 +372,7 @@ func addRoute(destination, gateway string) func() error {
 	}
 }
 
-func TestWhatIsThereAlreadyIsCommitted(t *testing.T) {
+func TestTransaction_AlreadyPresent_Committed(t *testing.T) {
 	w := newWorld(t)
 	const reached = "interfaces: [{name: eth0, description: \"\"}]"
 	if result := w.apply(t, reached); len(result.Steps) != 0 {
@@ -395,7 +395,7 @@ func (w world) committed(t *testing.T) (state *document.State) {
 	return state
 }
 
-func TestTheCommittedStateIsForgottenUnlessATransactionWaits(t *testing.T) {
+func TestCommittedState_Forget_RefusedWhileTransactionWaits(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	forget := func(m *transaction.Manager) error { return m.Forget(t.Context()) }

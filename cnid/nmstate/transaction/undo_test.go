@@ -25,8 +25,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
-// TestARecordOfAnEarlierReleaseIsUndone: it has the documents, and nothing of the kernel.
-func TestARecordOfAnEarlierReleaseIsUndone(t *testing.T) {
+// TestUndo_EarlierReleaseRecord_Undone: it has the documents, and nothing of the kernel.
+func TestUndo_EarlierReleaseRecord_Undone(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	if _, err := w.with(t, renumbered, transaction.Options{NoCommit: true}, nil); err != nil {
@@ -45,8 +45,8 @@ func TestARecordOfAnEarlierReleaseIsUndone(t *testing.T) {
 	w.same(t, before)
 }
 
-// TestALifetimeDoesNotGoByTheWallClock: somebody may set that clock meanwhile.
-func TestALifetimeDoesNotGoByTheWallClock(t *testing.T) {
+// TestUndo_WallClockJumps_LifetimeUnaffected: somebody may set that clock meanwhile.
+func TestUndo_WallClockJumps_LifetimeUnaffected(t *testing.T) {
 	w := newWorld(t)
 	testnet.In(t, w.node, func() error {
 		return exec.CommandContext(t.Context(), "ip", "addr", "add", "192.0.2.77/24", "dev", "eth0", "valid_lft", "3000", "preferred_lft", "3000").Run()
@@ -69,9 +69,9 @@ func TestALifetimeDoesNotGoByTheWallClock(t *testing.T) {
 	})
 }
 
-// TestAnInterfaceThatGoesMeanwhileKeepsNothingFromTheHost removes an interface while a change
+// TestUndo_InterfaceGoneMeanwhile_RestRestored removes an interface while a change
 // of it waits for its commit.
-func TestAnInterfaceThatGoesMeanwhileKeepsNothingFromTheHost(t *testing.T) {
+func TestUndo_InterfaceGoneMeanwhile_RestRestored(t *testing.T) {
 	for _, end := range []string{"rollback", "deadline"} {
 		t.Run(end, func(t *testing.T) {
 			w := newWorld(t)
@@ -126,8 +126,8 @@ func (w world) unrestored(t *testing.T) (lost *transaction.Unrestored) {
 	return lost
 }
 
-// TestWhatCanNotBeRestoredIsNotDeleted: the document is refused before anything is changed.
-func TestWhatCanNotBeRestoredIsNotDeleted(t *testing.T) {
+// TestTransaction_UnrestorableDeletion_RefusedBeforeChange: the document is refused before anything is changed.
+func TestTransaction_UnrestorableDeletion_RefusedBeforeChange(t *testing.T) {
 	w := newWorld(t)
 	w.apply(t, "interfaces: [{name: br7, type: linux-bridge, state: up}]")
 	testnet.In(t, w.node, func() error {
@@ -142,8 +142,8 @@ func TestWhatCanNotBeRestoredIsNotDeleted(t *testing.T) {
 	w.closed(t)
 }
 
-// TestWhatIsBelowAPodIsNotDeleted: the kernel would delete what a pod has on the interface.
-func TestWhatIsBelowAPodIsNotDeleted(t *testing.T) {
+// TestTransaction_DeleteBaseOfPodInterface_Refused: the kernel would delete what a pod has on the interface.
+func TestTransaction_DeleteBaseOfPodInterface_Refused(t *testing.T) {
 	w := newWorld(t)
 	w.apply(t, "interfaces: [{name: br7, type: linux-bridge, state: up}, {name: br8, type: linux-bridge, state: up}]")
 	pod := testnet.New(t)
@@ -159,8 +159,8 @@ func TestWhatIsBelowAPodIsNotDeleted(t *testing.T) {
 	testnet.In(t, pod, func() error { return runAll(t, "ip link show mv0") })
 }
 
-// TestTheAddressZeroOfABridgeIsNotReplaced: nobody can set it again.
-func TestTheAddressZeroOfABridgeIsNotReplaced(t *testing.T) {
+// TestTransaction_ReplaceBridgeZeroAddress_Refused: nobody can set it again.
+func TestTransaction_ReplaceBridgeZeroAddress_Refused(t *testing.T) {
 	w := newWorld(t)
 	testnet.In(t, w.node, func() error {
 		return runAll(t, "ip link add br7 type bridge", "ip link add d0 type veth", "ip link set d0 master br7", "ip link del d0")
@@ -172,9 +172,9 @@ func TestTheAddressZeroOfABridgeIsNotReplaced(t *testing.T) {
 	w.closed(t)
 }
 
-// TestTheAddressesOfOthersAreTheirs: while the change waits for its commit, a program adds one
+// TestUndo_ForeignAddresses_Kept: while the change waits for its commit, a program adds one
 // address, and takes another one to another node.
-func TestTheAddressesOfOthersAreTheirs(t *testing.T) {
+func TestUndo_ForeignAddresses_Kept(t *testing.T) {
 	for name, change := range map[string]string{"attributes": "interfaces: [{name: eth0, mtu: 1400}]", "addresses": renumbered} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -208,9 +208,9 @@ func TestTheAddressesOfOthersAreTheirs(t *testing.T) {
 	}
 }
 
-// TestAVirtualInterfaceThatIsInactiveStaysAndIsDown has a bridge that somebody made and left
+// TestUndo_VirtualInterfaceInactive_KeptDown has a bridge that somebody made and left
 // down, and that a policy had changed.
-func TestAVirtualInterfaceThatIsInactiveStaysAndIsDown(t *testing.T) {
+func TestUndo_VirtualInterfaceInactive_KeptDown(t *testing.T) {
 	w := newWorld(t)
 	testnet.In(t, w.node, func() error {
 		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "byhand", MTU: 1400}})
@@ -245,10 +245,10 @@ func runAll(t *testing.T, commands ...string) error {
 	return nil
 }
 
-// TestARouteThatItsDaemonWithdrawsStaysAway has routes of a daemon through an interface that
+// TestUndo_DaemonWithdrawsRoute_StaysAway has routes of a daemon through an interface that
 // keeps them, and through one that loses them. The daemon withdraws one of each while the change
 // waits for its commit, and an administrator adds a route.
-func TestARouteThatItsDaemonWithdrawsStaysAway(t *testing.T) {
+func TestUndo_DaemonWithdrawsRoute_StaysAway(t *testing.T) {
 	w := newWorld(t)
 	w.apply(t, sourced)
 	testnet.In(t, w.node, func() error {
@@ -282,9 +282,9 @@ routes: {config: [{destination: 198.18.4.0/24, next-hop-address: 192.0.2.1, next
 	})
 }
 
-// TestAFileThatNobodyCanWriteKeepsNoUndoOpen: the file of the resolver can't be replaced, because
+// TestUndo_FileUnwritable_Ends: the file of the resolver can't be replaced, because
 // something has the name of the new one.
-func TestAFileThatNobodyCanWriteKeepsNoUndoOpen(t *testing.T) {
+func TestUndo_FileUnwritable_Ends(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	if _, err := w.with(t, renumbered, transaction.Options{NoCommit: true}, nil); err != nil {
@@ -301,9 +301,9 @@ func TestAFileThatNobodyCanWriteKeepsNoUndoOpen(t *testing.T) {
 	w.same(t, before, cmpopts.IgnoreFields(document.State{}, "DNS"))
 }
 
-// TestWhatOthersAddKeepsNoUndoOpen: the kernel drops all routes with the last address of IPv4. One
+// TestUndo_OthersAddObjects_Ends: the kernel drops all routes with the last address of IPv4. One
 // of others leads to a gateway that only the change had made reachable.
-func TestWhatOthersAddKeepsNoUndoOpen(t *testing.T) {
+func TestUndo_OthersAddObjects_Ends(t *testing.T) {
 	w := newWorld(t)
 	testnet.In(t, w.node, func() error {
 		return runAll(t, "ip link add byhand type bridge", "ip link set byhand up", "ip addr add 10.1.0.1/24 dev byhand")
@@ -344,9 +344,9 @@ func (e *ending) Replay(ctx context.Context, r snapshot.Request) error {
 	return e.Host.Replay(ctx, r)
 }
 
-// TestWhatOthersAddOutlivesTheEndOfAnUndo has an undo that sets a bridge down, so that the kernel
+// TestUndo_EndedAfterForeignAdditions_AdditionsKept has an undo that sets a bridge down, so that the kernel
 // drops addresses of IPv6. Its process ends before any of its requests, and the next one goes on.
-func TestWhatOthersAddOutlivesTheEndOfAnUndo(t *testing.T) {
+func TestUndo_EndedAfterForeignAdditions_AdditionsKept(t *testing.T) {
 	w := newWorld(t)
 	testnet.In(t, w.node, func() error {
 		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "byhand"}})

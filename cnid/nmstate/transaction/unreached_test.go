@@ -23,7 +23,7 @@ func (f forgetful) Do(ctx context.Context, step plan.Step) error {
 	return f.Host.Do(ctx, step)
 }
 
-func TestAFailedVerificationSaysWhatWasExpectedWhatWasFoundAndSinceWhen(t *testing.T) {
+func TestVerification_Failure_ExpectedFoundAndTimeReported(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	const desired = "interfaces: [{name: eth0, mtu: 1400}]"

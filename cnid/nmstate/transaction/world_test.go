@@ -81,8 +81,8 @@ func killGuard(dir string) error {
 	return err
 }
 
-// TestWorker is the work of the processes that the other tests start.
-func TestWorker(t *testing.T) {
+// TestTransaction_HelperProcess_RunsWorker is the work of the processes that the other tests start.
+func TestTransaction_HelperProcess_RunsWorker(t *testing.T) {
 	text := os.Getenv(jobVariable)
 	if text == "" {
 		return
@@ -150,7 +150,7 @@ func start(j job) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestWorker$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestTransaction_HelperProcess_RunsWorker$")
 	cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	log, err := os.OpenFile(filepath.Join(j.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

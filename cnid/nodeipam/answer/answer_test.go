@@ -55,7 +55,7 @@ func text(entries []wire.PodIPInfo) string {
 	return b.String()
 }
 
-func TestEntriesAndTheirRoutes(t *testing.T) {
+func TestAnswer_EachEntry_RoutesMatch(t *testing.T) {
 	four, six := address("192.0.2.7/24", "192.0.2.1"), address("2001:db8::7/64", "2001:db8::1")
 	for _, tc := range []struct {
 		name       string
@@ -135,9 +135,9 @@ eth1 FrontendNIC 203.0.113.7/32 via "203.0.113.1" skip=false
 	}
 }
 
-// TestAPodReachesTheNodesNetworkUnlessItIsItsOwn: a tenant's network may have the range of the
+// TestAnswer_NodeNetwork_ReachableUnlessOwn: a tenant's network may have the range of the
 // nodes. Its pod then reaches its own network there.
-func TestAPodReachesTheNodesNetworkUnlessItIsItsOwn(t *testing.T) {
+func TestAnswer_NodeNetwork_ReachableUnlessOwn(t *testing.T) {
 	near := answer.Node{Nearby: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}}
 	for device4, want := range map[string]int{"203.0.113.7/24": 1, "198.51.100.130/25": 0} {
 		entries, err := answer.Entries("eth0", []answer.Interface{infra("eth0", address("192.0.2.7/24", "192.0.2.1")), device("eth1", address(device4, ""))}, near)
@@ -147,7 +147,7 @@ func TestAPodReachesTheNodesNetworkUnlessItIsItsOwn(t *testing.T) {
 	}
 }
 
-func TestAnEntryHasAllThatClientsRead(t *testing.T) {
+func TestAnswer_Entry_AllClientFieldsPresent(t *testing.T) {
 	entries, err := answer.Entries("eth0", []answer.Interface{device("eth1", address("203.0.113.7/24", "203.0.113.1")), infra("eth0", address("2001:db8::7/64", "fe80::1"))}, node)
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestAnEntryHasAllThatClientsRead(t *testing.T) {
 	}
 }
 
-func TestWhatNoClientCouldConfigureIsAnError(t *testing.T) {
+func TestAnswer_Unconfigurable_Error(t *testing.T) {
 	four := address("192.0.2.7/24", "")
 	for name, list := range map[string][]answer.Interface{
 		"nothing":                   nil,
@@ -210,7 +210,7 @@ func defaults(entries []wire.PodIPInfo) map[bool][]string {
 	return got
 }
 
-func TestExactlyOneInterfaceHasTheDefaultRoutes(t *testing.T) {
+func TestAnswer_SeveralInterfaces_OneHasDefaultRoutes(t *testing.T) {
 	random := rand.New(rand.NewPCG(17, 17))
 	for range 2000 {
 		var list []answer.Interface

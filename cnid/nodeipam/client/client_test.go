@@ -61,7 +61,7 @@ func all(ctx context.Context, c client.Client) map[string]error {
 	return errs
 }
 
-func TestItSpeaksToTheService(t *testing.T) {
+func TestIPAMClient_Service_RequestAnswered(t *testing.T) {
 	c := serve(t, api(&resttest.Service{}))
 	for name, err := range all(t.Context(), c) {
 		if err != nil {
@@ -77,7 +77,7 @@ func TestItSpeaksToTheService(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfTheServiceKeepsItsCode(t *testing.T) {
+func TestIPAMClient_ServiceError_CodeKept(t *testing.T) {
 	for _, tc := range []struct {
 		err    error
 		passes bool
@@ -97,7 +97,7 @@ func TestAnErrorOfTheServiceKeepsItsCode(t *testing.T) {
 	}
 }
 
-func TestNoAnswerOfThisAPIIsUnreachable(t *testing.T) {
+func TestIPAMClient_ForeignAnswer_Unreachable(t *testing.T) {
 	text := func(status int, body string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
@@ -123,7 +123,7 @@ func TestNoAnswerOfThisAPIIsUnreachable(t *testing.T) {
 	}
 }
 
-func TestItDoesNotWaitLongerThanItsContext(t *testing.T) {
+func TestIPAMClient_ContextEnds_WaitEnds(t *testing.T) {
 	c := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

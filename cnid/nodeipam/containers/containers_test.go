@@ -30,7 +30,7 @@ func nodeOf(t *testing.T, dirs ...string) containers.Node {
 	return node
 }
 
-func TestContainersAreFoundByTheirCgroups(t *testing.T) {
+func TestContainers_Cgroups_Found(t *testing.T) {
 	node := nodeOf(t,
 		"kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-containerd-aaaa1111.scope/init.scope/bbbb2222",
 		"kubepods-pod2.slice/crio-cccc3333.scope/9999aaaa", // of the class Guaranteed
@@ -52,7 +52,7 @@ func TestContainersAreFoundByTheirCgroups(t *testing.T) {
 }
 
 // A runtime that makes no cgroup for a sandbox leaves the pod's, which the kubelet makes.
-func TestAPodIsFoundWithoutACgroupOfItsSandbox(t *testing.T) {
+func TestContainers_SandboxWithoutCgroup_PodFound(t *testing.T) {
 	const slice, folder, guaranteed, gone = "0b6f-11", "0b6f-22", "0b6f-33", "0b6f-44"
 	node := nodeOf(t,
 		"kubepods-burstable.slice/kubepods-burstable-pod0b6f_11.slice/cri-containerd-aaaa1111.scope/pod"+gone,

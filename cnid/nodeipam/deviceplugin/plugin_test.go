@@ -112,8 +112,8 @@ func receive(t *testing.T, stream pluginapi.DevicePlugin_ListAndWatchClient) int
 	return len(ids)
 }
 
-// TestTheKubeletCountsTheDevices uses the kubelet's library at the other end.
-func TestTheKubeletCountsTheDevices(t *testing.T) {
+// TestDevicePlugin_Kubelet_DevicesCounted uses the kubelet's library at the other end.
+func TestDevicePlugin_Kubelet_DevicesCounted(t *testing.T) {
 	r := start(t, 2)
 	k, _ := startKubelet(t, r.dir)
 	client := r.knows(t, k)
@@ -145,8 +145,8 @@ func TestTheKubeletCountsTheDevices(t *testing.T) {
 	}
 }
 
-// TestAKubeletThatStartsAgainKnowsTheDevices: it removes the sockets of plugins.
-func TestAKubeletThatStartsAgainKnowsTheDevices(t *testing.T) {
+// TestDevicePlugin_KubeletRestart_DevicesRegisteredAgain: it removes the sockets of plugins.
+func TestDevicePlugin_KubeletRestart_DevicesRegisteredAgain(t *testing.T) {
 	r := start(t, 1)
 	k, stop := startKubelet(t, r.dir)
 	r.knows(t, k)
@@ -170,8 +170,8 @@ func TestAKubeletThatStartsAgainKnowsTheDevices(t *testing.T) {
 	}
 }
 
-// TestANodeWithoutDevicesDoesNotRegister: it has no resource until it has a device.
-func TestANodeWithoutDevicesDoesNotRegister(t *testing.T) {
+// TestDevicePlugin_NoDevices_NotRegistered: it has no resource until it has a device.
+func TestDevicePlugin_NoDevices_NotRegistered(t *testing.T) {
 	r := start(t, 0)
 	k, _ := startKubelet(t, r.dir)
 	r.count.Store(1)

@@ -57,7 +57,7 @@ func names(t *testing.T, dir string) []string {
 	return list
 }
 
-func TestWhatIsAddedSurvivesARestart(t *testing.T) {
+func TestEndpoints_Restart_AddedKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "endpoints")
 	store := open(t, dir)
 	patch(t, store, container, map[string]endpoints.Interface{"eth0": {HostVethName: "veth1", NICType: wire.InfraNIC}})
@@ -79,7 +79,7 @@ func TestWhatIsAddedSurvivesARestart(t *testing.T) {
 	}
 }
 
-func TestWhatIsDeletedDoesNotComeBack(t *testing.T) {
+func TestEndpoints_Restart_DeletedStaysAway(t *testing.T) {
 	dir := t.TempDir()
 	store := open(t, dir)
 	patch(t, store, "a", map[string]endpoints.Interface{"eth0": {HostVethName: "veth1"}})
@@ -94,7 +94,7 @@ func TestWhatIsDeletedDoesNotComeBack(t *testing.T) {
 	}
 }
 
-func TestOnlyAttachedContainersAreKept(t *testing.T) {
+func TestEndpoints_Unattached_NotKept(t *testing.T) {
 	dir := t.TempDir()
 	store := open(t, dir)
 	for _, id := range []string{"a", "b", "c"} {
@@ -114,7 +114,7 @@ func TestOnlyAttachedContainersAreKept(t *testing.T) {
 	}
 }
 
-func TestDamagedFilesAreMovedAside(t *testing.T) {
+func TestEndpoints_DamagedFile_MovedAside(t *testing.T) {
 	dir := t.TempDir()
 	patch(t, open(t, dir), "good", map[string]endpoints.Interface{"eth0": {HostVethName: "veth1"}})
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -162,7 +162,7 @@ func TestDamagedFilesAreMovedAside(t *testing.T) {
 	patch(t, store, "half", map[string]endpoints.Interface{"eth0": {HostVethName: "veth1"}})
 }
 
-func TestNotAllDamagedFilesAreKept(t *testing.T) {
+func TestEndpoints_ManyDamagedFiles_NumberBounded(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 40 {
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("c%d.json", i)), nil, 0o600); err != nil {
@@ -175,7 +175,7 @@ func TestNotAllDamagedFilesAreKept(t *testing.T) {
 	}
 }
 
-func TestMoreThanALimitIsRefused(t *testing.T) {
+func TestEndpoints_LimitExceeded_Refused(t *testing.T) {
 	dir := t.TempDir()
 	store := open(t, dir)
 	one := endpoints.Interface{HostVethName: "v"}
@@ -213,7 +213,7 @@ func TestMoreThanALimitIsRefused(t *testing.T) {
 	patch(t, store, "c0", map[string]endpoints.Interface{"eth1": one})
 }
 
-func TestWhatCanNotBeWrittenIsNotPretended(t *testing.T) {
+func TestEndpoints_WriteFails_ErrorReturned(t *testing.T) {
 	dir := t.TempDir()
 	store := open(t, dir)
 	if err := os.Mkdir(filepath.Join(dir, "a.json"), 0o700); err != nil {
@@ -227,7 +227,7 @@ func TestWhatCanNotBeWrittenIsNotPretended(t *testing.T) {
 	}
 }
 
-func TestParallelClientsLoseNothing(t *testing.T) {
+func TestEndpoints_ParallelClients_NothingLost(t *testing.T) {
 	dir := t.TempDir()
 	store := open(t, dir)
 	var wg sync.WaitGroup

@@ -24,7 +24,7 @@ func route(link, gateway string, metric int) error {
 	return netlink.RouteAdd(&netlink.Route{LinkIndex: device.Attrs().Index, Gw: net.ParseIP(gateway), Priority: metric})
 }
 
-func TestTheNetworkOfANodeIsThatOfItsAddress(t *testing.T) {
+func TestHostNetwork_NodeAddress_ItsNetworkFound(t *testing.T) {
 	space, peer := testnet.New(t), testnet.New(t)
 	testnet.Veth(t, space, "eth0", []string{"192.0.2.9/24", "192.0.2.10/25", "2001:db8::9/64"}, peer, "eth0", nil)
 	testnet.Veth(t, space, "eth1", []string{"198.51.100.9/24"}, peer, "eth1", nil)

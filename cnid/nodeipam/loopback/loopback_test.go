@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestOnlyLoopbackIsAPlace(t *testing.T) {
+func TestLoopbackServer_Address_OnlyLoopbackAccepted(t *testing.T) {
 	for text, want := range map[string]string{
 		"localhost:10090": "127.0.0.1 ::1", "127.0.0.1:10090": "127.0.0.1", "[::1]:10090": "::1", "127.8.8.8:10090": "127.8.8.8",
 		"[::ffff:127.0.0.1]:10090": "127.0.0.1", "": "",
@@ -112,8 +112,8 @@ func (n *node) serve(t *testing.T) {
 	})
 }
 
-// TestNoPodIsAnswered has no guards, so every way leads to the gate.
-func TestNoPodIsAnswered(t *testing.T) {
+// TestLoopbackServer_PodConnects_NotAnswered has no guards, so every way leads to the gate.
+func TestLoopbackServer_PodConnects_NotAnswered(t *testing.T) {
 	n := newNode(t, "localhost:10090")
 	n.serve(t)
 	for _, way := range wayin.Sockets() {
@@ -136,7 +136,7 @@ func TestNoPodIsAnswered(t *testing.T) {
 }
 
 // No hook of sockets sees packets that a process makes itself, and no socket is behind them.
-func TestPacketsWithoutASocketAreNotAnswered(t *testing.T) {
+func TestLoopbackServer_PacketWithoutSocket_NotAnswered(t *testing.T) {
 	n := newNode(t, "127.0.0.1:10090")
 	n.serve(t)
 	open, err := net.Listen("tcp", "127.0.0.1:10091")
@@ -151,7 +151,7 @@ func TestPacketsWithoutASocketAreNotAnswered(t *testing.T) {
 	}
 }
 
-func TestWithoutACgroupOfPodsNothingIsServed(t *testing.T) {
+func TestLoopbackServer_NoPodCgroup_NothingServed(t *testing.T) {
 	n := newNode(t, "127.0.0.1:10090")
 	n.serve(t)
 	bpftest.Must(t, os.Remove(n.pod))
@@ -165,7 +165,7 @@ func TestWithoutACgroupOfPodsNothingIsServed(t *testing.T) {
 	}
 }
 
-func TestANodeWithoutIPv6ServesLocalhostByIPv4(t *testing.T) {
+func TestLoopbackServer_NoIPv6_LocalhostByIPv4(t *testing.T) {
 	n := newNode(t, "localhost:10090")
 	bpftest.Enable(t, "net/ipv6/conf/all/disable_ipv6")
 	n.serve(t)

@@ -25,9 +25,9 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// TestAServerListensOnceItsPortIsGuardedAndFree is in the namespace of the test's process, as
+// TestLoopbackServer_PortGuardedAndFree_Listens is in the namespace of the test's process, as
 // a daemon is in its node's.
-func TestAServerListensOnceItsPortIsGuardedAndFree(t *testing.T) {
+func TestLoopbackServer_PortGuardedAndFree_Listens(t *testing.T) {
 	to := freePlace(t)
 	n := newGroups(t, to.String())
 	guarded, asked := make(chan struct{}), make(chan struct{})
@@ -76,7 +76,7 @@ func wantNone(t *testing.T, n *node, to netip.AddrPort, when string) {
 	}
 }
 
-func TestAServerEndsWithItsContextWhileItWaits(t *testing.T) {
+func TestLoopbackServer_ContextEndsDuringWait_Ends(t *testing.T) {
 	s := New(Config{Guarded: func(context.Context) bool { return false }})
 	s.Run(t.Context())
 	if s.Problem() != "" {
@@ -96,9 +96,9 @@ func join(t *testing.T, dir string) {
 	bpftest.Must(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0))
 }
 
-// TestADaemonThatIsNoPodByItsOwnCgroupServesNobody has a daemon that is a pod, and a value that
+// TestLoopbackServer_WrongPodCgroup_NobodyServed has a daemon that is a pod, and a value that
 // does not name the cgroup of pods: at its start, and later.
-func TestADaemonThatIsNoPodByItsOwnCgroupServesNobody(t *testing.T) {
+func TestLoopbackServer_WrongPodCgroup_NobodyServed(t *testing.T) {
 	to := freePlace(t)
 	n := newGroups(t, to.String())
 	t.Cleanup(func() { join(t, filepath.Dir(filepath.Dir(n.pods))) })

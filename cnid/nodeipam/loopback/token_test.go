@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/test/needs"
 )
 
-func TestATokenOutlivesTheDaemonAndIsRootsAlone(t *testing.T) {
+func TestToken_DaemonRestart_KeptForRootOnly(t *testing.T) {
 	needs.Root(t, "to give a file to another user")
 	path := filepath.Join(t.TempDir(), "token")
 	first, err := Token(path)

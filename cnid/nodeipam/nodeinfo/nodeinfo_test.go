@@ -90,7 +90,7 @@ func await(t *testing.T, o *objects, holds func() bool) {
 	}
 }
 
-func TestTheNodeInfoFollowsTheNode(t *testing.T) {
+func TestNodeInfo_NodeChanges_Followed(t *testing.T) {
 	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)
@@ -142,8 +142,8 @@ func TestTheNodeInfoFollowsTheNode(t *testing.T) {
 	await(t, o, func() bool { return len(in[multitenancyv1alpha1.NodeInfo](t, o).Status.DeviceInfos) == 0 })
 }
 
-// TestTheMachineIsTheBestKnown: an ID that does not belong to a virtual machine says so.
-func TestTheMachineIsTheBestKnown(t *testing.T) {
+// TestNodeInfo_SeveralSources_BestMachineIDUsed: an ID that does not belong to a virtual machine says so.
+func TestNodeInfo_SeveralSources_BestMachineIDUsed(t *testing.T) {
 	dir := t.TempDir()
 	smbios, system := filepath.Join(dir, "product_uuid"), filepath.Join(dir, "machine-id")
 	write := func(path, text string) {
@@ -172,8 +172,8 @@ func TestTheMachineIsTheBestKnown(t *testing.T) {
 	is("vm-7", "vm-7")
 }
 
-// TestAMachineWithoutAnIDHasThatOfItsNode: the object says that the ID does not name a machine.
-func TestAMachineWithoutAnIDHasThatOfItsNode(t *testing.T) {
+// TestNodeInfo_MachineIDMissing_NodeIDUsed: the object says that the ID does not name a machine.
+func TestNodeInfo_MachineIDMissing_NodeIDUsed(t *testing.T) {
 	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)

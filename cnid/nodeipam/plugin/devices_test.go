@@ -75,7 +75,7 @@ func defaults(t *testing.T, pod *netnstest.Namespace) (names []string) {
 	return names
 }
 
-func TestAPodGetsADelegatedDevice(t *testing.T) {
+func TestPlugin_PodRequestsDevice_DelegatedDeviceGiven(t *testing.T) {
 	for _, version := range []string{"0.3.1", "0.4.0", "1.0.0", "1.1.0"} {
 		t.Run(version, func(t *testing.T) {
 			r, service, pod := newNode(t), &resttest.Service{Devices: true}, netnstest.New(t)
@@ -116,7 +116,7 @@ func TestAPodGetsADelegatedDevice(t *testing.T) {
 	}
 }
 
-func TestAnADDThatFailsHalfWayReleases(t *testing.T) {
+func TestPluginADD_FailureHalfWay_Released(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T, r *rig, pod *netnstest.Namespace)
 		extra   map[string]any
@@ -161,7 +161,7 @@ func TestAnADDThatFailsHalfWayReleases(t *testing.T) {
 	}
 }
 
-func TestBridgeMayAddTheDefaultRouteOfAPodWithoutDevices(t *testing.T) {
+func TestPluginBridge_PodWithoutDevices_DefaultRouteAllowed(t *testing.T) {
 	r, service := newRig(t), &resttest.Service{}
 	r.serve(service)
 	r.add(command{container: "c", ifName: "eth0", version: "1.1.0", extra: map[string]any{"isDefaultGateway": true}})
@@ -170,7 +170,7 @@ func TestBridgeMayAddTheDefaultRouteOfAPodWithoutDevices(t *testing.T) {
 	}
 }
 
-func TestADeviceIsNotTheInterfaceOfAnotherPlugin(t *testing.T) {
+func TestPlugin_InterfaceNameOfDevice_Refused(t *testing.T) {
 	r, service, pod := newNode(t), &resttest.Service{Devices: true}, netnstest.New(t)
 	r.plug()
 	r.serve(service)
@@ -181,7 +181,7 @@ func TestADeviceIsNotTheInterfaceOfAnotherPlugin(t *testing.T) {
 	r.back(service, 0)
 }
 
-func TestADELBringsTheDeviceBackWhileTheServiceIsAway(t *testing.T) {
+func TestPluginDEL_ServiceDown_DeviceReturned(t *testing.T) {
 	r, service, pod := newNode(t), &resttest.Service{Devices: true}, netnstest.New(t)
 	r.plug()
 	stop := r.serve(service)
@@ -202,7 +202,7 @@ func TestADELBringsTheDeviceBackWhileTheServiceIsAway(t *testing.T) {
 	}
 }
 
-func TestAnAttachmentThatCanNotBeReleasedIsReportedWithTheError(t *testing.T) {
+func TestPluginDEL_ReleaseFails_ReportedWithError(t *testing.T) {
 	r, pod := newNode(t), netnstest.New(t)
 	service := &resttest.Service{Devices: true, Before: func(_ context.Context, method string) error {
 		if method == "Release" {
@@ -217,7 +217,7 @@ func TestAnAttachmentThatCanNotBeReleasedIsReportedWithTheError(t *testing.T) {
 	}
 }
 
-func TestGCBringsBackTheDevicesThatTheServiceHasReleased(t *testing.T) {
+func TestPluginGC_ServiceReleasedDevices_Returned(t *testing.T) {
 	r, service, pod := newNode(t), &resttest.Service{Devices: true}, netnstest.New(t)
 	r.plug()
 	r.serve(service)

@@ -33,7 +33,7 @@ func attached(t *testing.T, service rest.Service) int {
 	return len(list)
 }
 
-func TestAllCommandsInEveryVersion(t *testing.T) {
+func TestPlugin_EachVersion_AllCommandsSucceed(t *testing.T) {
 	for _, version := range []string{"0.3.1", "0.4.0", "1.0.0", "1.1.0"} {
 		t.Run(version, func(t *testing.T) {
 			r, service := newRig(t), &resttest.Service{IPv6: true}
@@ -84,7 +84,7 @@ func TestAllCommandsInEveryVersion(t *testing.T) {
 	}
 }
 
-func TestADELRemovesItsInterfaceAlone(t *testing.T) {
+func TestPluginDEL_OneInterface_OthersKept(t *testing.T) {
 	r, service := newRig(t), &resttest.Service{}
 	r.serve(service)
 	for _, name := range []string{"eth0", "net1"} {
@@ -95,7 +95,7 @@ func TestADELRemovesItsInterfaceAlone(t *testing.T) {
 	}
 }
 
-func TestGCKeepsWhatTheRuntimeKnows(t *testing.T) {
+func TestPluginGC_RuntimeKnownAttachments_Kept(t *testing.T) {
 	r, service := newRig(t), &resttest.Service{}
 	r.serve(service)
 	_, err := r.run(command{verb: "GC", version: "1.1.0", extra: map[string]any{"cni.dev/valid-attachments": []any{map[string]string{"containerID": "a", "ifname": "eth0"}}}})
@@ -105,7 +105,7 @@ func TestGCKeepsWhatTheRuntimeKnows(t *testing.T) {
 	}
 }
 
-func TestErrorsHaveTheCodesThatRuntimesActOn(t *testing.T) {
+func TestPluginErrors_EachKind_CodesForRuntime(t *testing.T) {
 	for _, tc := range []struct {
 		name                  string
 		err                   error
@@ -127,7 +127,7 @@ func TestErrorsHaveTheCodesThatRuntimesActOn(t *testing.T) {
 	}
 }
 
-func TestWhileTheServiceIsAway(t *testing.T) {
+func TestPlugin_ServiceDown_EachCommandAnswered(t *testing.T) {
 	r := newRig(t)
 	for verb, want := range map[string]uint{"ADD": 11, "DEL": 0, "CHECK": 11, "GC": 11, "STATUS": 50} {
 		_, err := r.run(command{verb: verb, container: "c", ifName: "eth0", version: "1.1.0"})
@@ -149,7 +149,7 @@ func TestWhileTheServiceIsAway(t *testing.T) {
 	}
 }
 
-func TestAReleaseDuringARestartIsAppliedAfterIt(t *testing.T) {
+func TestPluginRelease_DuringServiceRestart_AppliedAfter(t *testing.T) {
 	r, service := newRig(t), &resttest.Service{}
 	stop := r.serve(service)
 	for _, name := range []string{"eth0", "net1"} {
@@ -187,7 +187,7 @@ func TestAReleaseDuringARestartIsAppliedAfterIt(t *testing.T) {
 	}
 }
 
-func TestADELThatCanNotBeQueuedFails(t *testing.T) {
+func TestPluginDEL_QueueUnwritable_Fails(t *testing.T) {
 	r := newRig(t)
 	if err := os.WriteFile(r.queue, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestADELThatCanNotBeQueuedFails(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsSaid(t *testing.T) {
+func TestPlugin_MissingInput_Named(t *testing.T) {
 	r := newRig(t)
 	r.serve(&resttest.Service{})
 	if _, err := r.run(command{verb: "ADD", container: "c", ifName: "eth0", version: "1.1.0", args: "K8S_POD_NAME=web-0"}); code(err) != 4 || !strings.Contains(err.Error(), "K8S_POD_NAMESPACE") {
@@ -220,7 +220,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	}
 }
 
-func TestAPermanentErrorNamesItsCode(t *testing.T) {
+func TestPluginError_Permanent_CodeNamed(t *testing.T) {
 	r := newRig(t)
 	r.serve(&resttest.Service{Before: func(context.Context, string) error { return errors.New("no subnet") }})
 	if out, err := r.run(command{verb: "ADD", container: "c", ifName: "eth0", version: "1.1.0"}); code(err) != 100 || !strings.Contains(out, "FailedToAllocateIpConfig") {

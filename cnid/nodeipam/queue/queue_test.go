@@ -25,7 +25,7 @@ func only(t *testing.T, dir string) string {
 	return entries[0].Name()
 }
 
-func TestAReleaseIsReadAsItWasPut(t *testing.T) {
+func TestReleaseQueue_Put_ReadBackEqual(t *testing.T) {
 	for _, want := range []queue.Release{
 		{ContainerID: "a", IfName: "eth0", PodInterfaceID: "a-eth0"},
 		{ContainerID: strings.Repeat("f", 128), IfName: "a.release.new", PodInterfaceID: strings.Repeat("p", 256)},
@@ -45,7 +45,7 @@ func TestAReleaseIsReadAsItWasPut(t *testing.T) {
 	}
 }
 
-func TestTwoInterfacesOfAContainerAreTwoFiles(t *testing.T) {
+func TestReleaseQueue_TwoInterfacesOfContainer_TwoFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"eth0", "net1"} {
 		if err := queue.Put(dir, queue.Release{ContainerID: "a", IfName: name}); err != nil {
@@ -57,7 +57,7 @@ func TestTwoInterfacesOfAContainerAreTwoFiles(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoReleaseIsNotPut(t *testing.T) {
+func TestReleaseQueue_InvalidRelease_NotPut(t *testing.T) {
 	dir := t.TempDir()
 	for _, r := range []queue.Release{
 		{}, {ContainerID: "../a"}, {ContainerID: "a:b"}, {ContainerID: "a", IfName: "../x"}, {ContainerID: "a", PodInterfaceID: "x\ny"},
@@ -74,7 +74,7 @@ func TestWhatIsNoReleaseIsNotPut(t *testing.T) {
 	}
 }
 
-func TestFilesOfOthers(t *testing.T) {
+func TestReleaseQueue_ForeignFiles_Ignored(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"abc":              "abc-eth0\n",

@@ -29,7 +29,7 @@ const (
 // with returns the plural request with another text.
 func with(old, text string) string { return strings.Replace(plural, old, text, 1) }
 
-func TestMalformedRequestsHaveTheirCodes(t *testing.T) {
+func TestRESTCodes_MalformedRequests_Documented(t *testing.T) {
 	const pod = `{"PodName":"web-0","PodNamespace":"blue"}`
 	for _, tc := range []struct {
 		name               string
@@ -116,7 +116,7 @@ func TestMalformedRequestsHaveTheirCodes(t *testing.T) {
 	}
 }
 
-func TestWhatIsLooseIsTolerated(t *testing.T) {
+func TestRESTRequest_LooseForms_Tolerated(t *testing.T) {
 	for name, exchange := range map[string][2]string{
 		"unknown fields":           {requests, with("{", `{"aFieldOfTomorrow":{"a":[1]},`)},
 		"other case of names":      {requests, strings.ToUpper(plural[:strings.Index(plural, ":")]) + plural[strings.Index(plural, ":"):]},
@@ -133,7 +133,7 @@ func TestWhatIsLooseIsTolerated(t *testing.T) {
 	}
 }
 
-func TestTheSecondFormOfTheMethods(t *testing.T) {
+func TestRESTMethods_Unsupported_RefusedWithReason(t *testing.T) {
 	r := newRig(t, &resttest.Service{})
 	if got := r.do("POST", endpoint, ""); got.allow != "DELETE, GET, PATCH" {
 		t.Errorf("allowed: %q", got.allow)
@@ -147,7 +147,7 @@ func TestTheSecondFormOfTheMethods(t *testing.T) {
 	}
 }
 
-func TestTheSingularPathIsForOneAddress(t *testing.T) {
+func TestRESTSingularPath_Request_OneAddress(t *testing.T) {
 	for name, service := range map[string]*resttest.Service{"a device": {Devices: true}, "two families": {IPv6: true}} {
 		r := newRig(t, service)
 		if got := r.do("POST", request, singular); got.code(t) != 23 || got.status != http.StatusOK || !strings.Contains(got.body, requests) {
@@ -159,7 +159,7 @@ func TestTheSingularPathIsForOneAddress(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheServiceHaveTheirCodes(t *testing.T) {
+func TestRESTCodes_ServiceErrors_Mapped(t *testing.T) {
 	notReady := &rest.NotReady{Reason: "no decision about this pod"}
 	for _, tc := range []struct {
 		name string
@@ -192,7 +192,7 @@ func TestErrorsOfTheServiceHaveTheirCodes(t *testing.T) {
 	}
 }
 
-func TestOtherPathsHaveADefaultCodeOfTheirOwn(t *testing.T) {
+func TestRESTCodes_OtherPaths_OwnDefault(t *testing.T) {
 	r := newRig(t, &resttest.Service{Before: func(context.Context, string) error { return errors.New("the disk is full") }})
 	for _, tc := range []struct {
 		method, path, body string
@@ -215,9 +215,9 @@ func TestOtherPathsHaveADefaultCodeOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestEveryOperationHasOnlyItsDocumentedCodes asks every operation in every way that this
+// TestRESTCodes_EachOperation_OnlyDocumentedCodes asks every operation in every way that this
 // package's tests know.
-func TestEveryOperationHasOnlyItsDocumentedCodes(t *testing.T) {
+func TestRESTCodes_EachOperation_OnlyDocumentedCodes(t *testing.T) {
 	failures := []error{nil, &rest.NotReady{}, errors.New("any")}
 	bodies := []string{"", "{}", "[]", plural, singular, queued, patched, `{"networkName":"n"}`, with(container, "a/b"), `{"eth0":null}`}
 	for _, op := range wire.Operations() {
@@ -236,7 +236,7 @@ func TestEveryOperationHasOnlyItsDocumentedCodes(t *testing.T) {
 	}
 }
 
-func TestWithoutAStoreNothingIsKept(t *testing.T) {
+func TestRESTEndpoints_StoreMissing_NothingKept(t *testing.T) {
 	service := &resttest.Service{}
 	server := rest.New(rest.Config{Service: service, Node: nodeOf, Log: slog.New(slog.DiscardHandler)})
 	r := &rig{service: service, handler: server.Handler(rest.Place{Socket: true, Patience: 1 << 40})}

@@ -86,7 +86,7 @@ func decoded[T any](t *testing.T, r reply) T {
 	return value
 }
 
-func TestAClientOfCNSGetsWhatItDecodes(t *testing.T) {
+func TestRESTContract_CNSClient_AnswerDecoded(t *testing.T) {
 	for _, version := range []string{"", "/v0.1", "/v0.2"} {
 		t.Run("version "+version, func(t *testing.T) {
 			r := newRig(t, &resttest.Service{Devices: true})
@@ -117,7 +117,7 @@ func TestAClientOfCNSGetsWhatItDecodes(t *testing.T) {
 	}
 }
 
-func TestAnAnswerByteForByte(t *testing.T) {
+func TestRESTContract_Answer_BytesExact(t *testing.T) {
 	r := newRig(t, &resttest.Service{})
 	const info = `{"PodIPConfig":{"IPAddress":"192.0.2.2","PrefixLength":24},"NetworkContainerPrimaryIPConfig":{"IPSubnet":{"IPAddress":"192.0.2.0","PrefixLength":24},` +
 		`"DNSServers":[],"GatewayIPAddress":"192.0.2.1"},"HostPrimaryIPInfo":{"Gateway":"198.51.100.1","PrimaryIP":"198.51.100.9","Subnet":"198.51.100.0/24"},` +
@@ -137,7 +137,7 @@ func TestAnAnswerByteForByte(t *testing.T) {
 	}
 }
 
-func TestTheSameKeyHasTheSameAddressUntilItIsReleased(t *testing.T) {
+func TestRESTContract_SameKey_AddressKeptUntilRelease(t *testing.T) {
 	r := newRig(t, &resttest.Service{})
 	ask := func(body string) string {
 		t.Helper()
@@ -164,7 +164,7 @@ func TestTheSameKeyHasTheSameAddressUntilItIsReleased(t *testing.T) {
 	}
 }
 
-func TestTheStateOfAnEndpoint(t *testing.T) {
+func TestRESTContract_EndpointState_Returned(t *testing.T) {
 	r := newRig(t, &resttest.Service{Devices: true, IPv6: true})
 	path := "/network/endpoints/" + container
 	if got := r.do("GET", path, ""); got.code(t) != 14 || got.status != http.StatusOK {
@@ -198,7 +198,7 @@ func TestTheStateOfAnEndpoint(t *testing.T) {
 	}
 }
 
-func TestAReleaseForgetsTheEndpoint(t *testing.T) {
+func TestRESTContract_Release_EndpointForgotten(t *testing.T) {
 	r := newRig(t, &resttest.Service{})
 	path := "/network/endpoints/" + container
 	second := strings.ReplaceAll(plural, `"ifname":"eth0"`, `"ifname":"net1"`)
@@ -233,8 +233,8 @@ func TestAReleaseForgetsTheEndpoint(t *testing.T) {
 	}
 }
 
-// TestOverHTTP uses a real connection, which net/http reads and watches.
-func TestOverHTTP(t *testing.T) {
+// TestRESTContract_OverHTTP_Answered uses a real connection, which net/http reads and watches.
+func TestRESTContract_OverHTTP_Answered(t *testing.T) {
 	r := newRig(t, &resttest.Service{})
 	server := httptest.NewServer(r.handler)
 	defer server.Close()

@@ -50,9 +50,9 @@ func labelsOf(metric *dto.Metric) string {
 	return strings.Join(labels, " ")
 }
 
-// TestRequestsAreCountedByPathAndCode: paths have no version and no container ID, and all
+// TestRESTMetrics_Requests_CountedByPathAndCode: paths have no version and no container ID, and all
 // unserved paths count as one path.
-func TestRequestsAreCountedByPathAndCode(t *testing.T) {
+func TestRESTMetrics_Requests_CountedByPathAndCode(t *testing.T) {
 	server, registry := measured(&resttest.Service{})
 	socket, tcp := server.Handler(rest.Place{Socket: true, Patience: time.Minute}), server.Handler(rest.Place{Token: "proof", Patience: time.Minute})
 	do(socket, "POST", requests, plural)
@@ -91,7 +91,7 @@ func TestRequestsAreCountedByPathAndCode(t *testing.T) {
 	}
 }
 
-func TestRequestsThatRunAreCounted(t *testing.T) {
+func TestRESTMetrics_RunningRequests_Counted(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	server, registry := measured(&resttest.Service{Before: func(context.Context, string) error {
 		begun <- struct{}{}
@@ -115,7 +115,7 @@ func TestRequestsThatRunAreCounted(t *testing.T) {
 	}
 }
 
-func TestMetricsAreNamedAsUsualAndDocumented(t *testing.T) {
+func TestMetrics_EachName_ConventionalAndDocumented(t *testing.T) {
 	server, registry := measured(&resttest.Service{})
 	do(server.Handler(rest.Place{Socket: true, Patience: time.Minute}), "POST", requests, plural)
 	problems, err := testutil.GatherAndLint(registry)

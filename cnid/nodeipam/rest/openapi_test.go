@@ -272,7 +272,7 @@ func (c contract) compare(zero any) {
 	}
 }
 
-func TestTheDocumentHasTheTypesOfTheWire(t *testing.T) {
+func TestOpenAPI_WireTypes_AllDescribed(t *testing.T) {
 	c := newContract(t)
 	for _, op := range wire.Operations() {
 		c.compare(op.Response)
@@ -284,7 +284,7 @@ func TestTheDocumentHasTheTypesOfTheWire(t *testing.T) {
 	c.compare(wire.OrchestratorContext{})
 }
 
-func TestTheDocumentHasTheOperationsOfTheWire(t *testing.T) {
+func TestOpenAPI_WireOperations_AllDescribed(t *testing.T) {
 	c := newContract(t)
 	described := 0
 	for _, methods := range c.at("paths") {
@@ -335,7 +335,7 @@ func texts(codes []wire.ReturnCode) (list []string) {
 	return list
 }
 
-func TestTheDocumentHasTheCodesAndVersionsOfTheWire(t *testing.T) {
+func TestOpenAPI_CodesAndVersions_AllDescribed(t *testing.T) {
 	c := newContract(t)
 	schema := c.at("components", "schemas", "ReturnCode")
 	var codes []wire.ReturnCode

@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
-func TestDebugViewsAndTheRestOfTheSocketAreNotServedOverTCP(t *testing.T) {
+func TestRESTServer_TCP_OnlyPublicPathsServed(t *testing.T) {
 	r := newRig(t, &resttest.Service{})
 	tcp := r.server.Handler(rest.Place{Token: "proof", Patience: rest.TCPPatience})
 	for _, op := range wire.Operations() {
@@ -38,7 +38,7 @@ func TestDebugViewsAndTheRestOfTheSocketAreNotServedOverTCP(t *testing.T) {
 	}
 }
 
-func TestDebugViews(t *testing.T) {
+func TestRESTServer_DebugViews_Returned(t *testing.T) {
 	r := newRig(t, &resttest.Service{Devices: true})
 	if got := r.do("POST", requests, plural); got.code(t) != 0 {
 		t.Fatalf("%+v", got)
@@ -78,7 +78,7 @@ func TestDebugViews(t *testing.T) {
 	}
 }
 
-func TestGCAndHealthReachTheService(t *testing.T) {
+func TestRESTServer_GCAndHealth_ReachService(t *testing.T) {
 	r := newRig(t, &resttest.Service{})
 	if got := r.do("GET", "/network/health", ""); got.code(t) != 0 {
 		t.Errorf("%+v", got)
@@ -90,7 +90,7 @@ func TestGCAndHealthReachTheService(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyAliothSendsArrives(t *testing.T) {
+func TestRESTServer_AliothFields_Arrive(t *testing.T) {
 	r := newRig(t, &resttest.Service{})
 	body := strings.Replace(with("{", `{"networkName":"infra","netnsPath":"/run/netns/x",`), `"PodNamespace":"blue"`, `"PodNamespace":"blue","PodUID":"u-1"`, 1)
 	if got := r.do("POST", requests, strings.Replace(body, "null", `["192.0.2.7","::ffff:192.0.2.8"]`, 1)); got.code(t) != 0 {
@@ -102,7 +102,7 @@ func TestWhatOnlyAliothSendsArrives(t *testing.T) {
 	}
 }
 
-func TestTwentyParallelRequesters(t *testing.T) {
+func TestRESTServer_TwentyParallelRequesters_AllAnswered(t *testing.T) {
 	r := newRig(t, &resttest.Service{})
 	const requesters, rounds = 20, 50
 	var mu sync.Mutex
@@ -143,7 +143,7 @@ func TestTwentyParallelRequesters(t *testing.T) {
 	}
 }
 
-func TestTwentyParallelRequestersOfOneKey(t *testing.T) {
+func TestRESTServer_TwentyRequestersOneKey_SameAddress(t *testing.T) {
 	r := newRig(t, &resttest.Service{})
 	addresses := make([]string, 20)
 	var wg sync.WaitGroup
@@ -158,7 +158,7 @@ func TestTwentyParallelRequestersOfOneKey(t *testing.T) {
 	}
 }
 
-func TestAServiceThatWaitsTellsForWhat(t *testing.T) {
+func TestRESTServer_ServiceWaits_ReasonReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, &resttest.Service{Before: func(ctx context.Context, _ string) error {
 			<-ctx.Done()
@@ -170,7 +170,7 @@ func TestAServiceThatWaitsTellsForWhat(t *testing.T) {
 	})
 }
 
-func TestAServiceThatHangsDoesNotKeepTheClientWaiting(t *testing.T) {
+func TestRESTServer_ServiceHangs_ClientAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := make(chan struct{})
 		r := newRig(t, &resttest.Service{Before: func(context.Context, string) error { <-hangs; return nil }})
@@ -189,14 +189,14 @@ func TestAServiceThatHangsDoesNotKeepTheClientWaiting(t *testing.T) {
 	})
 }
 
-func TestAPanicIsAnAnswer(t *testing.T) {
+func TestRESTServer_Panic_ErrorAnswered(t *testing.T) {
 	r := newRig(t, &resttest.Service{Before: func(context.Context, string) error { panic("a bug") }})
 	if got := r.do("POST", requests, plural); got.code(t) != 32 || strings.Contains(got.body, "a bug") {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestAFailedReleaseIsNoSuccess(t *testing.T) {
+func TestRESTServer_ReleaseFails_NoSuccessReturned(t *testing.T) {
 	fail := true
 	r := newRig(t, &resttest.Service{Before: func(_ context.Context, method string) error {
 		if method == "Release" && fail {
@@ -219,7 +219,7 @@ func TestAFailedReleaseIsNoSuccess(t *testing.T) {
 	}
 }
 
-func TestWhatAReleaseNames(t *testing.T) {
+func TestRESTRelease_EachKey_AttachmentMatched(t *testing.T) {
 	eth0 := rest.Key{ContainerID: "a", IfName: "eth0", PodInterfaceID: "a-eth0"}
 	for _, tc := range []struct {
 		key  rest.Key
@@ -246,7 +246,7 @@ func TestWhatAReleaseNames(t *testing.T) {
 }
 
 // The runtime opens a forwarded port like any process of the node, but sends a tenant's text.
-func TestARequestOverTCPProvesThatItComesFromRoot(t *testing.T) {
+func TestRESTServer_TCPRequest_TokenRequired(t *testing.T) {
 	service := &resttest.Service{}
 	r := newRig(t, service)
 	for _, tc := range []struct {

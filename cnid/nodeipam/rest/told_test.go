@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestAFailureThatLastsIsLoggedOnce: a client asks each second.
-func TestAFailureThatLastsIsLoggedOnce(t *testing.T) {
+// TestFailureLog_LastingFailure_LoggedOnce: a client asks each second.
+func TestFailureLog_LastingFailure_LoggedOnce(t *testing.T) {
 	var m told
 	at := time.Unix(0, 0)
 	logged := 0
@@ -28,7 +28,7 @@ func TestAFailureThatLastsIsLoggedOnce(t *testing.T) {
 	}
 }
 
-func TestTheMemoryOfFailuresIsBounded(t *testing.T) {
+func TestFailureLog_ManyFailures_MemoryBounded(t *testing.T) {
 	var m told
 	for i := range 10 * mostTold {
 		if !m.news(fmt.Sprint(i), time.Unix(int64(i), 0)) {

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
-func TestCodesHaveTheNumbersAndNamesOfCNS(t *testing.T) {
+func TestWireCodes_EachCode_MatchesCNS(t *testing.T) {
 	want := map[wire.ReturnCode]string{
 		0: "Success", 2: "InvalidParameter", 3: "UnsupportedEnvironment", 14: "NotFound", 15: "AddressUnavailable",
 		18: "UnknownContainerID", 21: "UnsupportedVerb", 23: "InvalidRequest", 29: "InconsistentIPConfigState",
@@ -34,7 +34,7 @@ func TestCodesHaveTheNumbersAndNamesOfCNS(t *testing.T) {
 	}
 }
 
-func TestTheSingularRequestIsThePluralOne(t *testing.T) {
+func TestWireRequest_Singular_EqualsPlural(t *testing.T) {
 	const singular = `{"DesiredIPAddress":"192.0.2.7","PodInterfaceID":"c-eth0","InfraContainerID":"c","OrchestratorContext":{"PodName":"p"},"Ifname":"eth0"}`
 	const plural = `{"desiredIPAddresses":["192.0.2.7"],"podInterfaceID":"c-eth0","infraContainerID":"c","orchestratorContext":{"PodName":"p"},"ifname":"eth0"}`
 	var one wire.IPConfigRequest
@@ -54,7 +54,7 @@ func TestTheSingularRequestIsThePluralOne(t *testing.T) {
 	}
 }
 
-func TestNamesAreChecked(t *testing.T) {
+func TestWireNames_EachName_Checked(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		check func(string) error
@@ -92,7 +92,7 @@ func TestNamesAreChecked(t *testing.T) {
 	}
 }
 
-func TestEveryOperationIsComplete(t *testing.T) {
+func TestWireOperations_EachOperation_Complete(t *testing.T) {
 	names, places := map[string]bool{}, map[string]bool{}
 	for _, op := range wire.Operations() {
 		place := op.Method + " " + op.Path

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestANameIsFollowedAndItsAddressesCountForAWhile(t *testing.T) {
+func TestAPIHost_Name_ResolvedAndCachedForWhile(t *testing.T) {
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
 	var said []netip.Addr
 	var failure error
@@ -52,7 +52,7 @@ func TestANameIsFollowedAndItsAddressesCountForAWhile(t *testing.T) {
 	}
 }
 
-func TestAnAddressIsNotLookedUp(t *testing.T) {
+func TestAPIHost_Address_NotLookedUp(t *testing.T) {
 	for _, host := range []string{"", "192.0.2.1", "2001:db8::1"} {
 		f := New(host, func(context.Context, string) ([]netip.Addr, error) {
 			t.Errorf("%q was looked up", host)

@@ -5,7 +5,7 @@ package broadcast
 
 import "testing"
 
-func TestASignalWakesWhoWaitsAndNobodyLater(t *testing.T) {
+func TestBroadcast_Signal_WakesOnlyCurrentWaiters(t *testing.T) {
 	var s Signal
 	s.Send() // no waiting call
 	first, second := s.Next(), s.Next()

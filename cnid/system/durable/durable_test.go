@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
-func TestAFileIsReplacedAndRemovedAsAWhole(t *testing.T) {
+func TestDurableFile_ReplaceAndRemove_Atomic(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	// A killed process has left this.
@@ -47,7 +47,7 @@ func TestAFileIsReplacedAndRemovedAsAWhole(t *testing.T) {
 	}
 }
 
-func TestAFileThatCanNotBeReplacedLeavesNoPart(t *testing.T) {
+func TestDurableFile_ReplaceFails_NoPartLeft(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	if err := os.Mkdir(path, 0o700); err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestALockIsHeldByOneAtATimeAndForgottenAfterTheLast(t *testing.T) {
+func TestKeyLock_OneKey_ExclusiveThenForgotten(t *testing.T) {
 	l := New()
 	var wg sync.WaitGroup
 	inside, most := 0, 0
@@ -37,7 +37,7 @@ func TestALockIsHeldByOneAtATimeAndForgottenAfterTheLast(t *testing.T) {
 	}
 }
 
-func TestALockOfAnotherContainerIsFree(t *testing.T) {
+func TestKeyLock_OtherContainer_Free(t *testing.T) {
 	l := New()
 	release, err := l.Acquire(t.Context(), "a")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestALockOfAnotherContainerIsFree(t *testing.T) {
 	}
 }
 
-func TestWaitingForALockIsBounded(t *testing.T) {
+func TestKeyLock_Held_WaitBounded(t *testing.T) {
 	l := New()
 	release, err := l.Acquire(t.Context(), "a")
 	if err != nil {
@@ -76,7 +76,7 @@ func TestWaitingForALockIsBounded(t *testing.T) {
 	}
 }
 
-func TestNobodyWhoHasEndedGetsALockThatIsFree(t *testing.T) {
+func TestKeyLock_ContextEnded_FreeLockNotGiven(t *testing.T) {
 	l := New()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

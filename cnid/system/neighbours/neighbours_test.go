@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-func TestNeighboursLearnWhereAnAnnouncedAddressIs(t *testing.T) {
+func TestNeighbours_AddressAnnounced_Learned(t *testing.T) {
 	here, there := testnet.New(t), testnet.New(t)
 	testnet.Veth(t, here, "eth0", []string{"192.0.2.1/24", "2001:db8::1/64"}, there, "eth0", []string{"192.0.2.2/24", "2001:db8::2/64"})
 	ips := []netip.Addr{netip.MustParseAddr("192.0.2.80"), netip.MustParseAddr("2001:db8::80")}

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
-func TestNamespacesAreToldApart(t *testing.T) {
+func TestNetns_TwoNamespaces_Distinguished(t *testing.T) {
 	a, b := netnstest.New(t), netnstest.New(t)
 	identify := func(path string) netns.ID {
 		t.Helper()
@@ -39,7 +39,7 @@ func TestNamespacesAreToldApart(t *testing.T) {
 	})
 }
 
-func TestWhereNoNamespaceIsItIsGone(t *testing.T) {
+func TestNetns_NoNamespaceAtPath_ReportedGone(t *testing.T) {
 	dead := netnstest.New(t)
 	dead.Close(t)
 	file := filepath.Join(t.TempDir(), "left-behind")

@@ -94,7 +94,7 @@ func serve(t *testing.T) string {
 	return socket
 }
 
-func TestOnlyProcessesThatControlTheNodeAreServed(t *testing.T) {
+func TestPeer_EachProcess_OnlyNodeControllersServed(t *testing.T) {
 	needs.Root(t, "to run processes as other users")
 	socket := serve(t)
 	// The test binary may be in a folder that other users can't enter.
@@ -137,7 +137,7 @@ func TestOnlyProcessesThatControlTheNodeAreServed(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutAVerdictIsRefused(t *testing.T) {
+func TestPeer_VerdictMissing_RequestRefused(t *testing.T) {
 	handler := peer.Only(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was served") }), slog.New(slog.DiscardHandler))
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))

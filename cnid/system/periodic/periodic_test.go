@@ -14,7 +14,7 @@ import (
 
 // The clock of the bubble advances only while all its goroutines wait, so counts at a
 // time are exact.
-func TestRunCallsAfterIntervalsAndEarlyElementsUntilItsContextEnds(t *testing.T) {
+func TestPeriodicRun_IntervalsAndSignals_CallsUntilCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		early := make(chan struct{})
@@ -44,7 +44,7 @@ func TestRunCallsAfterIntervalsAndEarlyElementsUntilItsContextEnds(t *testing.T)
 	})
 }
 
-func TestRunNeedsNoEarlyChannel(t *testing.T) {
+func TestPeriodicRun_NoEarlyChannel_Runs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		calls := 0

@@ -83,7 +83,7 @@ func somePods() []*api.PodResources {
 	}
 }
 
-func TestAPodHasTheDevicesOfAllOfItsContainers(t *testing.T) {
+func TestPodResources_SeveralContainers_AllDevicesReturned(t *testing.T) {
 	want := podresources.Devices{"x/vf": {"0000:03:10.1", "0000:03:10.2", "0000:03:10.3"}, "x/gpu": {"g0", "g1"}}
 	for name, tc := range map[string]struct {
 		getFails error
@@ -106,7 +106,7 @@ func TestAPodHasTheDevicesOfAllOfItsContainers(t *testing.T) {
 	}
 }
 
-func TestAPodWithoutDevicesHasNone(t *testing.T) {
+func TestPodResources_NoDevices_None(t *testing.T) {
 	client := serve(t, &kubelet{pods: somePods()})
 	for _, name := range []string{"q", "unknown"} {
 		if got, err := client.Devices(t.Context(), "a", name); err != nil || len(got) != 0 {
@@ -115,7 +115,7 @@ func TestAPodWithoutDevicesHasNone(t *testing.T) {
 	}
 }
 
-func TestAnAnswerMayBeLargeAndNotEndless(t *testing.T) {
+func TestPodResources_LargeAnswer_AcceptedUpToLimit(t *testing.T) {
 	many := func(pods int) []*api.PodResources {
 		list := somePods()
 		for i := range pods {
@@ -134,7 +134,7 @@ func TestAnAnswerMayBeLargeAndNotEndless(t *testing.T) {
 	}
 }
 
-func TestAKubeletThatDoesNotAnswerIsExplained(t *testing.T) {
+func TestPodResources_KubeletSilent_Explained(t *testing.T) {
 	client := podresources.New(filepath.Join(t.TempDir(), "missing.sock"))
 	if _, err := client.Devices(t.Context(), "a", "p"); err == nil || !strings.Contains(err.Error(), "is the folder mounted") {
 		t.Errorf("got %v", err)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestAnInterruptedDumpIsRepeated(t *testing.T) {
+func TestRTNLDump_Interrupted_Repeated(t *testing.T) {
 	refused := errors.New("refused")
 	for _, c := range []struct {
 		name   string

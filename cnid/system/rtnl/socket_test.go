@@ -16,7 +16,7 @@ import (
 // loopback is the index of lo in every network namespace (LOOPBACK_IFINDEX).
 const loopback = 1
 
-func TestCallsAtTheSameTimeHaveSocketsOfTheirOwn(t *testing.T) {
+func TestRTNL_ConcurrentCalls_SeparateSockets(t *testing.T) {
 	var s *Sockets
 	netnstest.New(t).Do(t, func() (err error) {
 		s, err = NewSockets()
@@ -55,7 +55,7 @@ func TestCallsAtTheSameTimeHaveSocketsOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestABatchSaysWhichOfItsRequestsFailed(t *testing.T) {
+func TestRTNLBatch_RequestsFail_FailedOnesNamed(t *testing.T) {
 	netnstest.New(t).Do(t, func() error {
 		s, err := OpenSocket()
 		if err != nil {

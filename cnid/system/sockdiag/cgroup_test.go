@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/test/cgrouptest"
 )
 
-func TestTheCgroupOfAConnectionIsThatInWhichItsSocketWasMade(t *testing.T) {
+func TestSockDiag_Connection_CgroupOfSocketCreation(t *testing.T) {
 	bpftest.InNamespace(t)
 	server4, server6 := listen(t, "127.0.0.1:0"), listen(t, "[::1]:0")
 	early := dial(t, server4)
@@ -35,7 +35,7 @@ func TestTheCgroupOfAConnectionIsThatInWhichItsSocketWasMade(t *testing.T) {
 	}
 }
 
-func TestAPortWithoutThatConnectionHasNoCgroup(t *testing.T) {
+func TestSockDiag_ConnectionMissing_NoCgroup(t *testing.T) {
 	bpftest.InNamespace(t)
 	server := listen(t, "127.0.0.1:0")
 	conn := dial(t, server)

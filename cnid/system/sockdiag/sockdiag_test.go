@@ -36,7 +36,7 @@ func connect(t *testing.T, network, to string) (*net.UDPConn, sockdiag.Socket) {
 	}
 }
 
-func TestASocketIsEndedAndNoOther(t *testing.T) {
+func TestSockDiag_EndSocket_OthersKept(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		endsOneSocket(t)
 		return nil

@@ -78,7 +78,7 @@ func (b *Bench) Measure(ctx context.Context) error {
 	if err := os.Setenv(figures.Variable, "1"); err != nil {
 		return fmt.Errorf("have tests measure: %w", err)
 	}
-	here, err := b.figuresHere(ctx, "./cnid/forward/hostlink", "TestManyVXLANsAndAChangeOfOne")
+	here, err := b.figuresHere(ctx, "./cnid/forward/hostlink", "TestFigures_ManyVXLAN_OneChangeMeasured")
 	if err != nil {
 		return err
 	}
@@ -104,11 +104,11 @@ func (b *Bench) Measure(ctx context.Context) error {
 
 // networkState measures the features that the kernel of every machine has.
 func (b *Bench) networkState(ctx context.Context) error {
-	shown, err := b.figuresHere(ctx, "./cnid/nmstate/transaction", "TestHowLongItTakesToShowManyInterfaces")
+	shown, err := b.figuresHere(ctx, "./cnid/nmstate/transaction", "TestFigures_ManyInterfaces_ShowTimeMeasured")
 	if err != nil {
 		return err
 	}
-	idle, err := b.figuresHere(ctx, "./cnid/nmstate/handler", "TestWhatAnIdleHandlerTakes")
+	idle, err := b.figuresHere(ctx, "./cnid/nmstate/handler", "TestFigures_IdleHandler_ResourcesMeasured")
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (b *Bench) networkState(ctx context.Context) error {
 
 // nodeIPAM measures a whole daemon that other CNI plugins ask for addresses.
 func (b *Bench) nodeIPAM(ctx context.Context) error {
-	asked, err := b.figuresHere(ctx, "./cnid", "TestWhatRequestsOfTheNodeIPAMAPITake")
+	asked, err := b.figuresHere(ctx, "./cnid", "TestFigures_NodeIPAMRequests_DurationMeasured")
 	if err != nil {
 		return err
 	}
@@ -152,11 +152,11 @@ func (b *Bench) figuresOfMachine(ctx context.Context) ([]figures.Line, error) {
 		Root: b.root, Kernels: kernels[len(kernels)-1:], CPUs: 2, Out: io.Discard, Log: &log, Progress: b.step,
 		Packages: []vm.Package{
 			{
-				Path: "./cnid", Run: "TestADDsAndDELsBesideThoseOfReferencePlugins", Files: []string{"../.vm/released/alioth"},
+				Path: "./cnid", Run: "TestFigures_ADDAndDEL_ComparedWithReferencePlugins", Files: []string{"../.vm/released/alioth"},
 				Tools: []string{"/usr/lib/cni/ipvlan", "/usr/lib/cni/macvlan", "/usr/lib/cni/static"}, Hardware: true,
 			},
-			{Path: "./cnid/forward/hostlink", Run: "TestManyVLANsBesideABatchOfCommands", Tools: []string{"ip"}, Hardware: true},
-			{Path: "./cnid/nmstate/transaction", Run: "TestManyVLANsOfAStateBesideABatchOfCommands", Tools: []string{"ip"}, Hardware: true},
+			{Path: "./cnid/forward/hostlink", Run: "TestFigures_ManyVLAN_ComparedWithCommandBatch", Tools: []string{"ip"}, Hardware: true},
+			{Path: "./cnid/nmstate/transaction", Run: "TestFigures_ManyVLANState_ComparedWithCommandBatch", Tools: []string{"ip"}, Hardware: true},
 		},
 	})
 	if err == nil && total.Failed > 0 {

@@ -113,7 +113,7 @@ var Table = map[string]Page{
 		},
 	},
 	"docs/operate/node-ipam-api.md": {Entries: []Entry{
-		{Begins: "curl", NotHere: "needs the opt-in port nodeIPAM.listen; TestAServerListensOnceItsPortIsGuardedAndFree asks it"},
+		{Begins: "curl", NotHere: "needs the opt-in port nodeIPAM.listen; TestLoopbackServer_PortGuardedAndFree_Listens asks it"},
 		{Begins: "kube-proxy", NotHere: "runs kube-proxy for good; TestKubeProxyBesideMakesNoDifference runs one"},
 	}},
 	"docs/operate/node-network-policies.md": {Entries: []Entry{

@@ -49,7 +49,7 @@ func hold(dir string) int {
 	return 0
 }
 
-func TestAProgramRunsInTheOtherMountNamespace(t *testing.T) {
+func TestHostProgram_OtherMountNamespace_RunsThere(t *testing.T) {
 	needs.Root(t, "to make mount namespaces")
 	dir := t.TempDir()
 	holder := exec.Command("/proc/self/exe", dir)
@@ -110,7 +110,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-func TestProgramsAreFoundBelowTheRoot(t *testing.T) {
+func TestHostProgram_RootPath_FoundBelowRoot(t *testing.T) {
 	root := t.TempDir()
 	write(t, filepath.Join(root, "one/plain"), "", 0o644)
 	write(t, filepath.Join(root, "two/plain"), "", 0o755)
@@ -146,7 +146,7 @@ func TestProgramsAreFoundBelowTheRoot(t *testing.T) {
 
 // NPWG, lookup of a configuration: the order MUST be .conflist, then .conf, each by the name
 // in the JSON; otherwise the request MUST fail.
-func TestALookupByNameMUSTBeConflistThenConfAndMUSTFailOtherwise(t *testing.T) {
+func TestConfigLookup_ByName_ConflistBeforeConf(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "net.d")
 	write(t, filepath.Join(dir, "10-a.conf"), `{"name":"both","from":"conf"}`, 0o600)
@@ -183,7 +183,7 @@ func TestALookupByNameMUSTBeConflistThenConfAndMUSTFailOtherwise(t *testing.T) {
 	}
 }
 
-func TestAConfigurationByNetworkID(t *testing.T) {
+func TestConfigLookup_ByNetworkID_Found(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "net.d")
 	write(t, filepath.Join(dir, "both.conf"), `conf`, 0o600)
@@ -219,7 +219,7 @@ func TestAConfigurationByNetworkID(t *testing.T) {
 	}
 }
 
-func TestFilesBelowTheRootAreReadAndRemoved(t *testing.T) {
+func TestHostFiles_BelowRoot_ReadAndRemoved(t *testing.T) {
 	dir := t.TempDir()
 	root := host.Root(dir)
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "run"), 0o755), os.Mkdir(filepath.Join(dir, "var"), 0o755), os.Symlink("/run", filepath.Join(dir, "var/run")),

@@ -34,7 +34,7 @@ func open(t *testing.T, dir, boot string) *addressonly.Driver {
 	return driver
 }
 
-func TestAnInterfaceIsThereFromItsAttachToItsDetach(t *testing.T) {
+func TestAddressOnly_AttachToDetach_InterfaceListed(t *testing.T) {
 	dir := t.TempDir()
 	one := spec()
 	link, err := open(t, dir, "boot").Attach(t.Context(), one)
@@ -63,7 +63,7 @@ func TestAnInterfaceIsThereFromItsAttachToItsDetach(t *testing.T) {
 	wantGone(t, later, one)
 }
 
-func TestNothingOutlivesABoot(t *testing.T) {
+func TestAddressOnly_Reboot_NothingLeft(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := open(t, dir, "boot").Attach(t.Context(), spec()); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestNothingOutlivesABoot(t *testing.T) {
 	wantGone(t, open(t, dir, "another boot"), spec())
 }
 
-func TestANamedNamespaceThatEndsTakesTheInterfaceAlong(t *testing.T) {
+func TestAddressOnly_NamedNamespaceEnds_InterfaceRemoved(t *testing.T) {
 	pod := netnstest.New(t)
 	driver := open(t, t.TempDir(), "boot")
 	one := spec()
@@ -91,7 +91,7 @@ func TestANamedNamespaceThatEndsTakesTheInterfaceAlong(t *testing.T) {
 	wantGone(t, driver, one)
 }
 
-func TestADelegatedDeviceIsOnAndHasACarrierBeforeItIsGiven(t *testing.T) {
+func TestDelegatedDevice_BeforeHandover_UpWithCarrier(t *testing.T) {
 	driver := open(t, t.TempDir(), "boot")
 	one := spec()
 	one.Mode, one.MAC = attach.ModeDevice, net.HardwareAddr{0, 0x0d, 0x3a, 0, 0, 1}
@@ -127,8 +127,8 @@ func TestADelegatedDeviceIsOnAndHasACarrierBeforeItIsGiven(t *testing.T) {
 	})
 }
 
-// TestADeviceThatTheNodeDoesNotOfferIsNotDelegated: whatever the Address of a pod says.
-func TestADeviceThatTheNodeDoesNotOfferIsNotDelegated(t *testing.T) {
+// TestDelegatedDevice_NotOffered_Refused: whatever the Address of a pod says.
+func TestDelegatedDevice_NotOffered_Refused(t *testing.T) {
 	driver := open(t, t.TempDir(), "boot")
 	one := spec()
 	one.Mode, one.MAC = attach.ModeDevice, net.HardwareAddr{0, 0x0d, 0x3a, 0, 0, 1}

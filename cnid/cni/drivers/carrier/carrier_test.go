@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestADeviceCarriesTheAddressesOfAllThatIsOnTopOfIt(t *testing.T) {
+func TestCarrier_StackedDevices_AllAddressesCounted(t *testing.T) {
 	addr := func(texts ...string) (all []netip.Addr) {
 		for _, text := range texts {
 			all = append(all, netip.MustParseAddr(text))

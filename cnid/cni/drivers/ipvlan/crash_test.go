@@ -10,9 +10,11 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/ipvlan"
 )
 
-func TestAttachUntilKilled(t *testing.T) { childtest.AttachUntilKilled(t, ipvlan.Devices) }
+func TestAttach_HelperProcess_RunsUntilKilled(t *testing.T) {
+	childtest.AttachUntilKilled(t, ipvlan.Devices)
+}
 
-func TestADaemonIsKilledAtAnyMomentAndNothingIsLeft(t *testing.T) {
+func TestAttach_DaemonKilledAtEachMoment_NothingLeft(t *testing.T) {
 	needsIPvlan(t)
 	childtest.KillAttaching(t, ipvlan.Devices)
 }

@@ -49,7 +49,7 @@ func second(pod *netnstest.Namespace) attach.Spec {
 	return s
 }
 
-func TestAMissingModuleIsNamed(t *testing.T) {
+func TestIPvlan_ModuleMissing_Named(t *testing.T) {
 	needs.Root(t, "to make network namespaces")
 	err := ipvlan.Devices.Type().Probe(t.Context())
 	if err != nil && (!errors.Is(err, attach.ErrUnsupported) || !strings.Contains(err.Error(), "the kernel module ipvlan")) {
@@ -57,7 +57,7 @@ func TestAMissingModuleIsNamed(t *testing.T) {
 	}
 }
 
-func TestAPodSharesTheAddressOfTheParent(t *testing.T) {
+func TestIPvlan_PodInterface_SharesParentMACAddress(t *testing.T) {
 	needsIPvlan(t)
 	n, _ := childtest.NewNode(t, ipvlan.Devices)
 	pod := netnstest.New(t)
@@ -94,9 +94,9 @@ func TestAPodSharesTheAddressOfTheParent(t *testing.T) {
 	}
 }
 
-// TestPodsOfOneParentReachEachOtherAndTheRouter has two pods with one Ethernet address.
+// TestIPvlan_PodsOnOneParent_AllReachable has two pods with one Ethernet address.
 // Their link-local addresses differ all the same.
-func TestPodsOfOneParentReachEachOtherAndTheRouter(t *testing.T) {
+func TestIPvlan_PodsOnOneParent_AllReachable(t *testing.T) {
 	needsIPvlan(t)
 	n, r := childtest.NewNode(t, ipvlan.Devices)
 	a, b := netnstest.New(t), netnstest.New(t)
@@ -135,7 +135,7 @@ func linkLocal(t *testing.T, pod *netnstest.Namespace) string {
 	return found
 }
 
-func TestNeighboursLearnThatThePodIsAtTheParentsAddress(t *testing.T) {
+func TestIPvlan_Attach_NeighboursLearnParentMACAddress(t *testing.T) {
 	needsIPvlan(t)
 	n, r := childtest.NewNode(t, ipvlan.Devices)
 	s := childtest.Spec(netnstest.New(t))
@@ -151,7 +151,7 @@ func TestNeighboursLearnThatThePodIsAtTheParentsAddress(t *testing.T) {
 	childtest.AwaitNeighbours(t, r, mac, "192.0.2.7", "2001:db8::7")
 }
 
-func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
+func TestAttach_Failure_ExplainedAndNothingLeft(t *testing.T) {
 	needsIPvlan(t)
 	for _, tc := range []struct {
 		name   string
@@ -189,8 +189,8 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestAMacvlanBesideAnIPvlanIsExplained is the other direction of the exclusion.
-func TestAMacvlanBesideAnIPvlanIsExplained(t *testing.T) {
+// TestMacvlan_ParentHasIPvlan_RefusedWithExplanation is the other direction of the exclusion.
+func TestMacvlan_ParentHasIPvlan_RefusedWithExplanation(t *testing.T) {
 	needsIPvlan(t)
 	n, _ := childtest.NewNode(t, ipvlan.Devices)
 	childtest.MustAttach(t, n, childtest.Spec(netnstest.New(t)))
@@ -205,7 +205,7 @@ func TestAMacvlanBesideAnIPvlanIsExplained(t *testing.T) {
 	}
 }
 
-func TestCheckFindsChanges(t *testing.T) {
+func TestIPvlanCheck_Changes_Found(t *testing.T) {
 	needsIPvlan(t)
 	for says, change := range map[string]func(n childtest.Node, pod *netnstest.Namespace){
 		"MTU 1400, want 1500": func(_ childtest.Node, pod *netnstest.Namespace) {
@@ -235,9 +235,9 @@ func TestCheckFindsChanges(t *testing.T) {
 	}
 }
 
-// TestRemainsOfAnEarlierAttemptAreReplaced is about a daemon that ended before it marked
+// TestAttach_RemainsOfEarlierAttempt_Replaced is about a daemon that ended before it marked
 // the interface: the address of the pod is free again.
-func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
+func TestAttach_RemainsOfEarlierAttempt_Replaced(t *testing.T) {
 	needsIPvlan(t)
 	n, _ := childtest.NewNode(t, ipvlan.Devices)
 	pod := netnstest.New(t)

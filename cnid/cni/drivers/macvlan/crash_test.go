@@ -10,8 +10,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/macvlan"
 )
 
-func TestAttachUntilKilled(t *testing.T) { childtest.AttachUntilKilled(t, macvlan.Devices) }
+func TestAttach_HelperProcess_RunsUntilKilled(t *testing.T) {
+	childtest.AttachUntilKilled(t, macvlan.Devices)
+}
 
-func TestADaemonIsKilledAtAnyMomentAndNothingIsLeft(t *testing.T) {
+func TestAttach_DaemonKilledAtEachMoment_NothingLeft(t *testing.T) {
 	childtest.KillAttaching(t, macvlan.Devices)
 }

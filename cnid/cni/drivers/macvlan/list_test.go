@@ -22,9 +22,9 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// TestAnInterfaceIsFoundWithoutItsPath is about a daemon that does not see the mounts of
+// TestMacvlan_PathMissing_InterfaceFound is about a daemon that does not see the mounts of
 // the runtime.
-func TestAnInterfaceIsFoundWithoutItsPath(t *testing.T) {
+func TestMacvlan_PathMissing_InterfaceFound(t *testing.T) {
 	n, _ := childtest.NewNode(t, macvlan.Devices)
 	pod := netnstest.New(t)
 	s := childtest.Spec(pod)
@@ -58,7 +58,7 @@ func TestAnInterfaceIsFoundWithoutItsPath(t *testing.T) {
 	}
 }
 
-func TestListFindsWhatWasAttachedAndNothingElse(t *testing.T) {
+func TestList_AttachedAndOtherInterfaces_OnlyAttachedFound(t *testing.T) {
 	n, _ := childtest.NewNode(t, macvlan.Devices)
 	pod, other, ended, forger := netnstest.New(t), netnstest.New(t), netnstest.New(t), netnstest.New(t)
 	var want []attach.Found

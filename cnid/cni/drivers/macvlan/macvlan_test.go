@@ -32,7 +32,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-func TestTheKernelHasMacvlan(t *testing.T) {
+func TestKernel_MacvlanSupport_Present(t *testing.T) {
 	n := netnstest.New(t)
 	n.Do(t, func() error { return macvlan.Devices.Type().Probe(t.Context()) })
 	if got := n.Links(t); len(got) != 0 {
@@ -40,7 +40,7 @@ func TestTheKernelHasMacvlan(t *testing.T) {
 	}
 }
 
-func TestAPodGetsItsInterfaceAndTheNodeNone(t *testing.T) {
+func TestMacvlan_Attach_InterfaceInPodNotNode(t *testing.T) {
 	n, _ := childtest.NewNode(t, macvlan.Devices)
 	pod := netnstest.New(t)
 	pod.BelieveNeighbours(t)
@@ -78,7 +78,7 @@ func TestAPodGetsItsInterfaceAndTheNodeNone(t *testing.T) {
 	}
 }
 
-func TestModesDecideWhichPodsReachEachOther(t *testing.T) {
+func TestMacvlan_EachMode_PodReachabilityMatches(t *testing.T) {
 	for _, tc := range []struct {
 		mode    string
 		reaches bool
@@ -104,7 +104,7 @@ func TestModesDecideWhichPodsReachEachOther(t *testing.T) {
 	}
 }
 
-func TestAPassthruInterfaceHasItsDeviceForItself(t *testing.T) {
+func TestMacvlan_PassthruMode_DeviceExclusive(t *testing.T) {
 	n, r := childtest.NewNode(t, macvlan.Devices)
 	before := n.Link(t, "eth0").Attrs().HardwareAddr
 	pod, other := netnstest.New(t), netnstest.New(t)
@@ -133,7 +133,7 @@ func TestAPassthruInterfaceHasItsDeviceForItself(t *testing.T) {
 	}
 }
 
-func TestTheMTUIsTheParentsOrSmaller(t *testing.T) {
+func TestMacvlan_MTU_ParentsOrSmaller(t *testing.T) {
 	for _, tc := range []struct{ mtu, want int }{{0, 1500}, {1500, 1500}, {1300, 1300}} {
 		n, _ := childtest.NewNode(t, macvlan.Devices)
 		pod := netnstest.New(t)
@@ -149,7 +149,7 @@ func TestTheMTUIsTheParentsOrSmaller(t *testing.T) {
 	}
 }
 
-func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
+func TestAttach_Failure_ExplainedAndNothingLeft(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		// onNode and inPod prepare the two namespaces.
@@ -242,7 +242,7 @@ func foreignMacvlan() error {
 	})()
 }
 
-func TestNamespacesThatAreNoPodsAreRefused(t *testing.T) {
+func TestMacvlan_NamespaceNotOfPod_Refused(t *testing.T) {
 	n, _ := childtest.NewNode(t, macvlan.Devices)
 	if _, err := n.Driver.Attach(t.Context(), childtest.Spec(n.Namespace)); err == nil || !strings.Contains(err.Error(), "node's own") {
 		t.Errorf("got %v", err)
@@ -277,7 +277,7 @@ func unfinished(name func(attach.Spec) string) func(*testing.T, childtest.Node, 
 	}
 }
 
-func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
+func TestAttach_RemainsOfEarlierAttempt_Replaced(t *testing.T) {
 	for name, leave := range map[string]func(*testing.T, childtest.Node, attach.Spec){
 		"a whole interface": func(t *testing.T, n childtest.Node, s attach.Spec) { childtest.MustAttach(t, n, s) },
 		"a whole interface without a note": func(t *testing.T, n childtest.Node, s attach.Spec) {
@@ -323,7 +323,7 @@ func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 	}
 }
 
-func TestDetachRemovesInterfaceAndRules(t *testing.T) {
+func TestMacvlan_Detach_InterfaceAndRulesRemoved(t *testing.T) {
 	n, _ := childtest.NewNode(t, macvlan.Devices)
 	pod := netnstest.New(t)
 	before := pod.Rules(t)
@@ -349,7 +349,7 @@ func TestDetachRemovesInterfaceAndRules(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceGoesAndComesWithItsParent(t *testing.T) {
+func TestMacvlan_ParentDownAndUp_InterfaceFollows(t *testing.T) {
 	n, _ := childtest.NewNode(t, macvlan.Devices)
 	pod := netnstest.New(t)
 	s := childtest.Spec(pod)
@@ -368,7 +368,7 @@ func TestAnInterfaceGoesAndComesWithItsParent(t *testing.T) {
 	}
 }
 
-func TestNeighboursLearnWhereThePodIs(t *testing.T) {
+func TestMacvlan_Attach_NeighboursLearnAddress(t *testing.T) {
 	n, r := childtest.NewNode(t, macvlan.Devices)
 	s := childtest.Spec(netnstest.New(t))
 	r.Do(t, netnstest.OnLink("wire", func(l netlink.Link) error { // as if another pod had had the addresses
@@ -383,7 +383,7 @@ func TestNeighboursLearnWhereThePodIs(t *testing.T) {
 	childtest.AwaitNeighbours(t, r, s.MAC, "192.0.2.7", "2001:db8::7")
 }
 
-func TestPodsAreAttachedAtTheSameTime(t *testing.T) {
+func TestAttach_SeveralPods_RunInParallel(t *testing.T) {
 	const pods = 20
 	n, _ := childtest.NewNode(t, macvlan.Devices)
 	specs := make([]attach.Spec, pods)

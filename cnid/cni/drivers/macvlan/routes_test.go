@@ -23,9 +23,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
-// TestEachAddressLeavesByItsOwnGateway is about two networks with one subnet, as two
+// TestMacvlan_SeveralAddresses_EachLeavesByOwnGateway is about two networks with one subnet, as two
 // VLANs may have it.
-func TestEachAddressLeavesByItsOwnGateway(t *testing.T) {
+func TestMacvlan_SeveralAddresses_EachLeavesByOwnGateway(t *testing.T) {
 	n, first := childtest.NewNode(t, macvlan.Devices)
 	second := n.AddDevice(t, "eth1", "192.0.2.1/24", "2001:db8::1/64")
 	for r, name := range map[childtest.Router]string{first: "first", second: "second"} {
@@ -65,7 +65,7 @@ func TestEachAddressLeavesByItsOwnGateway(t *testing.T) {
 	}
 }
 
-func TestCheckNoticesWhatChanged(t *testing.T) {
+func TestCheck_ChangedInterface_DifferenceReported(t *testing.T) {
 	eth0 := func(do func(netlink.Link) error) func() error { return netnstest.OnLink("eth0", do) }
 	parse := func(text string) *net.IPNet {
 		_, prefix, err := net.ParseCIDR(text)
@@ -139,7 +139,7 @@ func TestCheckNoticesWhatChanged(t *testing.T) {
 	}
 }
 
-func TestIPv6IsAsTheNetworkWantsIt(t *testing.T) {
+func TestMacvlanIPv6_NetworkSetting_Followed(t *testing.T) {
 	for _, tc := range []struct {
 		ipv6     netif.IPv6
 		addrs    []string

@@ -44,7 +44,7 @@ func apart() error {
 		childtest.AddAddrs("apart0", "192.0.2.9/24"))
 }
 
-func TestADeviceWithANodesAddressNeedsItsGuard(t *testing.T) {
+func TestMacvlan_DeviceWithNodeAddress_GuardRequired(t *testing.T) {
 	address := func() error { return childtest.AddAddrs("eth0", "192.0.2.9/24") }
 	known := []netip.Addr{netip.MustParseAddr("192.0.2.9")}
 	for _, tc := range []struct {

@@ -58,7 +58,7 @@ func addr(text string) func(netlink.Link) error {
 	}
 }
 
-func TestADeviceThatTheNodeNeedsIsNeverDelegated(t *testing.T) {
+func TestNIC_NeededByNode_NotDelegated(t *testing.T) {
 	enslave := func(l netlink.Link) error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = "br0"
@@ -115,7 +115,7 @@ func TestADeviceThatTheNodeNeedsIsNeverDelegated(t *testing.T) {
 	}
 }
 
-func TestADeviceIsFoundByItsAddressAlone(t *testing.T) {
+func TestNIC_MACAddress_DeviceFound(t *testing.T) {
 	node(t).Do(t, func() error {
 		if err := plug("twin", other); err != nil {
 			return err
@@ -134,8 +134,8 @@ func TestADeviceIsFoundByItsAddressAlone(t *testing.T) {
 	})
 }
 
-// TestOfAFunctionAndTheDeviceThatStandsForItTheSecondIsFound: they share an address.
-func TestOfAFunctionAndTheDeviceThatStandsForItTheSecondIsFound(t *testing.T) {
+// TestNIC_FunctionUnderMaster_MasterFound: they share an address.
+func TestNIC_FunctionUnderMaster_MasterFound(t *testing.T) {
 	node := nic.Node{Links: []netlink.Link{
 		&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: 2, Name: "eth1", HardwareAddr: mac}},
 		&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: 3, Name: "enP1s1", HardwareAddr: mac, MasterIndex: 2}},
@@ -145,7 +145,7 @@ func TestOfAFunctionAndTheDeviceThatStandsForItTheSecondIsFound(t *testing.T) {
 	}
 }
 
-func TestAMalformedPatternIsAnError(t *testing.T) {
+func TestNICPattern_Malformed_Error(t *testing.T) {
 	node := nic.Node{Links: []netlink.Link{&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: 2, Name: "eth1", HardwareAddr: mac}}}}
 	if list, err := node.Offered([]string{"["}); err == nil {
 		t.Errorf("offered are %v", list)

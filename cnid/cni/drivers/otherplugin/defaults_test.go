@@ -69,7 +69,7 @@ func (r *rig) withDefaults(t *testing.T, six bool) {
 
 // The default routes of plugins give way to the default routes of the pod, by family. CHECK and DEL
 // work afterwards.
-func TestTheDefaultRoutesOfPluginsGiveWay(t *testing.T) {
+func TestPluginDefaultRoute_PodRoutePresent_Removed(t *testing.T) {
 	const v4, v6 = "192.0.2.1", "2001:db8::1"
 	bridge := func(r *rig, routes string) string {
 		return fmt.Sprintf(`{"cniVersion":"1.0.0","type":"bridge","bridge":"br0","isGateway":true,
@@ -134,7 +134,7 @@ func TestTheDefaultRoutesOfPluginsGiveWay(t *testing.T) {
 
 // A request that a file of the node does not take is left out, and an event names file and
 // capability.
-func TestARequestThatAFileDoesNotTakeHasAnEvent(t *testing.T) {
+func TestFileRequest_CapabilityMissing_IgnoredWithEvent(t *testing.T) {
 	r := newRig(t)
 	r.writeConf(t, "20-lab.conflist", `{"cniVersion":"1.0.0","name":"storage","plugins":[{"type":"bridge","bridge":"br8"}]}`)
 	link, err := r.attach(t, r.spec(&attach.Delegate{File: &netif.DelegateFile{
@@ -152,7 +152,7 @@ func TestARequestThatAFileDoesNotTakeHasAnEvent(t *testing.T) {
 }
 
 // NPWG 1.2: default-route, for an interface that plugins make.
-func TestThePodsDefaultRouteLeadsThroughTheInterface(t *testing.T) {
+func TestPodDefaultRoute_RequestedInterface_LeadsThroughIt(t *testing.T) {
 	own := func(text string) string {
 		return strings.Replace(text, `{"dst":"198.51.100.0/24","gw":"192.0.2.1"}`, `{"dst":"0.0.0.0/0"}`, 1)
 	}

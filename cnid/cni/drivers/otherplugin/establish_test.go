@@ -65,7 +65,7 @@ func (w watched) Attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 // NPWG 1.3, sections 7.2 and 7.3: delegates MUST follow each other, the first failure MUST end
 // the ADD without an attempt of later ones, and the interfaces made before are undone. The
 // default network MUST come first; here another driver makes it.
-func TestDelegatesFollowEachOtherUntilOneFails(t *testing.T) {
+func TestDelegates_OneFails_LaterNotRun(t *testing.T) {
 	const missing = `{"cniVersion":"1.0.0","type":"tuning","ipam":{}}` // without an interface it fails
 	for name, c := range map[string]struct {
 		confs []string
@@ -140,7 +140,7 @@ func (r *rig) writeConf(t *testing.T, name, text string) {
 
 // A network of DANM with a static type has its configuration on the node, and the
 // addresses that the operator has chosen.
-func TestAFileOfTheNodeIsBuiltWithTheOperatorsAddresses(t *testing.T) {
+func TestNodeFile_OperatorAddresses_Inserted(t *testing.T) {
 	r := newRig(t)
 	text := `{"cniVersion":"1.0.0","name":"other","type":"bridge","bridge":"br7","ipam":{"type":"dhcp"}}`
 	r.writeConf(t, "lab0.conf", text)
@@ -175,7 +175,7 @@ func TestAFileOfTheNodeIsBuiltWithTheOperatorsAddresses(t *testing.T) {
 
 // NPWG 1.1: without spec.config the configuration MUST be the node's file with the name of the
 // definition, else the request MUST fail. NPWG 1.2: the pod's requests MUST reach it.
-func TestAFileOfTheNodeIsFoundByTheNameOfTheDefinition(t *testing.T) {
+func TestNodeFile_DefinitionName_Found(t *testing.T) {
 	r := newRig(t)
 	log := filepath.Join(r.dir, "log")
 	r.writeConf(t, "20-lab.conflist", fmt.Sprintf(
@@ -208,7 +208,7 @@ func TestAFileOfTheNodeIsFoundByTheNameOfTheDefinition(t *testing.T) {
 
 // A file without the capabilities is the administrator's. A pod chooses address and MAC past
 // them, in CNI_ARGS, only where the operator permits that.
-func TestAPodChoosesPastAFileOnlyAsPermitted(t *testing.T) {
+func TestNodeFile_PodChoice_OnlyAsPermitted(t *testing.T) {
 	const ip, mac = "192.0.2.77/24", "02:00:00:00:00:77"
 	for name, c := range map[string]struct {
 		file    netif.DelegateFile

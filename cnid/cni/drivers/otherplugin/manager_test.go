@@ -63,9 +63,9 @@ func (r *rig) managerOf(t *testing.T, drivers attach.Drivers, begin bool) (*atta
 	}), j, c
 }
 
-// TestTheReconcilerRunsTheDELOfADeadPod is about a reboot, a pod that was deleted by force,
+// TestReconciler_DeadPod_PluginDELRun is about a reboot, a pod that was deleted by force,
 // and a daemon that was killed during an ADD: no DEL of the runtime comes.
-func TestTheReconcilerRunsTheDELOfADeadPod(t *testing.T) {
+func TestReconciler_DeadPod_PluginDELRun(t *testing.T) {
 	for name, dead := range map[string]bool{"the namespace has ended": true, "the ADD was interrupted": false} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -102,7 +102,7 @@ func (r *rig) reconcile(t *testing.T, m *attachment.Manager) {
 	r.node.Do(t, func() error { return m.Reconcile(t.Context()) })
 }
 
-func TestADELWithoutARecordOfTheJournalReachesThePlugins(t *testing.T) {
+func TestDEL_NoJournalRecord_PluginsReached(t *testing.T) {
 	r := newRig(t)
 	if _, err := r.attach(t, r.spec(build(t, r.bridge(), nil))); err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestADELWithoutARecordOfTheJournalReachesThePlugins(t *testing.T) {
 
 // The journal was lost, and the record of a further interface could not be rebuilt: the DEL
 // of the pod's first one reaches its plugins nevertheless.
-func TestADELOfTheFirstInterfaceReachesThePluginsOfOthers(t *testing.T) {
+func TestDEL_FirstInterface_OtherPluginsReached(t *testing.T) {
 	r := newRig(t)
 	if _, err := r.attach(t, r.spec(build(t, r.bridge(), nil))); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestABridgeWithAddressesOfItsOwnIPAM(t *testing.T) {
+func TestOtherPlugin_BridgeWithOwnIPAM_Attached(t *testing.T) {
 	r := newRig(t)
 	spec := r.spec(build(t, r.bridge(), nil))
 	link, err := r.attach(t, spec)
@@ -86,7 +86,7 @@ func TestABridgeWithAddressesOfItsOwnIPAM(t *testing.T) {
 	}
 }
 
-func TestAddressesOfTheOperatorInOtherPlugins(t *testing.T) {
+func TestOtherPlugin_OperatorAddresses_Used(t *testing.T) {
 	ours := func(request *pluginconf.Request) {
 		request.IPAM = &pluginconf.IPAM{
 			Addresses: []ipamconf.Address{
@@ -125,9 +125,9 @@ func TestAddressesOfTheOperatorInOtherPlugins(t *testing.T) {
 	}
 }
 
-// TestAnInterfaceOnALinkOfTheNode has the node's name of a VLAN or VXLAN as its parent, and keeps
+// TestOtherPlugin_InterfaceOnNodeLink_Attached has the node's name of a VLAN or VXLAN as its parent, and keeps
 // it although the link gets another name: DEL goes by the arguments of ADD.
-func TestAnInterfaceOnALinkOfTheNode(t *testing.T) {
+func TestOtherPlugin_InterfaceOnNodeLink_Attached(t *testing.T) {
 	r := newRig(t)
 	r.node.Do(t, func() error {
 		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "red.100", MTU: 1300}, PeerName: "other"}
@@ -166,7 +166,7 @@ func TestAnInterfaceOnALinkOfTheNode(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceWithoutAddresses(t *testing.T) {
+func TestOtherPlugin_NoAddresses_Attached(t *testing.T) {
 	r := newRig(t)
 	spec := r.spec(build(t, r.bridge(), func(request *pluginconf.Request) {
 		request.Text = []byte(strings.ReplaceAll(string(request.Text), `"isGateway":true,`, ""))
@@ -179,7 +179,7 @@ func TestAnInterfaceWithoutAddresses(t *testing.T) {
 }
 
 // DEL MUST release the plugin's holdings on the node, with the namespace or without.
-func TestDetachReleasesAddressesAfterTheNamespaceHasEnded(t *testing.T) {
+func TestDetach_NamespaceEnded_AddressesReleased(t *testing.T) {
 	r := newRig(t)
 	spec := r.spec(build(t, r.bridge(), nil))
 	if _, err := r.attach(t, spec); err != nil {
@@ -206,7 +206,7 @@ func TestDetachReleasesAddressesAfterTheNamespaceHasEnded(t *testing.T) {
 	}
 }
 
-func TestListHasTheInterfaceWhileItLives(t *testing.T) {
+func TestList_InterfaceAlive_Listed(t *testing.T) {
 	r := newRig(t)
 	link, err := r.attach(t, r.spec(build(t, r.bridge(), nil)))
 	if err != nil {
@@ -219,7 +219,7 @@ func TestListHasTheInterfaceWhileItLives(t *testing.T) {
 }
 
 // ADD MUST fail if the pod has an interface of that name.
-func TestAnInterfaceOfAnotherProgramIsKept(t *testing.T) {
+func TestOtherPlugin_ForeignInterface_Kept(t *testing.T) {
 	r := newRig(t)
 	r.pod.Do(t, func() error { return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "net1"}}) })
 	if _, err := r.attach(t, r.spec(build(t, r.bridge(), nil))); !errors.Is(err, attach.ErrExists) {
@@ -230,7 +230,7 @@ func TestAnInterfaceOfAnotherProgramIsKept(t *testing.T) {
 	}
 }
 
-func TestTheNodesOwnNamespaceIsRefused(t *testing.T) {
+func TestOtherPlugin_NodeNamespace_Refused(t *testing.T) {
 	r := newRig(t)
 	spec := r.spec(build(t, r.bridge(), nil))
 	spec.NetnsPath = r.node.Path
@@ -239,7 +239,7 @@ func TestTheNodesOwnNamespaceIsRefused(t *testing.T) {
 	}
 }
 
-func TestAttachmentsThatFailLeaveNothing(t *testing.T) {
+func TestOtherPlugin_AttachFails_NothingLeft(t *testing.T) {
 	log := func(r *rig) string { return filepath.Join(r.dir, "log") }
 	cases := map[string]struct {
 		text func(*rig) string
@@ -283,7 +283,7 @@ func TestAttachmentsThatFailLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestADeviceWithoutAKernelDriverNeedsNoInterface(t *testing.T) {
+func TestOtherPlugin_DeviceWithoutDriver_NoInterfaceNeeded(t *testing.T) {
 	r := newRig(t)
 	result, err := json.Marshal(map[string]any{"cniVersion": "1.1.0", "interfaces": []any{
 		map[string]any{"name": "net1", "sandbox": r.pod.Path, "pciID": "0000:03:02.1", "mtu": 9000},
@@ -308,7 +308,7 @@ func TestADeviceWithoutAKernelDriverNeedsNoInterface(t *testing.T) {
 }
 
 // CHECK MUST be forwarded to the delegate, and MUST fail where it fails.
-func TestCheckReportsDifferences(t *testing.T) {
+func TestOtherPluginCheck_Differences_Reported(t *testing.T) {
 	cases := map[string]struct {
 		damage func() error
 		says   string
@@ -348,16 +348,16 @@ func onNet1(f func(netlink.Link) error) error {
 	return f(link)
 }
 
-func TestASpecWithoutAConfigurationIsRefused(t *testing.T) {
+func TestOtherPlugin_SpecWithoutConfiguration_Refused(t *testing.T) {
 	r := newRig(t)
 	if _, err := r.attach(t, r.spec(nil)); err == nil || !strings.Contains(err.Error(), "no configuration") {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestPluginsRunInTheNodesNetworkNamespace guards the rigs above: a bridge in another
+// TestOtherPlugin_PluginRun_InNodeNetworkNamespace guards the rigs above: a bridge in another
 // namespace would be invisible to the pod's end.
-func TestPluginsRunInTheNodesNetworkNamespace(t *testing.T) {
+func TestOtherPlugin_PluginRun_InNodeNetworkNamespace(t *testing.T) {
 	r := newRig(t)
 	if _, err := r.attach(t, r.spec(build(t, r.bridge(), nil))); err != nil {
 		t.Fatal(err)

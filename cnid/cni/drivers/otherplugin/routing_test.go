@@ -79,7 +79,7 @@ func (r *rig) ways(t *testing.T) (words []string) {
 
 // DANM's user guide: routes of a network are in the main table. Routes that a pod requests are in
 // the table of the network, for packets of the interface's address.
-func TestRoutesOfANetworkWithAStaticType(t *testing.T) {
+func TestStaticIPAM_NetworkRoutes_Set(t *testing.T) {
 	proutes := func(spec *attach.Spec) {
 		spec.Routes = append(spec.Routes, route("10.9.0.0/16", "192.0.2.1", 78))
 		spec.Rules = append(spec.Rules, rule("0.0.0.0/32"))
@@ -165,7 +165,7 @@ func TestRoutesOfANetworkWithAStaticType(t *testing.T) {
 	}
 }
 
-func TestRoutesThatAStaticTypeCanNotHaveFailWithTheCause(t *testing.T) {
+func TestStaticIPAM_ImpossibleRoutes_FailWithCause(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*attach.Spec)
 		says   []string
@@ -218,7 +218,7 @@ func TestRoutesThatAStaticTypeCanNotHaveFailWithTheCause(t *testing.T) {
 	}
 }
 
-func TestCheckReportsARouteOrRuleThatIsGone(t *testing.T) {
+func TestOtherPluginCheck_RouteOrRuleGone_Reported(t *testing.T) {
 	for name, damage := range map[string]func() error{
 		"a route": func() error {
 			_, dst, err := net.ParseCIDR("10.9.0.0/16")
@@ -249,7 +249,7 @@ func TestCheckReportsARouteOrRuleThatIsGone(t *testing.T) {
 
 // Plugins that run side by side make their default routes in any order. The pod's list decides
 // which one counts, and a network may have one too.
-func TestOfDefaultRoutesThatOfTheFirstInterfaceStays(t *testing.T) {
+func TestDefaultRoutes_SeveralInterfaces_FirstKept(t *testing.T) {
 	const everything = `{"dst":"0.0.0.0/0","gw":"192.0.2.1"}`
 	const first, second = "0.0.0.0/0 by 192.0.2.1 on net1 in 254", "0.0.0.0/0 by 192.0.2.1 on net2 in 254"
 	vpc := &attach.Made{Spec: attach.Spec{IfName: "eth0", Gateways: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}}

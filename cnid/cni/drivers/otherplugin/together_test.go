@@ -110,7 +110,7 @@ func (m meeting) Attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 
 // DANM attaches a pod to all its networks at the same time, and gives the interfaces in the
 // order of the pod's list.
-func TestInterfacesOfNetworksAreMadeSideBySide(t *testing.T) {
+func TestOtherPlugin_SeveralNetworks_MadeInParallel(t *testing.T) {
 	r := newRig(t)
 	const number = 5 // more than a pod has slots
 	finisher, ok := r.Driver.(attach.Finisher)
@@ -146,7 +146,7 @@ func TestInterfacesOfNetworksAreMadeSideBySide(t *testing.T) {
 
 // Each failure is told, and each interface that was tried is undone, although others fail or
 // hang. Interfaces that can't be undone are remembered.
-func TestEveryFailureIsToldAndEveryInterfaceUndone(t *testing.T) {
+func TestOtherPlugin_SeveralFailures_AllToldAndUndone(t *testing.T) {
 	hang := map[string]delegatetest.Deed{"ADD": delegatetest.Hang}
 	fails := map[string]delegatetest.Deed{"ADD": delegatetest.Error}
 	stuck := map[string]delegatetest.Deed{"ADD": delegatetest.Silent, "DEL": delegatetest.Hang}
@@ -206,8 +206,8 @@ func TestEveryFailureIsToldAndEveryInterfaceUndone(t *testing.T) {
 	}
 }
 
-// TestAPodWhoseDELHangsHoldsUpNoOther: the reconciler removes dead pods side by side.
-func TestAPodWhoseDELHangsHoldsUpNoOther(t *testing.T) {
+// TestDEL_OnePodHangs_OthersProceed: the reconciler removes dead pods side by side.
+func TestDEL_OnePodHangs_OthersProceed(t *testing.T) {
 	r := newRig(t)
 	r.edit = func(cfg *delegate.Config) { cfg.UndoWait = time.Hour } // never reached
 	r.open(t)
@@ -302,9 +302,9 @@ func daemon(text string) error {
 	return err
 }
 
-// TestADaemonThatWasKilledLeavesNothing: each interface that it tried has its DEL by the next
+// TestOtherPlugin_DaemonKilled_NothingLeft: each interface that it tried has its DEL by the next
 // one, also if a DEL fails at first.
-func TestADaemonThatWasKilledLeavesNothing(t *testing.T) {
+func TestOtherPlugin_DaemonKilled_NothingLeft(t *testing.T) {
 	r := newRig(t)
 	names := []string{"a", "b", "c"}
 	in := daemonInput{Dir: r.dir, Netns: r.pod.Path}

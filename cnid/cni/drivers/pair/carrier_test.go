@@ -15,9 +15,9 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// TestStatesAreThoseOfTheDriversNamespace reads the state of a pair that exists in a
+// TestPairState_DriverNamespace_Read reads the state of a pair that exists in a
 // namespace alone, while its peer goes up and down.
-func TestStatesAreThoseOfTheDriversNamespace(t *testing.T) {
+func TestPairState_DriverNamespace_Read(t *testing.T) {
 	space, states := halfUp(t)
 	if up, err := states.isUp("near"); up || err != nil {
 		t.Errorf("the state of a device whose peer is down: up is %t, %v", up, err)
@@ -32,9 +32,9 @@ func TestStatesAreThoseOfTheDriversNamespace(t *testing.T) {
 	}
 }
 
-// TestTheWaitForACarrierEnds waits for one that does not come, and for a device that
+// TestPairCarrier_NeverUp_WaitEnds waits for one that does not come, and for a device that
 // does not exist.
-func TestTheWaitForACarrierEnds(t *testing.T) {
+func TestPairCarrier_NeverUp_WaitEnds(t *testing.T) {
 	_, states := halfUp(t)
 	ended := make(chan struct{})
 	go func() {

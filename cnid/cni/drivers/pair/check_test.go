@@ -17,7 +17,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
-func TestCheckNoticesWhatChanged(t *testing.T) { everyKind(t, testCheckNoticesWhatChanged) }
+func TestCheck_ChangedInterface_DifferenceReported(t *testing.T) {
+	everyKind(t, testCheckNoticesWhatChanged)
+}
 
 func testCheckNoticesWhatChanged(t *testing.T, kind pair.Devices) {
 	eth0 := func(do func(netlink.Link) error) func() error {
@@ -77,7 +79,9 @@ func testCheckNoticesWhatChanged(t *testing.T, kind pair.Devices) {
 	}
 }
 
-func TestThePodsEndGetsAnotherMTU(t *testing.T) { everyKind(t, testThePodsEndGetsAnotherMTU) }
+func TestPairCheck_PodEndMTU_DifferenceReported(t *testing.T) {
+	everyKind(t, testThePodsEndGetsAnotherMTU)
+}
 
 func testThePodsEndGetsAnotherMTU(t *testing.T, kind pair.Devices) {
 	for _, tc := range []struct {
@@ -122,7 +126,7 @@ func testThePodsEndGetsAnotherMTU(t *testing.T, kind pair.Devices) {
 	}
 }
 
-func TestCheckNoticesAMissingNamespaceOrHostEnd(t *testing.T) {
+func TestPairCheck_NamespaceOrHostEndMissing_Reported(t *testing.T) {
 	everyKind(t, testCheckNoticesAMissingNamespaceOrHostEnd)
 }
 

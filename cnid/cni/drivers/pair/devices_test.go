@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
-func TestWhetherTheKernelHasAKindIsFoundOutWithoutATrace(t *testing.T) {
+func TestDeviceKind_KernelProbe_LeavesNoTrace(t *testing.T) {
 	n := netnstest.New(t)
 	n.Do(t, func() error {
 		if err := pair.Probe(t.Context(), netkit.Devices); err != nil && !errors.Is(err, attach.ErrUnsupported) {
@@ -37,9 +37,9 @@ func TestWhetherTheKernelHasAKindIsFoundOutWithoutATrace(t *testing.T) {
 	}
 }
 
-// TestAPairOfAnotherKindIsInNobodysWay is about a setting that was changed: what
+// TestPair_OtherKindPresent_NoConflict is about a setting that was changed: what
 // one kind has left makes room for the other, and neither takes it for its own.
-func TestAPairOfAnotherKindIsInNobodysWay(t *testing.T) {
+func TestPair_OtherKindPresent_NoConflict(t *testing.T) {
 	need(t, netkit.Devices)
 	for _, two := range [][2]pair.Devices{{veth.Devices, netkit.Devices}, {netkit.Devices, veth.Devices}} {
 		old, kind := two[0], two[1]
@@ -82,9 +82,9 @@ func TestAPairOfAnotherKindIsInNobodysWay(t *testing.T) {
 	}
 }
 
-// TestFromAPodWithoutProgramsNothingPassesNetkit shows that a netkit is closed
+// TestNetkit_PodWithoutPrograms_NothingPasses shows that a netkit is closed
 // for the moment between the device and its program, and should the program go.
-func TestFromAPodWithoutProgramsNothingPassesNetkit(t *testing.T) {
+func TestNetkit_PodWithoutPrograms_NothingPasses(t *testing.T) {
 	need(t, netkit.Devices)
 	n, pod := newNode(t, netkit.Devices), netnstest.New(t)
 	s := spec(pod)

@@ -17,10 +17,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
-// TestTheHostEndSendsWithoutAsking shows a basis of the datapath's programs: the node sends an IP
+// TestHostEnd_Send_NoNeighbourQuery shows a basis of the datapath's programs: the node sends an IP
 // packet to a pod at once, never an ARP request or a neighbour solicitation, and addresses it to
 // the host end's own MAC.
-func TestTheHostEndSendsWithoutAsking(t *testing.T) { everyKind(t, testTheHostEndSendsWithoutAsking) }
+func TestHostEnd_Send_NoNeighbourQuery(t *testing.T) { everyKind(t, testTheHostEndSendsWithoutAsking) }
 
 func testTheHostEndSendsWithoutAsking(t *testing.T, kind pair.Devices) {
 	n, pod := newNode(t, kind), netnstest.New(t)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCallersWaitForAPeriodThatBeginsAfterTheirCall: a period that runs already may have begun
+// TestGracePeriod_SeveralCallers_EachAwaitsLaterPeriod: a period that runs already may have begun
 // before the caller's qdisc was added.
-func TestCallersWaitForAPeriodThatBeginsAfterTheirCall(t *testing.T) {
+func TestGracePeriod_SeveralCallers_EachAwaitsLaterPeriod(t *testing.T) {
 	var begun atomic.Int32
 	enter, leave := make(chan struct{}), make(chan struct{})
 	p := &periods{wait: func() {
@@ -45,8 +45,8 @@ func TestCallersWaitForAPeriodThatBeginsAfterTheirCall(t *testing.T) {
 	}
 }
 
-// TestFiltersWaitForAPeriodOnABusyNodeAlone: on others the kernel's own wait is the shorter one.
-func TestFiltersWaitForAPeriodOnABusyNodeAlone(t *testing.T) {
+// TestGracePeriod_FilterWait_OnlyOnBusyNode: on others the kernel's own wait is the shorter one.
+func TestGracePeriod_FilterWait_OnlyOnBusyNode(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		leave := make(chan struct{})
 		p := &periods{wait: func() { <-leave }, busy: func() bool { return busy }}
@@ -66,7 +66,7 @@ func TestFiltersWaitForAPeriodOnABusyNodeAlone(t *testing.T) {
 	}
 }
 
-func TestTheKernelOffersGracePeriods(t *testing.T) {
+func TestKernel_GracePeriods_Offered(t *testing.T) {
 	const query = 0 // MEMBARRIER_CMD_QUERY
 	offered, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, query, 0, 0)
 	if errno != 0 {
@@ -80,7 +80,7 @@ func TestTheKernelOffersGracePeriods(t *testing.T) {
 	}
 }
 
-func TestANodeIsBusyByItsThreads(t *testing.T) {
+func TestBusyNode_ThreadCount_Recognized(t *testing.T) {
 	for loadavg, want := range map[string]bool{
 		"0.20 0.18 0.12 16/900 11206": false, "9.20 0.18 0.12 17/900 11206": true,
 		"": false, "0.20 0.18 0.12": false, "0.20 0.18 0.12 many/900 1": false,

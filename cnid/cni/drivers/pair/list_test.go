@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
-func TestListFindsWhatWasAttachedAndNothingElse(t *testing.T) {
+func TestList_AttachedAndOtherInterfaces_OnlyAttachedFound(t *testing.T) {
 	everyKind(t, testListFindsWhatWasAttachedAndNothingElse)
 }
 
@@ -74,7 +74,7 @@ func forge(of string) error {
 	return netlink.LinkSetAlias(forged, original.Attrs().Alias)
 }
 
-func TestListDoesNotBelieveAPathThatLeadsElsewhere(t *testing.T) {
+func TestList_PathLeadsElsewhere_NotBelieved(t *testing.T) {
 	everyKind(t, testListDoesNotBelieveAPathThatLeadsElsewhere)
 }
 

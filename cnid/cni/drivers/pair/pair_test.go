@@ -93,7 +93,9 @@ func spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
 
 // Each of these spares everybody on the machine a wait of the kernel's under
 // the lock of all devices.
-func TestAPairNeedsNoWaitOfTheKernel(t *testing.T) { everyKind(t, testAPairNeedsNoWaitOfTheKernel) }
+func TestPair_Attach_NoKernelGracePeriodWait(t *testing.T) {
+	everyKind(t, testAPairNeedsNoWaitOfTheKernel)
+}
 
 func testAPairNeedsNoWaitOfTheKernel(t *testing.T, kind pair.Devices) {
 	n, pod := newNode(t, kind), netnstest.New(t)
@@ -116,7 +118,7 @@ func testAPairNeedsNoWaitOfTheKernel(t *testing.T, kind pair.Devices) {
 	})
 }
 
-func TestAPodGetsItsInterfaceAndNothingElse(t *testing.T) {
+func TestPair_Attach_PodGetsOnlyItsInterface(t *testing.T) {
 	everyKind(t, testAPodGetsItsInterfaceAndNothingElse)
 }
 
@@ -225,7 +227,7 @@ func gateways(t testing.TB, n *netnstest.Namespace) []string {
 	return out
 }
 
-func TestAddressesOfOneFamilyOrAnAwkwardGatewayWork(t *testing.T) {
+func TestPair_OneFamilyOrUnusualGateway_Attached(t *testing.T) {
 	everyKind(t, testAddressesOfOneFamilyOrAnAwkwardGatewayWork)
 }
 
@@ -257,7 +259,7 @@ func testAddressesOfOneFamilyOrAnAwkwardGatewayWork(t *testing.T, kind pair.Devi
 	}
 }
 
-func TestIPv6IsTurnedOnWhereTheRuntimeTurnedItOff(t *testing.T) {
+func TestPairIPv6_DisabledByRuntime_Enabled(t *testing.T) {
 	everyKind(t, testIPv6IsTurnedOnWhereTheRuntimeTurnedItOff)
 }
 
@@ -275,7 +277,7 @@ func testIPv6IsTurnedOnWhereTheRuntimeTurnedItOff(t *testing.T, kind pair.Device
 	}
 }
 
-func TestDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T) {
+func TestPairDetach_PresentOrAbsent_BothEndsGone(t *testing.T) {
 	everyKind(t, testDetachRemovesBothEndsAndIsHappyWhenNothingIsThere)
 }
 
@@ -305,7 +307,7 @@ func testDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T, kind pa
 	}
 }
 
-func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
+func TestAttach_RemainsOfEarlierAttempt_Replaced(t *testing.T) {
 	everyKind(t, testRemainsOfAnEarlierAttemptAreReplaced)
 }
 
@@ -330,7 +332,7 @@ func testRemainsOfAnEarlierAttemptAreReplaced(t *testing.T, kind pair.Devices) {
 	}
 }
 
-func TestAFailedAttachLeavesNothing(t *testing.T) { everyKind(t, testAFailedAttachLeavesNothing) }
+func TestPairAttach_Failure_NothingLeft(t *testing.T) { everyKind(t, testAFailedAttachLeavesNothing) }
 
 func testAFailedAttachLeavesNothing(t *testing.T, kind pair.Devices) {
 	foreign := func(name string) func(*netnstest.Namespace, *attach.Spec) error {
@@ -375,7 +377,7 @@ func addForeign(name string) error {
 	return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, TxQLen: -1}, PeerName: "foreign"})
 }
 
-func TestTheNodesOwnNamespaceIsNoPod(t *testing.T) { everyKind(t, testTheNodesOwnNamespaceIsNoPod) }
+func TestPair_NodeNamespace_Refused(t *testing.T) { everyKind(t, testTheNodesOwnNamespaceIsNoPod) }
 
 func testTheNodesOwnNamespaceIsNoPod(t *testing.T, kind pair.Devices) {
 	n := newNode(t, kind)
@@ -392,7 +394,9 @@ func testTheNodesOwnNamespaceIsNoPod(t *testing.T, kind pair.Devices) {
 	}
 }
 
-func TestPodsAreAttachedAtTheSameTime(t *testing.T) { everyKind(t, testPodsAreAttachedAtTheSameTime) }
+func TestAttach_SeveralPods_RunInParallel(t *testing.T) {
+	everyKind(t, testPodsAreAttachedAtTheSameTime)
+}
 
 func testPodsAreAttachedAtTheSameTime(t *testing.T, kind pair.Devices) {
 	const pods = 20

@@ -25,7 +25,7 @@ func noteOf(container string, begun int64) note {
 	return note{sandbox.Interface{ContainerID: container, IfName: "net1", Begun: time.Unix(begun, 0).UTC()}, "of " + container}
 }
 
-func TestNotesAreKeptByInterfaceInTheOrderOfTheirBegin(t *testing.T) {
+func TestNotes_SeveralInterfaces_KeptInBeginOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	notes, err := sandbox.NewNotes[note](dir)
 	if err != nil {
@@ -58,7 +58,7 @@ func TestNotesAreKeptByInterfaceInTheOrderOfTheirBegin(t *testing.T) {
 }
 
 // A process may end while it writes a note, or somebody may damage it.
-func TestAnUnreadableNoteIdentifiesNothing(t *testing.T) {
+func TestNote_Unreadable_IdentifiesNothing(t *testing.T) {
 	dir := t.TempDir()
 	notes, err := sandbox.NewNotes[note](dir)
 	if err != nil {
@@ -88,7 +88,7 @@ func TestAnUnreadableNoteIdentifiesNothing(t *testing.T) {
 }
 
 // Nobody asks again for an interface whose note was being written when the process ended.
-func TestNothingIsLeftOfANoteThatWasNotFinished(t *testing.T) {
+func TestNote_Unfinished_NothingLeft(t *testing.T) {
 	dir := t.TempDir()
 	notes, err := sandbox.NewNotes[note](dir)
 	if err != nil {

@@ -69,7 +69,7 @@ func (d *session) until(stage string, s attach.Spec) error {
 	return fmt.Errorf("no stage %q", stage)
 }
 
-func TestAnEndAtAnyStepIsUndone(t *testing.T) {
+func TestAttach_CrashAtEachStep_Undone(t *testing.T) {
 	n := newNode(t, 1)
 	vf := n.vfs[0]
 	if err := netnstest.OnLink(vf.Device(t), netlink.LinkSetUp)(); err != nil { // as an administrator may have it
@@ -101,8 +101,8 @@ type attaching struct {
 	Spec attach.Spec
 }
 
-// TestAttachUntilKilled is the work of the process that the next test kills.
-func TestAttachUntilKilled(t *testing.T) {
+// TestAttach_HelperProcess_RunsUntilKilled is the work of the process that the next test kills.
+func TestAttach_HelperProcess_RunsUntilKilled(t *testing.T) {
 	var job attaching
 	if !killed.Working(t, &job) {
 		return
@@ -116,9 +116,9 @@ func TestAttachUntilKilled(t *testing.T) {
 	}
 }
 
-// TestAProcessIsKilledAtAnyMomentAndTheDeviceIsAsBefore kills a daemon's process in the
+// TestSRIOV_ProcessKilledAtEachMoment_DeviceRestored kills a daemon's process in the
 // middle of an attachment or its removal. Another one removes what is left.
-func TestAProcessIsKilledAtAnyMomentAndTheDeviceIsAsBefore(t *testing.T) {
+func TestSRIOV_ProcessKilledAtEachMoment_DeviceRestored(t *testing.T) {
 	n := newNode(t, 1)
 	vf := n.vfs[0]
 	before := n.stateOf(t, vf)
@@ -127,7 +127,7 @@ func TestAProcessIsKilledAtAnyMomentAndTheDeviceIsAsBefore(t *testing.T) {
 	start := time.Now()
 	n.mustAttach(t, s)
 	n.mustDetach(t, s)
-	killed.AtAnyMoment(t, "TestAttachUntilKilled", attaching{n.dir, s}, 2*time.Since(start), func() {
+	killed.AtAnyMoment(t, "TestAttach_HelperProcess_RunsUntilKilled", attaching{n.dir, s}, 2*time.Since(start), func() {
 		n.start(Config{})
 		n.mustDetach(t, s)
 		n.asBefore(t, vf, before)

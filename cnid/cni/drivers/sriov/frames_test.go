@@ -51,10 +51,10 @@ func frame(from net.HardwareAddr) []byte {
 	return append(text, make([]byte, 46)...)
 }
 
-// TestTheAdapterKeepsAPodToItsVLANAndItsAddress sends from another VLAN first, until a frame
+// TestSRIOVAdapter_PodFrames_VLANAndAddressEnforced sends from another VLAN first, until a frame
 // of the same one has arrived: what precedes it would have arrived too. The emulated adapter
 // takes spoofchk and does not check frames, so nothing is sent in the name of others.
-func TestTheAdapterKeepsAPodToItsVLANAndItsAddress(t *testing.T) {
+func TestSRIOVAdapter_PodFrames_VLANAndAddressEnforced(t *testing.T) {
 	n := newNode(t, 3)
 	pods := []*netnstest.Namespace{netnstest.New(t), netnstest.New(t), netnstest.New(t)}
 	var specs []attach.Spec

@@ -72,7 +72,7 @@ var (
 // fresh returns the settings of a VF that nobody has used.
 func fresh() settings { return settings{MAC: zeroMAC, Proto: unix.ETH_P_8021Q, SpoofCheck: true} }
 
-func TestSettingsAreRequestedOfTheAdapter(t *testing.T) {
+func TestSRIOV_Settings_RequestedOfAdapter(t *testing.T) {
 	rate, none := 100, 0
 	for _, tc := range []struct {
 		name    string
@@ -139,7 +139,7 @@ func TestSettingsAreRequestedOfTheAdapter(t *testing.T) {
 	}
 }
 
-func TestRestoringGoesOnAfterAnError(t *testing.T) {
+func TestSRIOVRestore_OneError_Continues(t *testing.T) {
 	a := &adapterOf{settings: settings{MAC: podMAC, VLAN: 7, Proto: unix.ETH_P_8021Q, Trust: 1}, refuses: map[string]error{"mac": unix.EBUSY, "vlan": unix.EIO}}
 	err := restore(a, a.settings, fresh())
 	if !errors.Is(err, unix.EBUSY) || !errors.Is(err, unix.EIO) || a.Trust != 0 || !a.SpoofCheck {
@@ -147,9 +147,9 @@ func TestRestoringGoesOnAfterAnError(t *testing.T) {
 	}
 }
 
-// TestAnyRequestMayFailAndNothingStaysHalfMade has random settings before and after, and an
+// TestSRIOV_AnyRequestFails_NothingHalfDone has random settings before and after, and an
 // adapter that refuses random requests once.
-func TestAnyRequestMayFailAndNothingStaysHalfMade(t *testing.T) {
+func TestSRIOV_AnyRequestFails_NothingHalfDone(t *testing.T) {
 	some := func() settings {
 		return settings{
 			MAC: net.HardwareAddr{2, 0, 0, 0, 0, byte(rand.N(3))}, VLAN: rand.N(3), QoS: rand.N(2), Proto: unix.ETH_P_8021Q, SpoofCheck: rand.N(2) == 0,

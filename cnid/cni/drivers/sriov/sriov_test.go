@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
-func TestAPodHasAVirtualFunctionAndTheNodeHasItAgainAsBefore(t *testing.T) {
+func TestSRIOV_AttachAndDetach_DeviceReturnedUnchanged(t *testing.T) {
 	n := newNode(t, 2)
 	vf := n.vfs[1]
 	before, other := n.stateOf(t, vf), n.stateOf(t, n.vfs[0])
@@ -69,7 +69,7 @@ func TestAPodHasAVirtualFunctionAndTheNodeHasItAgainAsBefore(t *testing.T) {
 	}
 }
 
-func TestWhatCanNotBeSetChangesNothing(t *testing.T) {
+func TestSRIOV_UnsupportedSetting_NothingChanged(t *testing.T) {
 	n := newNode(t, 1)
 	vf := n.vfs[0]
 	before := n.stateOf(t, vf)
@@ -119,7 +119,7 @@ func TestWhatCanNotBeSetChangesNothing(t *testing.T) {
 	n.asBefore(t, vf, before)
 }
 
-func TestAVirtualFunctionIsAsBeforeAfterTheEndOfItsNamespace(t *testing.T) {
+func TestSRIOV_NamespaceEnds_DeviceRestored(t *testing.T) {
 	n := newNode(t, 1)
 	vf := n.vfs[0]
 	before := n.stateOf(t, vf)
@@ -135,7 +135,7 @@ func TestAVirtualFunctionIsAsBeforeAfterTheEndOfItsNamespace(t *testing.T) {
 	n.asBefore(t, vf, before)
 }
 
-func TestAVirtualFunctionHasOneOwner(t *testing.T) {
+func TestVirtualFunction_SecondOwner_Refused(t *testing.T) {
 	n := newNode(t, 1)
 	vf := n.vfs[0]
 	before := n.stateOf(t, vf)
@@ -161,7 +161,7 @@ func TestAVirtualFunctionHasOneOwner(t *testing.T) {
 	n.asBefore(t, vf, before)
 }
 
-func TestWhatAPodDoesToItsDeviceIsFoundAndUndone(t *testing.T) {
+func TestSRIOV_PodChangesDevice_FoundAndUndone(t *testing.T) {
 	n := newNode(t, 1)
 	vf := n.vfs[0]
 	before := n.stateOf(t, vf)
@@ -213,7 +213,7 @@ func TestWhatAPodDoesToItsDeviceIsFoundAndUndone(t *testing.T) {
 	}
 }
 
-func TestAProgramsDeviceHasADummyInThePod(t *testing.T) {
+func TestSRIOV_UserspaceDriverDevice_DummyInPod(t *testing.T) {
 	n := newNode(t, 1)
 	vf := n.vfs[0]
 	vf.Bind(t, "vfio-pci")
@@ -260,7 +260,7 @@ func TestAProgramsDeviceHasADummyInThePod(t *testing.T) {
 	}
 }
 
-func TestTheNetworkOfTheNodesIsClosedUnlessItIsPermitted(t *testing.T) {
+func TestSRIOV_NodeNetwork_RefusedUnlessPermitted(t *testing.T) {
 	n := newNode(t, 1)
 	vf := n.vfs[0]
 	before := n.stateOf(t, vf)
@@ -298,7 +298,7 @@ func TestTheNetworkOfTheNodesIsClosedUnlessItIsPermitted(t *testing.T) {
 	n.asBefore(t, vf, before)
 }
 
-func TestADeviceThatEndsTakesItsNoteAlong(t *testing.T) {
+func TestSRIOV_DeviceRemoved_NoteRemoved(t *testing.T) {
 	n := newNode(t, 1)
 	pod := netnstest.New(t)
 	s := spec(pod, n.vfs[0], func(s *attach.Spec) { s.PCI = n.vfs[0].Address })
@@ -313,7 +313,7 @@ func TestADeviceThatEndsTakesItsNoteAlong(t *testing.T) {
 	}
 }
 
-func TestANodeThatAliothLeavesHasItsDevicesAsBefore(t *testing.T) {
+func TestSRIOV_Uninstall_DevicesRestored(t *testing.T) {
 	if err := ReleaseAll(t.Context(), t.TempDir()); err != nil {
 		t.Errorf("a node without devices: %v", err)
 	}

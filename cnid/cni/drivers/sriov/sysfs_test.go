@@ -50,7 +50,7 @@ func adapter(more ...string) []string {
 	}, more...)
 }
 
-func TestAVirtualFunctionIsFoundByItsAddress(t *testing.T) {
+func TestVirtualFunction_PCIAddress_Found(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		lines     []string
@@ -90,7 +90,7 @@ func TestAVirtualFunctionIsFoundByItsAddress(t *testing.T) {
 	}
 }
 
-func TestADeviceThatCanNotBeUsedIsExplained(t *testing.T) {
+func TestSRIOV_UnusableDevice_Explained(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		lines []string

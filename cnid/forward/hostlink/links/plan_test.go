@@ -77,7 +77,7 @@ func tell(p links.Plan) (words told) {
 	return words
 }
 
-func TestDecide(t *testing.T) {
+func TestLinkPlan_Table_DecisionMatches(t *testing.T) {
 	eth0 := ethernet(2, "eth0", "192.0.2.1")
 	red, blue := on("eth0", "vlan", 100), on("eth0", "vxlan", 200)
 	down, small, jumbo := eth0, held(7, "red.100", red), eth0
@@ -133,8 +133,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestNetworksWithOneNetworkIDHaveLinksOfTheirOwn is about two tenants.
-func TestNetworksWithOneNetworkIDHaveLinksOfTheirOwn(t *testing.T) {
+// TestLinkPlan_SharedNetworkID_SeparateLinks is about two tenants.
+func TestLinkPlan_SharedNetworkID_SeparateLinks(t *testing.T) {
 	s := stateWith(wanted(on("eth0", "vxlan", 1), "net"), wanted(on("eth0", "vxlan", 2), "net"))
 	p := links.Decide(s, []links.Device{ethernet(2, "eth0", "192.0.2.1")}, port)
 	first, second := p.Links[s.Wanted[0].LinkID].Name, p.Links[s.Wanted[1].LinkID].Name
@@ -143,8 +143,8 @@ func TestNetworksWithOneNetworkIDHaveLinksOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestManyOrphansGoInSteps: what an attachment waits for is bounded.
-func TestManyOrphansGoInSteps(t *testing.T) {
+// TestLinkPlan_ManyOrphans_RemovedInSteps: what an attachment waits for is bounded.
+func TestLinkPlan_ManyOrphans_RemovedInSteps(t *testing.T) {
 	devices := []links.Device{ethernet(2, "eth0", "192.0.2.1")}
 	for i := range 40 {
 		devices = append(devices, held(10+i, fmt.Sprint("x.", i+1), on("eth0", "vlan", uint32(i+1))))
@@ -165,7 +165,7 @@ func TestManyOrphansGoInSteps(t *testing.T) {
 	}
 }
 
-func TestAVXLANHasTheFamilyOfItsLocalAddress(t *testing.T) {
+func TestLinkPlan_VXLAN_FamilyOfLocalAddress(t *testing.T) {
 	id := on("eth0", "vxlan", 1)
 	for _, c := range []struct {
 		has   []string
@@ -184,9 +184,9 @@ func TestAVXLANHasTheFamilyOfItsLocalAddress(t *testing.T) {
 	}
 }
 
-// TestAVXLANOnAnotherDevice: the nodes know each other by eth0, and report what they have at
+// TestLinkPlan_VXLANOnOtherDevice_Planned: the nodes know each other by eth0, and report what they have at
 // eth1. Node b has nothing else there than its address of eth0.
-func TestAVXLANOnAnotherDevice(t *testing.T) {
+func TestLinkPlan_VXLANOnOtherDevice_Planned(t *testing.T) {
 	id := on("eth1", "vxlan", 1)
 	at := func(device string, addrs ...string) multinet.DeviceAddrs {
 		return multinet.DeviceAddrs{Device: device, Addrs: ips(addrs...)}
@@ -230,9 +230,9 @@ func TestAVXLANOnAnotherDevice(t *testing.T) {
 	}
 }
 
-// TestAVXLANIsOnNoDeviceThatAnAdministratorHasNotListed, whatever address it has. A VLAN may be
+// TestLinkPlan_UnlistedDevice_NoVXLAN, whatever address it has. A VLAN may be
 // there, and a VXLAN with an address of the node on each device.
-func TestAVXLANIsOnNoDeviceThatAnAdministratorHasNotListed(t *testing.T) {
+func TestLinkPlan_UnlistedDevice_NoVXLAN(t *testing.T) {
 	id, local := on("eth1", "vxlan", 200), netip.MustParseAddr("198.51.100.1")
 	link := held(8, "vx_blue", id)
 	link.Lower, link.Local = 3, local
@@ -275,9 +275,9 @@ func TestAVXLANIsOnNoDeviceThatAnAdministratorHasNotListed(t *testing.T) {
 	}
 }
 
-// TestPodsOnADeviceAreNotTakenForTheNode: no program keeps them from sending with the addresses
+// TestLinkPlan_PodsOnDevice_NotNode: no program keeps them from sending with the addresses
 // of nodes there, as at the device with the InternalIP.
-func TestPodsOnADeviceAreNotTakenForTheNode(t *testing.T) {
+func TestLinkPlan_PodsOnDevice_NotNode(t *testing.T) {
 	s := stateWith(wanted(on("eth1", "vxlan", 1), "x"), wanted(on("eth1", "vlan", 2), "y"), wanted(on("eth0", "vxlan", 3), "z"))
 	s.Direct, s.Listed = []string{"alt1", "eth0"}, []string{"eth1"}
 	second := ethernet(3, "eth1", "198.51.100.1")
@@ -292,7 +292,7 @@ func TestPodsOnADeviceAreNotTakenForTheNode(t *testing.T) {
 	}
 }
 
-func TestTheStateHasLinksOfObjectsAndOfAttachments(t *testing.T) {
+func TestLinkState_ObjectsAndAttachments_BothIncluded(t *testing.T) {
 	s, err := store.NewForNode()
 	if err != nil {
 		t.Fatal(err)

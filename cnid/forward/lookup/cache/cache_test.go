@@ -41,7 +41,7 @@ func learned(t *testing.T) *world {
 	return w
 }
 
-func TestAMissBecomesOneQuestionAndTheAnswerARow(t *testing.T) {
+func TestMiss_NewAddress_OneQuestionThenRow(t *testing.T) {
 	w := newWorld(t)
 	w.address("blue", there, 1)
 	w.address("blue", there6, 2)
@@ -64,7 +64,7 @@ func TestAMissBecomesOneQuestionAndTheAnswerARow(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAddressOfAVPCOfTheNodeIsNotAskedFor(t *testing.T) {
+func TestMiss_AddressOutsideNodeVPC_NotAsked(t *testing.T) {
 	w := newWorld(t)
 	w.vpc("red", "red-1", 8)
 	w.left["red"] = true
@@ -79,7 +79,7 @@ func TestWhatIsNoAddressOfAVPCOfTheNodeIsNotAskedFor(t *testing.T) {
 	}
 }
 
-func TestOnlyAnAddressOfAServingNodeBecomesARow(t *testing.T) {
+func TestAnswer_EachNode_OnlyServingNodeGetsRow(t *testing.T) {
 	for name, change := range map[string]func(w *world, a *store.Address){
 		"of this node":               func(_ *world, a *store.Address) { a.Node = self },
 		"of an unknown node":         func(_ *world, a *store.Address) { a.Node = "node9" },
@@ -124,7 +124,7 @@ func (w *world) podHere(uid string) {
 	})
 }
 
-func TestAVPCThatIsMadeAgainWhileAQuestionIsUnderWayGetsNoRow(t *testing.T) {
+func TestAnswer_VPCRecreatedMeanwhile_NoRow(t *testing.T) {
 	for name, again := range map[string]struct {
 		uid string
 		vni uint32
@@ -145,7 +145,7 @@ func TestAVPCThatIsMadeAgainWhileAQuestionIsUnderWayGetsNoRow(t *testing.T) {
 	}
 }
 
-func TestTheTimeBetweenQuestionsDoublesWhileTheAnswerIsTheSame(t *testing.T) {
+func TestQuestion_SameAnswerAgain_PauseDoubles(t *testing.T) {
 	w := newWorld(t)
 	w.address("blue", there, 1)
 	pauses := func(result Result) (list []time.Duration) {
@@ -190,7 +190,7 @@ func TestTheTimeBetweenQuestionsDoublesWhileTheAnswerIsTheSame(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoneChangesNothing(t *testing.T) {
+func TestAnswer_Invalid_NothingChanged(t *testing.T) {
 	for _, result := range []Result{Refused, Slow, Failed} {
 		w := learned(t)
 		w.pass(2*time.Second, false)
@@ -200,7 +200,7 @@ func TestAnAnswerThatIsNoneChangesNothing(t *testing.T) {
 	}
 }
 
-func TestARowEndsWithItsAddressAndIsRecognizedForASecond(t *testing.T) {
+func TestRow_AddressGone_DeletedAndRememberedOneSecond(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(w *world)
 		cause  Cause
@@ -247,7 +247,7 @@ func TestARowEndsWithItsAddressAndIsRecognizedForASecond(t *testing.T) {
 }
 
 // An event may come with a later snapshot than the last change that was told.
-func TestEveryEventMeetsTheStoreAsItIs(t *testing.T) {
+func TestEvent_AnyOrder_CurrentStoreUsed(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"a VPC":  func(w *world) { w.vpc("blue", "blue-1", 8) },
 		"a node": func(w *world) { w.node(1, false) },
@@ -268,7 +268,7 @@ func TestEveryEventMeetsTheStoreAsItIs(t *testing.T) {
 	}
 }
 
-func TestAnotherNodeDoesNotEndARow(t *testing.T) {
+func TestRow_OtherNodeEnds_Kept(t *testing.T) {
 	w := learned(t)
 	w.node(2, false)
 	w.vpc("red", "red-1", 8)
@@ -277,7 +277,7 @@ func TestAnotherNodeDoesNotEndARow(t *testing.T) {
 	w.leadsTo(7, there, 1, "after changes of others")
 }
 
-func TestARowThatMovesKeepsTheOldNodeForASecond(t *testing.T) {
+func TestRow_AddressMoves_OldNodeKeptOneSecond(t *testing.T) {
 	w := learned(t)
 	w.address("blue", there, 2)
 	w.pass(2*time.Second, false)
@@ -295,7 +295,7 @@ func TestARowThatMovesKeepsTheOldNodeForASecond(t *testing.T) {
 	}
 }
 
-func TestARowThatANodeHasReturnedIsAskedForAgainAndDeleted(t *testing.T) {
+func TestRow_ReturnedByNode_AskedAgainAndDeleted(t *testing.T) {
 	w := learned(t)
 	w.pass(2*time.Second, false)
 	w.returned(7, there)
@@ -318,7 +318,7 @@ func TestARowThatANodeHasReturnedIsAskedForAgainAndDeleted(t *testing.T) {
 	w.leadsTo(7, there, 2, "after the same answer")
 }
 
-func TestAUsedRowIsReadAgainAndAnUnusedOneDeleted(t *testing.T) {
+func TestRow_UsedAndUnused_RereadOrDeleted(t *testing.T) {
 	w := newWorld(t)
 	for i := range 200 {
 		w.address("blue", nth(i), 1)
@@ -353,7 +353,7 @@ func TestAUsedRowIsReadAgainAndAnUnusedOneDeleted(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsTheSameDoesNotWriteOverAMark(t *testing.T) {
+func TestAnswer_Unchanged_MarkNotOverwritten(t *testing.T) {
 	w := learned(t)
 	for len(w.pending) == 0 {
 		w.use(7, there)
@@ -368,7 +368,7 @@ func TestAnAnswerThatIsTheSameDoesNotWriteOverAMark(t *testing.T) {
 	}
 }
 
-func TestARowThatCannotBeReadAgainEndsWithinSixMinutes(t *testing.T) {
+func TestRow_RereadFails_EndsWithinSixMinutes(t *testing.T) {
 	for name, answer := range map[string]func(w *world){
 		"the API server is away":    func(w *world) { w.answer(Failed) },
 		"it refuses":                func(w *world) { w.answer(Refused) },
@@ -390,7 +390,7 @@ func TestARowThatCannotBeReadAgainEndsWithinSixMinutes(t *testing.T) {
 	}
 }
 
-func TestStepsThatFailAreRepeated(t *testing.T) {
+func TestStep_Failure_Repeated(t *testing.T) {
 	w := learned(t)
 	w.node(1, false)
 	w.broken = true
@@ -407,7 +407,7 @@ func TestStepsThatFailAreRepeated(t *testing.T) {
 	}
 }
 
-func TestWhatOthersDoToTheTableIsUndone(t *testing.T) {
+func TestTable_ForeignChange_Undone(t *testing.T) {
 	w := learned(t)
 	w.table[Key{7, nth(50)}] = state.Cached{VNI: 7, IP: nth(50), Node: nodeRow(2).Addresses[0]}
 	forged := w.table[Key{7, there}]
@@ -423,7 +423,7 @@ func TestWhatOthersDoToTheTableIsUndone(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatNobodyAskedForDoesNothing(t *testing.T) {
+func TestAnswer_Unasked_Ignored(t *testing.T) {
 	w := newWorld(t)
 	a := w.address("blue", there, 1)
 	q := Question{Key{7, there}, "blue", "blue-1"}

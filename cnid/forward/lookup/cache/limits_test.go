@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestAFullVPCOrInterfaceGivesUpWhatIsUnusedLongest(t *testing.T) {
+func TestCache_VPCOrInterfaceFull_LeastUsedEvicted(t *testing.T) {
 	w := newWorld(t)
 	w.vpc("red", "red-1", 8)
 	add := func(vni uint32, vpc string, i, ifindex int) {
@@ -54,7 +54,7 @@ func TestAFullVPCOrInterfaceGivesUpWhatIsUnusedLongest(t *testing.T) {
 	}
 }
 
-func TestAFullTableGivesUpARowOfTheVPCWithTheMost(t *testing.T) {
+func TestCache_TableFull_LargestVPCLosesRow(t *testing.T) {
 	w := newWorld(t)
 	const many = 100
 	for vni := range many {
@@ -86,7 +86,7 @@ func TestAFullTableGivesUpARowOfTheVPCWithTheMost(t *testing.T) {
 	}
 }
 
-func TestAStartingDaemonKeepsTheRowsAndReadsAllOfThemWithinFiveMinutes(t *testing.T) {
+func TestCache_DaemonStart_RowsRereadInFiveMinutes(t *testing.T) {
 	w := emptyWorld(t, 3)
 	for i := range 4 {
 		w.node(i, i != 3)

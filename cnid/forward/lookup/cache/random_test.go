@@ -309,7 +309,7 @@ func (c *chaos) bounded() {
 	}
 }
 
-func TestRandomWorldsKeepBudgetsPausesAndNoOldRows(t *testing.T) {
+func TestCache_RandomEvents_BudgetsKeptNoStaleRows(t *testing.T) {
 	first, count := soak.Worlds(t, 200, 8)
 	steps := soak.Or(t, 40000, 12000)
 	var mu sync.Mutex
@@ -344,9 +344,9 @@ func TestRandomWorldsKeepBudgetsPausesAndNoOldRows(t *testing.T) {
 	}
 }
 
-// TestAFloodOfMissesIsBounded: a tenant that sprays addresses takes its share of the
+// TestMiss_Flood_QuestionsBounded: a tenant that sprays addresses takes its share of the
 // questions and no memory.
-func TestAFloodOfMissesIsBounded(t *testing.T) {
+func TestMiss_Flood_QuestionsBounded(t *testing.T) {
 	misses := soak.Or(t, 1<<20, 1<<17)
 	for name, answered := range map[string]bool{"answered": true, "never answered": false} {
 		w := newWorld(t)
@@ -387,9 +387,9 @@ func TestAFloodOfMissesIsBounded(t *testing.T) {
 	}
 }
 
-// TestInterfacesTakeTurns: of two interfaces of a VPC, one that sprays addresses holds up
+// TestMiss_SeveralInterfaces_ServedInTurn: of two interfaces of a VPC, one that sprays addresses holds up
 // the other by one question at most.
-func TestInterfacesTakeTurns(t *testing.T) {
+func TestMiss_SeveralInterfaces_ServedInTurn(t *testing.T) {
 	w := newWorld(t)
 	for i := range 200 {
 		w.miss(7, nth(1000+i), 1)
@@ -412,9 +412,9 @@ func TestInterfacesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestVPCsTakeTurns: two VPCs with many interfaces that spray addresses hold up a third one
+// TestMiss_SeveralVPC_ServedInTurn: two VPCs with many interfaces that spray addresses hold up a third one
 // by as many questions.
-func TestVPCsTakeTurns(t *testing.T) {
+func TestMiss_SeveralVPC_ServedInTurn(t *testing.T) {
 	w := newWorld(t)
 	w.vpc("red", "red-1", 8)
 	w.vpc("green", "green-1", 9)

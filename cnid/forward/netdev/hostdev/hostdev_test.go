@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// TestNoNameFromOutsideIsOneOfAliothsDevices compares the lists of reserved names.
-func TestNoNameFromOutsideIsOneOfAliothsDevices(t *testing.T) {
+// TestDeviceName_ExternalInput_NeverAliothDevice compares the lists of reserved names.
+func TestDeviceName_ExternalInput_NeverAliothDevice(t *testing.T) {
 	for _, name := range append(slices.Clone(hostdev.Names), hostdev.PodPrefix, hostdev.PodPrefix+"red") {
 		if !multinet.ReservedDevice(name) || !hostdev.Managed(name) {
 			t.Errorf("a network can name its host link %s", name)
@@ -30,9 +30,9 @@ func TestNoNameFromOutsideIsOneOfAliothsDevices(t *testing.T) {
 	}
 }
 
-// TestTheKindsOfHostEndsAreThoseOfTheDrivers: packets from a host end of another kind would
+// TestHostEndKinds_EachDriver_Match: packets from a host end of another kind would
 // be dropped.
-func TestTheKindsOfHostEndsAreThoseOfTheDrivers(t *testing.T) {
+func TestHostEndKinds_EachDriver_Match(t *testing.T) {
 	var kinds []string
 	for _, driver := range drivers.All() {
 		if driver.Pair {

@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 )
 
-// TestTheDocumentHasTheTableOfSettings compares the rows in their order.
-func TestTheDocumentHasTheTableOfSettings(t *testing.T) {
+// TestSettingsDocument_AllSettings_TableComplete compares the rows in their order.
+func TestSettingsDocument_AllSettings_TableComplete(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/security/node-settings.md")
 	if err != nil {
 		t.Fatal(err)
@@ -39,9 +39,9 @@ func TestTheDocumentHasTheTableOfSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsHaveOneHome: a second place that makes paths of settings would have to refuse
+// TestSettings_EachSetting_DefinedOnce: a second place that makes paths of settings would have to refuse
 // the same names of devices.
-func TestSettingsHaveOneHome(t *testing.T) {
+func TestSettings_EachSetting_DefinedOnce(t *testing.T) {
 	homes := []string{"cnid/forward/netdev/hostdev/settings.go", "cnid/system/conntrack/limit.go", "cnid/system/netns/netnstest/settings.go"}
 	const root = "../../../.."
 	for _, dir := range []string{"cnid", "cmd", "ebpf", "operator", "store"} {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestWhatContradictsItselfIsLeftOutAlone(t *testing.T) {
+func TestState_ContradictoryEntry_OnlyItLeftOut(t *testing.T) {
 	shadow, other := netip.MustParseAddr("169.254.64.5"), netip.MustParseAddr("169.254.64.6")
 	own := NodeInterface{Addrs: []netip.Addr{netip.MustParseAddr("10.244.0.7")}, MAC: [6]byte{2}}
 	healthy := Pod{Device: "alv1", Ifindex: 5, Shadows: []netip.Addr{shadow}}

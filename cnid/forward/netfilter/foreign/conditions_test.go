@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 )
 
-func TestOnlyCertainRulesOfAnInputLetTheTunnelThrough(t *testing.T) {
+func TestForeignInputRules_Table_OnlyCertainAccept(t *testing.T) {
 	readsInput(t, testTraffic(), map[string]bool{
 		"tcp dport { 22, 443 } accept":                            false,
 		"tcp dport 4789 accept":                                   false,
@@ -79,7 +79,7 @@ func TestOnlyCertainRulesOfAnInputLetTheTunnelThrough(t *testing.T) {
 	})
 }
 
-func TestOnlyCertainRulesOfAnInputLetTheTunnelOverIPv6Through(t *testing.T) {
+func TestForeignInputRulesIPv6_Table_OnlyCertainAccept(t *testing.T) {
 	traffic := testTraffic()
 	traffic.Tunnel = netip.MustParseAddr("2001:db8::1")
 	readsInput(t, traffic, map[string]bool{
@@ -185,7 +185,7 @@ var forwards = map[string]bool{
 	"-o alv+":                                      true,
 }
 
-func TestConditionsOfIptablesAreRead(t *testing.T) {
+func TestIptablesConditions_Table_Parsed(t *testing.T) {
 	for _, program := range []string{"iptables-legacy", "iptables-nft"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("missing feature: %s is not installed", program)

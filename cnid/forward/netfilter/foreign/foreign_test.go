@@ -58,7 +58,7 @@ const (
 	inputDrop   = "type filter hook input priority 0; policy drop;\n"
 )
 
-func TestChainsOfOthersThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T) {
+func TestForeignChains_DropPackets_FoundAndRemedyHelps(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
 		// want are the chains that block.
@@ -185,7 +185,7 @@ chain through { ` + forwardDrop + "}\n}", []string{"inet fw through"}},
 	}
 }
 
-func TestIptablesRulesOfTheNewKindAreUnderstood(t *testing.T) {
+func TestIptablesNFT_Rules_Understood(t *testing.T) {
 	if _, err := exec.LookPath("iptables-nft"); err != nil {
 		t.Skip("missing feature: iptables-nft is not installed")
 	}
@@ -215,7 +215,7 @@ func TestIptablesRulesOfTheNewKindAreUnderstood(t *testing.T) {
 	})
 }
 
-func TestLegacyIptablesThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T) {
+func TestLegacyIptables_DropPackets_FoundAndRemedyHelps(t *testing.T) {
 	for _, command := range []string{"iptables-legacy", "ip6tables-legacy"} {
 		if _, err := exec.LookPath(command); err != nil {
 			t.Skipf("missing feature: %s is not installed", command)
@@ -290,7 +290,7 @@ func TestLegacyIptablesThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T)
 	}
 }
 
-func TestACommentOfLegacyIptablesIsNoConditionAndNoTarget(t *testing.T) {
+func TestLegacyIptables_Comment_NoConditionOrTarget(t *testing.T) {
 	const rules = `:FORWARD DROP [0:0]
 -A FORWARD -i alv+ -m comment --comment "say \"no\" -j DROP" -j ACCEPT
 -A FORWARD -o alv+ -j LOG --log-prefix "-j DROP "
@@ -303,7 +303,7 @@ COMMIT
 	}
 }
 
-func TestAQuotedTextOfLegacyIptablesIsNoCondition(t *testing.T) {
+func TestLegacyIptables_QuotedText_NoCondition(t *testing.T) {
 	const rules = `:FORWARD DROP [0:0]
 -A FORWARD -i alv+ -j ACCEPT
 -A FORWARD -m string --string "to \" -o alv+ " --algo bm -j ACCEPT
@@ -315,7 +315,7 @@ COMMIT
 	}
 }
 
-func TestLegacyTablesWithoutAProgramToReadThemAreReported(t *testing.T) {
+func TestLegacyIptables_ProgramMissing_Reported(t *testing.T) {
 	iptables, err := exec.LookPath("iptables-legacy")
 	if err != nil {
 		t.Skip("missing feature: iptables-legacy is not installed")
@@ -364,7 +364,7 @@ func commands(lines ...string) error {
 	return nil
 }
 
-func TestLookingForBlocksMakesNoLegacyTable(t *testing.T) {
+func TestLegacyIptables_BlockSearch_NoTableMade(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		if _, err := Blocks(t.Context(), testTraffic()); err != nil {
 			return err
@@ -379,7 +379,7 @@ func TestLookingForBlocksMakesNoLegacyTable(t *testing.T) {
 	})
 }
 
-func TestAChainThatKeepsOthersFromOpeningIsFoundWhenPodsHavePortsOfTheNode(t *testing.T) {
+func TestForeignChains_HostPortsBlocked_Found(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		applyOurs(t)
 		if err := testnet.NFT("table inet fw { chain through { " + forwardDrop + "iifname \"alv*\" accept\nct state established,related accept\n}\n}"); err != nil {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestFrontendsAreEqualOnlyInAllFields changes each field, so that none is forgotten that
+// TestFrontendEqual_EachField_OnlyAllEqual changes each field, so that none is forgotten that
 // is added one day.
-func TestFrontendsAreEqualOnlyInAllFields(t *testing.T) {
+func TestFrontendEqual_EachField_OnlyAllEqual(t *testing.T) {
 	for field := range reflect.TypeFor[Frontend]().NumField() {
 		a, b := Frontend{}, Frontend{}
 		if !a.Equal(&b) {

@@ -24,7 +24,7 @@ func small() State {
 	}
 }
 
-func TestWhatContradictsItselfIsLeftOutAlone(t *testing.T) {
+func TestState_ContradictoryEntry_OnlyItLeftOut(t *testing.T) {
 	if err := small().Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func journey[T any](t *testing.T, in T) (out T) {
 	return out
 }
 
-func TestARecordIsTheSameOnTheOtherSide(t *testing.T) {
+func TestNodeStatusConvert_Record_RoundTripEqual(t *testing.T) {
 	want := []journal.Record{filled[journal.Record](t), {}}
 	got := convert.Records(journey(t, convert.Attachments(want)))
 	if diff := cmp.Diff(want, got, compareByValue); diff != "" {
@@ -136,7 +136,7 @@ func TestARecordIsTheSameOnTheOtherSide(t *testing.T) {
 }
 
 // An aliothctl of the last release reads attachments as records of the journal.
-func TestAnAttachmentIsWrittenAsARecordWas(t *testing.T) {
+func TestNodeStatusConvert_Attachment_WrittenLikeRecord(t *testing.T) {
 	records := []journal.Record{filled[journal.Record](t), {}}
 	want, err := json.Marshal(records)
 	if err != nil {
@@ -152,7 +152,7 @@ func TestAnAttachmentIsWrittenAsARecordWas(t *testing.T) {
 	}
 }
 
-func TestSettingsAreTheSameOnTheOtherSide(t *testing.T) {
+func TestNodeStatusConvert_Settings_RoundTripEqual(t *testing.T) {
 	want := filled[plan.Config](t)
 	if diff := cmp.Diff(want, convert.Config(journey(t, convert.Settings(want))), compareByValue); diff != "" {
 		t.Errorf("configuration (-before +after):\n%s", diff)
@@ -171,14 +171,14 @@ func TestSettingsAreTheSameOnTheOtherSide(t *testing.T) {
 	}
 }
 
-func TestNoProgramIsLeftOut(t *testing.T) {
+func TestNodeStatusConvert_EachProgram_Included(t *testing.T) {
 	programs := journey(t, convert.Programs(filled[hook.Attached](t)))
 	if at := zero("programs", reflect.ValueOf(programs)); at != "" {
 		t.Errorf("%s is not set", at)
 	}
 }
 
-func TestTheWireTypesImportNothingOfTheDaemon(t *testing.T) {
+func TestWireTypes_Imports_NoDaemonPackage(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "github.com/alioth-net/alioth/cnid/inspect/nodestatus").CombinedOutput()
 	if err != nil {
 		t.Fatalf("list packages: %v: %s", err, out)

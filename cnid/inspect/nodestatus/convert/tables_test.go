@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/tablesync"
 )
 
-func TestTablesAreTheSameAfterTheirJourney(t *testing.T) {
+func TestNodeStatusConvert_Tables_RoundTripEqual(t *testing.T) {
 	for name, want := range map[string]*tablesync.Tables{
 		"everything": nil,
 		"nothing":    {},

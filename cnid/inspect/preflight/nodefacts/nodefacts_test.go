@@ -40,9 +40,9 @@ func defaults(t *testing.T) preflight.Values {
 	return v
 }
 
-// TestARehearsalSucceedsOnThisKernel also requires that the namespace of the caller stays as
+// TestNodeFacts_Rehearsal_SucceedsOnThisKernel also requires that the namespace of the caller stays as
 // it is.
-func TestARehearsalSucceedsOnThisKernel(t *testing.T) {
+func TestNodeFacts_Rehearsal_SucceedsOnThisKernel(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		before := devices(t)
 		for _, problem := range rehearse(t.Context(), Config{Values: defaults(t)}) {
@@ -69,8 +69,8 @@ func devices(t *testing.T) (names []string) {
 	return names
 }
 
-// TestAPartThatFailsIsAProblem rehearses with values that the kernel refuses.
-func TestAPartThatFailsIsAProblem(t *testing.T) {
+// TestNodeFacts_PartFails_ProblemReported rehearses with values that the kernel refuses.
+func TestNodeFacts_PartFails_ProblemReported(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		values := defaults(t)
 		values.ShadowCIDRs = nil
@@ -107,7 +107,7 @@ table ip nat { chain POSTROUTING { type nat hook postrouting priority srcnat; ma
 table inet firewall { chain forward { type filter hook forward priority filter; policy drop; }; }
 `
 
-func TestFactsOfANodeAreFound(t *testing.T) {
+func TestNodeFacts_Node_AllFound(t *testing.T) {
 	root := busyNode(t)
 	space, far := testnet.New(t), testnet.New(t)
 	testnet.Veth(t, space, "eth0", []string{"198.51.100.1/24"}, far, "far", nil)
@@ -149,9 +149,9 @@ func TestFactsOfANodeAreFound(t *testing.T) {
 	}
 }
 
-// TestADaemonRunsWhereItsSocketAnswers and nowhere else: not where files are left, among them
+// TestNodeFacts_SocketAnswers_DaemonRunning and nowhere else: not where files are left, among them
 // the socket of a daemon that was killed.
-func TestADaemonRunsWhereItsSocketAnswers(t *testing.T) {
+func TestNodeFacts_SocketAnswers_DaemonRunning(t *testing.T) {
 	root, err := os.MkdirTemp("", "") // a short path: the kernel limits the paths of sockets
 	if err != nil {
 		t.Fatal(err)
@@ -180,9 +180,9 @@ func TestADaemonRunsWhereItsSocketAnswers(t *testing.T) {
 	}
 }
 
-// TestADeviceOfAliothIsNoOtherProgram leaves a node with the devices of a daemon that has ended,
+// TestNodeFacts_AliothDevice_NotOtherProgram leaves a node with the devices of a daemon that has ended,
 // and with a device of others.
-func TestADeviceOfAliothIsNoOtherProgram(t *testing.T) {
+func TestNodeFacts_AliothDevice_NotOtherProgram(t *testing.T) {
 	var n preflight.Node
 	testnet.In(t, testnet.New(t), func() error {
 		for _, device := range []struct {

@@ -111,7 +111,7 @@ func injector() *admissionv1.MutatingWebhookConfiguration {
 	}
 }
 
-func TestFactsOfAClusterAreFound(t *testing.T) {
+func TestSurvey_Cluster_AllFactsFound(t *testing.T) {
 	config, api := connect(t)
 	populate(t.Context(), t, api)
 	reader, err := New(config)
@@ -155,8 +155,8 @@ func TestFactsOfAClusterAreFound(t *testing.T) {
 	}
 }
 
-// TestWhatAUserMayNotReadIsAFinding has a user without any right.
-func TestWhatAUserMayNotReadIsAFinding(t *testing.T) {
+// TestSurvey_ReadForbidden_FindingReported has a user without any right.
+func TestSurvey_ReadForbidden_FindingReported(t *testing.T) {
 	config, api := connect(t)
 	token := must[*authenticationv1.TokenRequest](t)(api.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), account(t, api), &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))
 	poor := rest.AnonymousClientConfig(config)
@@ -180,8 +180,8 @@ func account(t *testing.T, api kubernetes.Interface) string {
 	return must[*corev1.ServiceAccount](t)(api.CoreV1().ServiceAccounts("kube-system").Create(t.Context(), account, metav1.CreateOptions{})).Name
 }
 
-// TestAPodThatDoesNotStartIsAFindingAndIsDeleted: the server of the test has no kubelet.
-func TestAPodThatDoesNotStartIsAFindingAndIsDeleted(t *testing.T) {
+// TestSurvey_PodNotStarting_FindingAndPodDeleted: the server of the test has no kubelet.
+func TestSurvey_PodNotStarting_FindingAndPodDeleted(t *testing.T) {
 	config, api := connect(t)
 	reader, err := New(config)
 	if err != nil {
@@ -203,8 +203,8 @@ func TestAPodThatDoesNotStartIsAFindingAndIsDeleted(t *testing.T) {
 	}
 }
 
-// TestValuesSurviveTheirWayIntoThePod: the kubelet replaces references to variables in commands.
-func TestValuesSurviveTheirWayIntoThePod(t *testing.T) {
+// TestSurvey_ValuesPassedToPod_Unchanged: the kubelet replaces references to variables in commands.
+func TestSurvey_ValuesPassedToPod_Unchanged(t *testing.T) {
 	v, err := preflight.ParseValues([]byte("daemon: {cniConfDir: /etc/$(HOME)/net.d}"))
 	if err != nil {
 		t.Fatal(err)

@@ -74,9 +74,9 @@ func kindsOf(found []verify.Difference) []verify.Kind {
 	return slices.Compact(kinds)
 }
 
-// TestSlicesThatNodesDoNotFollowAreLeftOut: nodes follow no slices of headless Services. A
+// TestVerifyCollect_UnfollowedSlices_LeftOut: nodes follow no slices of headless Services. A
 // slice that names a network outside of VPCs would mean that there is a ClusterIP.
-func TestSlicesThatNodesDoNotFollowAreLeftOut(t *testing.T) {
+func TestVerifyCollect_UnfollowedSlices_LeftOut(t *testing.T) {
 	slice := func(name string, labels map[string]string) *discoveryv1.EndpointSlice {
 		labels[discoveryv1.LabelServiceName] = "web"
 		return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: labels}}
@@ -96,7 +96,7 @@ func TestSlicesThatNodesDoNotFollowAreLeftOut(t *testing.T) {
 	})
 }
 
-func TestWhatLastsIsReported(t *testing.T) {
+func TestVerifyCollect_LastingDifference_Reported(t *testing.T) {
 	c, _ := newCollector(t, interceptor.Funcs{}, node("node1", "linux"), node("windows", "windows"), daemon("node1"), leak("node1"))
 	found, err := c.Differences(t.Context(), "", time.Millisecond)
 	if err != nil {
@@ -108,7 +108,7 @@ func TestWhatLastsIsReported(t *testing.T) {
 	}
 }
 
-func TestWhatIsGoneAtTheNextReadingIsNot(t *testing.T) {
+func TestVerifyCollect_DifferenceGoneAtRereading_NotReported(t *testing.T) {
 	c, api := newCollector(t, interceptor.Funcs{}, node("node1", "linux"), daemon("node1"), leak("node1"))
 	answer := c.ask
 	c.ask = func(ctx context.Context, pod *corev1.Pod) (*nodestatus.Dump, error) {
@@ -127,7 +127,7 @@ func TestWhatIsGoneAtTheNextReadingIsNot(t *testing.T) {
 	}
 }
 
-func TestASilentNodeIsReportedAndTheOthersAreAsked(t *testing.T) {
+func TestVerifyCollect_NodeSilent_ReportedAndOthersAsked(t *testing.T) {
 	c, _ := newCollector(t, interceptor.Funcs{}, node("node1", "linux"), node("node2", "linux"), node("node3", "linux"), daemon("node1"), daemon("node2"))
 	answer := c.ask
 	c.ask = func(ctx context.Context, pod *corev1.Pod) (*nodestatus.Dump, error) {
@@ -151,7 +151,7 @@ func TestASilentNodeIsReportedAndTheOthersAreAsked(t *testing.T) {
 	}
 }
 
-func TestOneNodeIsAskedAndReportedAlone(t *testing.T) {
+func TestVerifyCollect_OneNode_OnlyItReported(t *testing.T) {
 	c, _ := newCollector(t, interceptor.Funcs{}, node("node1", "linux"), node("node2", "linux"), daemon("node1"), daemon("node2"), leak("node2"))
 	var asked []string
 	answer := c.ask
@@ -176,7 +176,7 @@ func TestOneNodeIsAskedAndReportedAlone(t *testing.T) {
 	}
 }
 
-func TestWhatCanNotBeReadIsAnErrorAndNoDifference(t *testing.T) {
+func TestVerifyCollect_Unreadable_ErrorWithoutDifference(t *testing.T) {
 	refused := errors.New("forbidden")
 	c, _ := newCollector(t, interceptor.Funcs{List: func(ctx context.Context, api client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 		if _, ok := list.(*v1alpha1.VNIClaimList); ok {
@@ -189,7 +189,7 @@ func TestWhatCanNotBeReadIsAnErrorAndNoDifference(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatIsNoneIsADifference(t *testing.T) {
+func TestVerifyCollect_InvalidObject_Difference(t *testing.T) {
 	bad := leak("node1")
 	bad.Spec.IP = "ten"
 	c, _ := newCollector(t, interceptor.Funcs{}, node("node1", "linux"), daemon("node1"), bad)
@@ -202,7 +202,7 @@ func TestAnObjectThatIsNoneIsADifference(t *testing.T) {
 	}
 }
 
-func TestAVNIThatANodeStillHoldsIsNoDifference(t *testing.T) {
+func TestVerifyCollect_NodeHoldsVNI_NoDifference(t *testing.T) {
 	claim := &v1alpha1.VNIClaim{ObjectMeta: metav1.ObjectMeta{Name: "vni-40", UID: "c"}, Spec: v1alpha1.VNIClaimSpec{VNI: 40, VPC: "gone", VPCUID: "v"}}
 	holder := node("node1", "linux")
 	holder.UID = "n"

@@ -144,7 +144,7 @@ func (n *node) has(t *testing.T, addresses, servers string) {
 	}
 }
 
-func TestAnInterfaceHasWhatItsLeaseHas(t *testing.T) {
+func TestLease_Interface_AllSettingsApplied(t *testing.T) {
 	n := newNode(t)
 	n.pass(t)
 	if len(n.clients.configs) > 0 {
@@ -183,8 +183,8 @@ func TestAnInterfaceHasWhatItsLeaseHas(t *testing.T) {
 	}
 }
 
-// TestAnEndedClientKeepsItsLeaseWhileTheChangeMayBeUndone, but its interface has nothing of it.
-func TestAnEndedClientKeepsItsLeaseWhileTheChangeMayBeUndone(t *testing.T) {
+// TestDHCPClient_EndedDuringUndoableChange_LeaseKept, but its interface has nothing of it.
+func TestDHCPClient_EndedDuringUndoableChange_LeaseKept(t *testing.T) {
 	n := newNode(t)
 	n.turn(t, true)
 	n.lease(t, "192.0.2.77/24")
@@ -204,8 +204,8 @@ func TestAnEndedClientKeepsItsLeaseWhileTheChangeMayBeUndone(t *testing.T) {
 	}
 }
 
-// TestTheServerFollowsWhatIsWanted by another process, which writes the file.
-func TestTheServerFollowsWhatIsWanted(t *testing.T) {
+// TestDHCPServe_WantedSettingsChange_Followed by another process, which writes the file.
+func TestDHCPServe_WantedSettingsChange_Followed(t *testing.T) {
 	n := newNode(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -226,9 +226,9 @@ func TestTheServerFollowsWhatIsWanted(t *testing.T) {
 	n.has(t, "192.0.2.77", "192.0.2.53 192.0.2.2") // the end takes nothing away
 }
 
-// TestTheFileOfTheResolverIsWhatItWasOnceNoLeaseAddsToIt, also one that is not there. What a
+// TestResolvConf_LastLeaseGone_Restored, also one that is not there. What a
 // document says meanwhile stays.
-func TestTheFileOfTheResolverIsWhatItWasOnceNoLeaseAddsToIt(t *testing.T) {
+func TestResolvConf_LastLeaseGone_Restored(t *testing.T) {
 	const byHand = "# by hand\nnameserver 192.0.2.53\noptions  rotate\n"
 	for name, before := range map[string]*string{"a file": new(byHand), "no file": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -269,9 +269,9 @@ func TestTheFileOfTheResolverIsWhatItWasOnceNoLeaseAddsToIt(t *testing.T) {
 	}
 }
 
-// TestNameServersOfALeaseAreNotStaticAfterABoot: the file of the resolver outlives a boot. A
+// TestNameServers_FromLeaseAfterBoot_NotStatic: the file of the resolver outlives a boot. A
 // file that another program of the host writes at the boot stays, and counts as static.
-func TestNameServersOfALeaseAreNotStaticAfterABoot(t *testing.T) {
+func TestNameServers_FromLeaseAfterBoot_NotStatic(t *testing.T) {
 	for name, c := range map[string]struct{ written, servers string }{
 		"the file as it was left":      {"", "192.0.2.53"},
 		"a file that others have made": {"nameserver 192.0.2.99\n", "192.0.2.99"},
@@ -314,9 +314,9 @@ func (n *node) resolverFile(t *testing.T) resolvconf.Copy {
 	return file
 }
 
-// TestTheResolverHasWhatRoutersTell after what leases have, also in the next process, until its end
+// TestResolvConf_RouterAdvertisements_NameServersAdded after what leases have, also in the next process, until its end
 // or until a document does not want it.
-func TestTheResolverHasWhatRoutersTell(t *testing.T) {
+func TestResolvConf_RouterAdvertisements_NameServersAdded(t *testing.T) {
 	n := newNode(t)
 	autoconf := func(on, dns bool) {
 		t.Helper()

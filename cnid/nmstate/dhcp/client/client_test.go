@@ -28,7 +28,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-func TestTwoHundredInterfacesGetLeases(t *testing.T) {
+func TestDHCPClient_TwoHundredInterfaces_AllGetLeases(t *testing.T) {
 	t.Parallel()
 	const count = 200
 	s := &site{t: t, client: testnet.New(t), server: testnet.New(t), folder: filepath.Join(t.TempDir(), "leases")}
@@ -112,7 +112,7 @@ func joinBridge(server ns.NetNS, i int) error {
 	})
 }
 
-func TestALeaseOfDnsmasqHasAllItsOptions(t *testing.T) {
+func TestDHCPClient_DnsmasqLease_AllOptionsRead(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.dnsmasq("--dhcp-range=192.0.2.50,192.0.2.60,255.255.255.0,1h", "--dhcp-range=2001:db8::1000,2001:db8::1fff,64,1h",
@@ -130,7 +130,7 @@ func TestALeaseOfDnsmasqHasAllItsOptions(t *testing.T) {
 	}
 }
 
-func TestRoutersTellWhetherToAsk(t *testing.T) {
+func TestDHCPClient_RouterFlags_DecideWhetherToAsk(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		ranges  string
@@ -155,8 +155,8 @@ func TestRoutersTellWhetherToAsk(t *testing.T) {
 	}
 }
 
-// TestRoutersTellNameServers without any client.
-func TestRoutersTellNameServers(t *testing.T) {
+// TestDHCPClient_RouterAdvertisement_NameServersUsed without any client.
+func TestDHCPClient_RouterAdvertisement_NameServersUsed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.run()
@@ -170,7 +170,7 @@ func TestRoutersTellNameServers(t *testing.T) {
 	})
 }
 
-func TestAKilledClientGoesOnWithItsLease(t *testing.T) {
+func TestDHCPClient_Killed_LeaseContinued(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	server := s.four(time.Hour, 0, 0)
@@ -202,7 +202,7 @@ func TestAKilledClientGoesOnWithItsLease(t *testing.T) {
 	}
 }
 
-func TestALeaseIsProlongedUntilTheServerIsAwayForLong(t *testing.T) {
+func TestDHCPClient_ServerAway_ProlongedUntilExpiry(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	server := s.four(10*time.Second, 2*time.Second, 5*time.Second)
@@ -233,7 +233,7 @@ func TestALeaseIsProlongedUntilTheServerIsAwayForLong(t *testing.T) {
 	r.waitFor("the lease again", ipfamily.IPv4, is("192.0.2.10/24"))
 }
 
-func TestAnAddressThatAnotherHostHasIsDeclined(t *testing.T) {
+func TestDHCPv4Client_AddressConflict_Declined(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	server := s.four(time.Hour, 0, 0)
@@ -254,7 +254,7 @@ func TestAnAddressThatAnotherHostHasIsDeclined(t *testing.T) {
 	}
 }
 
-func TestAnAddressOfIPv6ThatAnotherHostHasIsDeclined(t *testing.T) {
+func TestDHCPv6Client_AddressConflict_Declined(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.dnsmasq("--dhcp-range=2001:db8::1000,2001:db8::1001,64,1h")
@@ -280,7 +280,7 @@ func TestAnAddressOfIPv6ThatAnotherHostHasIsDeclined(t *testing.T) {
 	})
 }
 
-func TestAClientThatIsTurnedOffGivesItsAddressBack(t *testing.T) {
+func TestDHCPClient_Disabled_AddressReleased(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	server := s.four(time.Hour, 0, 0)
@@ -304,7 +304,7 @@ func TestAClientThatIsTurnedOffGivesItsAddressBack(t *testing.T) {
 	}
 }
 
-func TestAnotherHardwareAddressIsAnotherClient(t *testing.T) {
+func TestDHCPClient_OtherMACAddress_OtherClient(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ id, want string }{
 		"known by the address":    {"ll", "192.0.2.11/24"},
@@ -344,7 +344,7 @@ func (s *site) plug() {
 	testnet.In(s.t, s.client, func() error { return joinBridge(s.server, 1) })
 }
 
-func TestAnInterfaceThatIsMadeAgainKeepsItsLease(t *testing.T) {
+func TestDHCPClient_InterfaceRecreated_LeaseKept(t *testing.T) {
 	t.Parallel()
 	s := bridged(t)
 	server := s.four(time.Hour, 0, 0)
@@ -370,7 +370,7 @@ func TestAnInterfaceThatIsMadeAgainKeepsItsLease(t *testing.T) {
 	}
 }
 
-func TestAClientWithAnotherNameKeepsItsLease(t *testing.T) {
+func TestDHCPClient_HostnameChanged_LeaseKept(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	server := s.four(time.Hour, 0, 0)

@@ -27,7 +27,7 @@ func leaseOf(address string) *dhcp.Lease {
 	}
 }
 
-func TestALeaseIsReadAgainByTheClientThatGotIt(t *testing.T) {
+func TestLeaseFile_SameClient_ReadAgain(t *testing.T) {
 	f := folder(t.TempDir())
 	if err := f.save(key, identity, leaseOf("192.0.2.10/24")); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestALeaseIsReadAgainByTheClientThatGotIt(t *testing.T) {
 	}
 }
 
-func TestFilesThatNobodyWroteAreNoLeases(t *testing.T) {
+func TestLeaseFile_ForeignContent_NoLease(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": "", "cut off": `{"interface":"eth1","fam`, "nothing": "{}",
 		"an address of the other family": `{"interface":"eth1","family":4,"identity":"01020000000001","lease":{"address":"2001:db8::1/128"}}`,
@@ -74,7 +74,7 @@ func TestFilesThatNobodyWroteAreNoLeases(t *testing.T) {
 	}
 }
 
-func TestLeasesOfOthersAreRemoved(t *testing.T) {
+func TestLeaseFile_OtherClients_Removed(t *testing.T) {
 	f := folder(t.TempDir())
 	if _, err := f.machine(now); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestLeasesOfOthersAreRemoved(t *testing.T) {
 	}
 }
 
-func TestAHostKeepsItsIdentity(t *testing.T) {
+func TestHostIdentity_Restart_Kept(t *testing.T) {
 	f := folder(t.TempDir())
 	first, err := f.machine(now)
 	if err != nil {
@@ -106,7 +106,7 @@ func TestAHostKeepsItsIdentity(t *testing.T) {
 	}
 }
 
-func TestNoNameLeadsOutOfTheFolder(t *testing.T) {
+func TestLeaseFile_HostileName_StaysInFolder(t *testing.T) {
 	m, err := New(Options{Folder: filepath.Join(t.TempDir(), "leases")})
 	if err != nil {
 		t.Fatal(err)

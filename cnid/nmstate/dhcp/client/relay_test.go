@@ -116,7 +116,7 @@ func carry(t *testing.T, from, to end, copies func([]byte) int) {
 // isDHCP reports whether a frame has a message of DHCP: its cookie.
 func isDHCP(frame []byte) bool { return bytes.Contains(frame, []byte{99, 130, 83, 99}) }
 
-func TestLostAndDoubledPacketsAreSentAndReadAgain(t *testing.T) {
+func TestDHCPClient_LostAndDuplicatePackets_LeaseObtained(t *testing.T) {
 	t.Parallel()
 	var messages atomic.Int32
 	s := badSite(t, func(frame []byte) int {
@@ -132,8 +132,8 @@ func TestLostAndDoubledPacketsAreSentAndReadAgain(t *testing.T) {
 	}
 }
 
-// TestClientsGetLeasesOnACableThatLosesAThird takes some minutes: dnsmasq has no leases below two.
-func TestClientsGetLeasesOnACableThatLosesAThird(t *testing.T) {
+// TestDHCPClient_ThirdOfPacketsLost_LeaseObtained takes some minutes: dnsmasq has no leases below two.
+func TestDHCPClient_ThirdOfPacketsLost_LeaseObtained(t *testing.T) {
 	soak.Only(t)
 	t.Parallel()
 	for i := range 10 {

@@ -51,7 +51,7 @@ func decode(t *testing.T, payload []byte) v4.Answer {
 
 func number(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
-func TestALeaseHasWhatTheServerGives(t *testing.T) {
+func TestLease_ServerOptions_AllTaken(t *testing.T) {
 	got := decode(t, ack(us, map[uint8][]byte{
 		3: {192, 0, 2, 1, 192, 0, 2, 2}, 6: {192, 0, 2, 53, 198, 51, 100, 53}, 15: []byte("example.com"), 26: {5, 120},
 	}))
@@ -68,7 +68,7 @@ func TestALeaseHasWhatTheServerGives(t *testing.T) {
 	}
 }
 
-func TestAClasslessDefaultRouteReplacesTheRouter(t *testing.T) {
+func TestLease_ClasslessDefaultRoute_ReplacesRouter(t *testing.T) {
 	got := decode(t, ack(us, map[uint8][]byte{
 		3:   {192, 0, 2, 1},
 		121: {0, 192, 0, 2, 9, 24, 198, 51, 100, 203, 0, 113, 1, 32, 203, 0, 113, 1, 0, 0, 0, 0, 12, 10, 31, 192, 0, 2, 9},
@@ -88,7 +88,7 @@ func TestAClasslessDefaultRouteReplacesTheRouter(t *testing.T) {
 	}
 }
 
-func TestARouterStandsBesideClasslessRoutesThatLeaveSomethingOut(t *testing.T) {
+func TestLease_PartialClasslessRoutes_RouterKept(t *testing.T) {
 	router := "0.0.0.0/0 192.0.2.1"
 	for name, c := range map[string]struct {
 		classless []byte
@@ -112,7 +112,7 @@ func TestARouterStandsBesideClasslessRoutesThatLeaveSomethingOut(t *testing.T) {
 	}
 }
 
-func TestWhatNoHostCanUseIsRefused(t *testing.T) {
+func TestLease_UnusableValues_Refused(t *testing.T) {
 	for name, c := range map[string]struct {
 		own     [4]byte
 		options map[uint8][]byte
@@ -140,7 +140,7 @@ func TestWhatNoHostCanUseIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongBesideTheAddressIsLeftOut(t *testing.T) {
+func TestLease_InvalidOptionalParts_LeftOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		options map[uint8][]byte
 		is      func(v4.Answer) bool
@@ -172,7 +172,7 @@ func TestWhatIsWrongBesideTheAddressIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestALeaseHasLimits(t *testing.T) {
+func TestLease_ManyEntries_Limited(t *testing.T) {
 	var routes, servers, search []byte
 	for n := range byte(200) {
 		routes = append(routes, 24, 10, 0, n, 192, 0, 2, 9)
@@ -185,7 +185,7 @@ func TestALeaseHasLimits(t *testing.T) {
 	}
 }
 
-func TestMessagesForOthersAreNoAnswers(t *testing.T) {
+func TestDHCPv4Message_ForOtherClient_Ignored(t *testing.T) {
 	good := ack(us, nil)
 	change := func(at int, to byte) []byte {
 		p := append([]byte(nil), good...)

@@ -213,10 +213,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// TestNothingMakesAClientUseWhatIsNotPromised plays clients in networks where everything goes
+// TestDHCPClient_RandomMessages_OnlyPromisedUsed plays clients in networks where everything goes
 // wrong. A client never uses an address without an acknowledgement or for longer, never sends
 // much, and gets a lease once the network is well again.
-func TestNothingMakesAClientUseWhatIsNotPromised(t *testing.T) {
+func TestDHCPClient_RandomMessages_OnlyPromisedUsed(t *testing.T) {
 	for seed := range uint64(soak.Or(t, 10000, 300)) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			w := newWorld(t, seed)

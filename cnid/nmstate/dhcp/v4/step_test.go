@@ -121,7 +121,7 @@ func (p *play) bound() *play {
 	return p
 }
 
-func TestAClientGetsAnAddressAfterProbing(t *testing.T) {
+func TestDHCPClient_Offer_ProbedThenUsed(t *testing.T) {
 	p := newPlay(t)
 	p.do(v4.Tick{})
 	p.want(v4.Down, "")
@@ -138,7 +138,7 @@ func TestAClientGetsAnAddressAfterProbing(t *testing.T) {
 	}
 }
 
-func TestALeaseIsRenewedReboundAndEnds(t *testing.T) {
+func TestDHCPClient_LeaseAges_RenewedReboundExpired(t *testing.T) {
 	p := newPlay(t).bound()
 	first := *p.held
 	p.pass(30 * time.Minute)
@@ -168,7 +168,7 @@ func TestALeaseIsRenewedReboundAndEnds(t *testing.T) {
 	}
 }
 
-func TestARefusedLeaseIsGivenUpAtOnce(t *testing.T) {
+func TestDHCPClient_LeaseRefused_GivenUpAtOnce(t *testing.T) {
 	p := newPlay(t).bound()
 	p.server.Forget()
 	p.pass(29 * time.Minute)
@@ -184,7 +184,7 @@ func TestARefusedLeaseIsGivenUpAtOnce(t *testing.T) {
 	p.want(v4.Bound, "192.0.2.11/24")
 }
 
-func TestAnAddressOfSomebodyElseIsDeclined(t *testing.T) {
+func TestDHCPClient_AddressConflict_Declined(t *testing.T) {
 	p := newPlay(t)
 	p.do(v4.LinkUp{})
 	p.pass(500 * time.Millisecond)
@@ -208,7 +208,7 @@ func TestAnAddressOfSomebodyElseIsDeclined(t *testing.T) {
 	p.want(v4.Bound, "192.0.2.11/24")
 }
 
-func TestALeaseOfBeforeIsUsedAtOnceAndAskedFor(t *testing.T) {
+func TestDHCPClient_FormerLease_UsedAndConfirmed(t *testing.T) {
 	old := newPlay(t).bound()
 	for name, c := range map[string]struct {
 		change func(*play)
@@ -238,7 +238,7 @@ func TestALeaseOfBeforeIsUsedAtOnceAndAskedFor(t *testing.T) {
 	}
 }
 
-func TestACarrierThatComesAndGoesKeepsTheLease(t *testing.T) {
+func TestDHCPClient_CarrierFlaps_LeaseKept(t *testing.T) {
 	p := newPlay(t).bound()
 	sent := len(p.messages)
 	for range 100 { // in ten seconds
@@ -259,7 +259,7 @@ func TestACarrierThatComesAndGoesKeepsTheLease(t *testing.T) {
 	p.want(v4.Down, "")
 }
 
-func TestOnlyAnswersToTheLastQuestionCount(t *testing.T) {
+func TestDHCPClient_SeveralAnswers_OnlyLastTransactionCounts(t *testing.T) {
 	other := netip.MustParseAddr("192.0.2.2")
 	lease := dhcp.Lease{Address: netip.MustParsePrefix("192.0.2.66/24"), Server: other}
 	p := newPlay(t)
@@ -308,7 +308,7 @@ func TestOnlyAnswersToTheLastQuestionCount(t *testing.T) {
 	}
 }
 
-func TestAServerThatRefusesAllItOffersCostsLittle(t *testing.T) {
+func TestDHCPClient_ServerRefusesOwnOffers_RequestsRare(t *testing.T) {
 	p := newPlay(t)
 	p.server.SetRefuses(true)
 	p.do(v4.LinkUp{})
@@ -318,7 +318,7 @@ func TestAServerThatRefusesAllItOffersCostsLittle(t *testing.T) {
 	}
 }
 
-func TestAClientThatIsTurnedOffReleases(t *testing.T) {
+func TestDHCPClient_Disabled_Released(t *testing.T) {
 	p := newPlay(t).bound()
 	p.do(v4.Stop{})
 	p.want(v4.Down, "")
@@ -331,7 +331,7 @@ func TestAClientThatIsTurnedOffReleases(t *testing.T) {
 	}
 }
 
-func TestALeaseWithoutAnEndIsNotRenewed(t *testing.T) {
+func TestDHCPClient_InfiniteLease_NotRenewed(t *testing.T) {
 	p := newPlay(t)
 	p.server.Time = (1<<32 - 1) * time.Second
 	p.bound()
@@ -346,7 +346,7 @@ func TestALeaseWithoutAnEndIsNotRenewed(t *testing.T) {
 	}
 }
 
-func TestShortLeasesAreNotTaken(t *testing.T) {
+func TestDHCPClient_ShortLease_NotTaken(t *testing.T) {
 	p := newPlay(t)
 	p.server.Time = 9 * time.Second
 	p.do(v4.LinkUp{})
@@ -357,7 +357,7 @@ func TestShortLeasesAreNotTaken(t *testing.T) {
 	}
 }
 
-func TestALeaseThatEndsWhileItIsProbedIsNotUsed(t *testing.T) {
+func TestDHCPClient_LeaseEndsDuringProbe_NotUsed(t *testing.T) {
 	p := newPlay(t)
 	p.deaf, p.server.Time = true, 10*time.Second
 	p.do(v4.LinkUp{})
@@ -376,7 +376,7 @@ func TestALeaseThatEndsWhileItIsProbedIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestSilentServersAreAskedMoreAndMoreRarely(t *testing.T) {
+func TestDHCPClient_ServersSilent_RequestsBackOff(t *testing.T) {
 	p := newPlay(t)
 	p.server.SetAway(true)
 	p.do(v4.LinkUp{})

@@ -185,8 +185,8 @@ func (w *world) link(up bool) {
 	}
 }
 
-// TestNothingMakesAClientUseWhatIsNotPromised is the same as the one of package v4.
-func TestNothingMakesAClientUseWhatIsNotPromised(t *testing.T) {
+// TestDHCPClient_RandomMessages_OnlyPromisedUsed is the same as the one of package v4.
+func TestDHCPClient_RandomMessages_OnlyPromisedUsed(t *testing.T) {
 	for seed := range uint64(soak.Or(t, 10000, 300)) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			w := &world{t: t, random: rand.New(rand.NewPCG(seed, 6)), now: begin, promised: map[netip.Addr]time.Time{}}

@@ -107,7 +107,7 @@ func (p *play) bound() *play {
 
 var none netip.Addr
 
-func TestAClientGetsAnAddressAndNameServers(t *testing.T) {
+func TestDHCPClient_Reply_AddressAndNameServersUsed(t *testing.T) {
 	p := newPlay(t, false).bound()
 	asked := p.server.Asked()
 	if len(asked) != 2 || asked[0].Kind != v6.Solicit || asked[1].Kind != v6.Request || asked[1].Address != first {
@@ -121,7 +121,7 @@ func TestAClientGetsAnAddressAndNameServers(t *testing.T) {
 	}
 }
 
-func TestALeaseIsRenewedReboundAndEnds(t *testing.T) {
+func TestDHCPClient_LeaseAges_RenewedReboundExpired(t *testing.T) {
 	p := newPlay(t, false).bound()
 	end := p.held.Expires
 	p.pass(31 * time.Minute)
@@ -145,7 +145,7 @@ func TestALeaseIsRenewedReboundAndEnds(t *testing.T) {
 	p.want(v6.Bound, first)
 }
 
-func TestALeaseOfBeforeIsConfirmed(t *testing.T) {
+func TestDHCPClient_FormerLease_Confirmed(t *testing.T) {
 	lease := newPlay(t, false).bound().held
 	for name, c := range map[string]struct {
 		change func(*dhcptest.Six)
@@ -171,7 +171,7 @@ func TestALeaseOfBeforeIsConfirmed(t *testing.T) {
 	}
 }
 
-func TestAFlappingLinkKeepsTheLeaseAndSendsLittle(t *testing.T) {
+func TestDHCPClient_LinkFlaps_LeaseKeptFewMessages(t *testing.T) {
 	p := newPlay(t, false).bound()
 	sent := len(p.messages)
 	for range 20 { // in twelve seconds
@@ -188,7 +188,7 @@ func TestAFlappingLinkKeepsTheLeaseAndSendsLittle(t *testing.T) {
 	p.want(v6.Bound, first)
 }
 
-func TestAnAddressOfSomebodyElseIsDeclined(t *testing.T) {
+func TestDHCPClient_AddressConflict_Declined(t *testing.T) {
 	p := newPlay(t, false).bound()
 	p.do(v6.InUse{Address: second})
 	p.want(v6.Bound, first)
@@ -201,7 +201,7 @@ func TestAnAddressOfSomebodyElseIsDeclined(t *testing.T) {
 	p.want(v6.Bound, second)
 }
 
-func TestAServerThatForgotIsAskedAgain(t *testing.T) {
+func TestDHCPClient_ServerForgotLease_AskedAgain(t *testing.T) {
 	p := newPlay(t, false).bound()
 	p.server.SetStatus(iana.StatusNoBinding)
 	p.pass(30 * time.Minute)
@@ -211,7 +211,7 @@ func TestAServerThatForgotIsAskedAgain(t *testing.T) {
 	p.want(v6.Bound, first)
 }
 
-func TestAStatelessClientAsksForNameServersAgain(t *testing.T) {
+func TestDHCPClient_Stateless_NameServersRefreshed(t *testing.T) {
 	p := newPlay(t, true)
 	p.do(v6.LinkUp{})
 	p.pass(5 * time.Second)
@@ -225,7 +225,7 @@ func TestAStatelessClientAsksForNameServersAgain(t *testing.T) {
 	}
 }
 
-func TestAClientThatIsTurnedOffReleases(t *testing.T) {
+func TestDHCPClient_Disabled_Released(t *testing.T) {
 	p := newPlay(t, false).bound()
 	p.do(v6.Stop{})
 	p.want(v6.Down, none)
@@ -234,7 +234,7 @@ func TestAClientThatIsTurnedOffReleases(t *testing.T) {
 	}
 }
 
-func TestTheBestServerIsChosen(t *testing.T) {
+func TestDHCPClient_SeveralServers_BestChosen(t *testing.T) {
 	p := newPlay(t, false)
 	p.server.SetAway(true)
 	p.do(v6.LinkUp{})
@@ -254,7 +254,7 @@ func TestTheBestServerIsChosen(t *testing.T) {
 	}
 }
 
-func TestSilentAndRefusingServersCostLittle(t *testing.T) {
+func TestDHCPClient_ServersSilentOrRefusing_MessagesRare(t *testing.T) {
 	for name, change := range map[string]func(*dhcptest.Six){
 		"silent":     func(s *dhcptest.Six) { s.SetAway(true) },
 		"no address": func(s *dhcptest.Six) { s.SetStatus(iana.StatusNoAddrsAvail) },
@@ -276,7 +276,7 @@ func TestSilentAndRefusingServersCostLittle(t *testing.T) {
 	}
 }
 
-func TestWhatNoClientCanUseIsRefused(t *testing.T) {
+func TestDHCPClient_UnusableAnswers_Refused(t *testing.T) {
 	for name, change := range map[string]func(*dhcptest.Six){
 		"multicast":  func(s *dhcptest.Six) { s.Pool = []netip.Addr{netip.MustParseAddr("ff02::1")} },
 		"link-local": func(s *dhcptest.Six) { s.Pool = []netip.Addr{netip.MustParseAddr("fe80::1")} },

@@ -25,7 +25,7 @@ func answer(to net.HardwareAddr) []byte {
 	return p
 }
 
-func TestADatagramHasItsSums(t *testing.T) {
+func TestDatagram_Marshal_ChecksumsRight(t *testing.T) {
 	p := datagram([]byte{1, 2, 3}, netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("255.255.255.255"))
 	if checksum(p[:ipHeader], 0) != 0 {
 		t.Errorf("the header %s has a wrong checksum", hex.EncodeToString(p[:ipHeader]))
@@ -38,7 +38,7 @@ func TestADatagramHasItsSums(t *testing.T) {
 	}
 }
 
-func TestTheFilterPassesAnswersToTheClientAlone(t *testing.T) {
+func TestDHCPFilter_EachPacket_OnlyClientAnswersPass(t *testing.T) {
 	// The type of a frame is the kernel's; without it the filter is the same.
 	program := answersTo(hardware)[3:]
 	vm, err := bpf.NewVM(program)
@@ -75,7 +75,7 @@ func TestTheFilterPassesAnswersToTheClientAlone(t *testing.T) {
 	}
 }
 
-func TestWhoClaimsAnAddress(t *testing.T) {
+func TestAddressClaim_EachPacket_ClaimantFound(t *testing.T) {
 	us := &ARP{hardware: hardware}
 	other := &ARP{hardware: net.HardwareAddr{2, 0, 0, 0, 0, 2}}
 	ours, theirs := netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("192.0.2.11")

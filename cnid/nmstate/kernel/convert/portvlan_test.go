@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestChangesOfVLANs_LeadFromThoseOfAPortToOthers(t *testing.T) {
+func TestPortVLANChanges_Table_DifferenceComputed(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		have, want VIDs

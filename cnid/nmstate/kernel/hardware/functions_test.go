@@ -32,7 +32,7 @@ func adapter(t *testing.T, k *kernel.Kernel) document.Interface {
 	return document.Interface{}
 }
 
-func TestVirtualFunctionsAreShownAsTheyWereSet(t *testing.T) {
+func TestVirtualFunctions_Set_ShownUnchanged(t *testing.T) {
 	k, err := kernel.Open()
 	if err != nil {
 		t.Fatal(err)

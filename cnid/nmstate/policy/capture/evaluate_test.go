@@ -79,7 +79,7 @@ func evaluate(t *testing.T, expressions map[string]string, cached map[string]map
 	return got, err
 }
 
-func TestAnExpressionKeepsWhatItTellsOf(t *testing.T) {
+func TestCaptureFilter_Expression_OnlyMatchesKept(t *testing.T) {
 	const eth2 = `{name: eth2, type: ethernet, state: down, description: secondary, mac-address: "52:55:00:D1:56:02", mtu: 9000, ipv4: {enabled: false}}`
 	const br7 = `{name: br7, type: linux-bridge, state: up, mtu: 1500, bridge: {port: [{name: eth9}, {name: eth8}]}}`
 	const toEth2 = `{destination: 10.2.0.0/16, next-hop-interface: eth2, next-hop-address: 192.168.123.9, table-id: 7}`
@@ -132,7 +132,7 @@ func TestAnExpressionKeepsWhatItTellsOf(t *testing.T) {
 	}
 }
 
-func TestAReplacementKeepsTheRestOfTheState(t *testing.T) {
+func TestCaptureReplace_Expression_RestOfStateKept(t *testing.T) {
 	got, err := evaluate(t, map[string]string{"it": `routes.running.next-hop-interface:="br1"`}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestAReplacementKeepsTheRestOfTheState(t *testing.T) {
 	}
 }
 
-func TestAnErrorTellsWhereAndWhatWasExpected(t *testing.T) {
+func TestCaptureError_InvalidExpression_PositionAndExpectation(t *testing.T) {
 	for expression, want := range map[string]string{
 		``:                                               `column 1: expected a path like interfaces.name or capture.<name>, found the end`,
 		`interfaces.name==`:                              `column 18: expected a text in double quotes, a number, true, false or capture.<name>, found the end`,
@@ -197,7 +197,7 @@ func TestAnErrorTellsWhereAndWhatWasExpected(t *testing.T) {
 	}
 }
 
-func TestAStateOfAnotherFormIsAnErrorAndNoPanic(t *testing.T) {
+func TestCapture_UnexpectedStateForm_ErrorWithoutPanic(t *testing.T) {
 	expressions := []string{`interfaces`, `interfaces.name=="x"`, `interfaces.name:="x"`, `interfaces.0.name:="x"`, `interfaces.0`, `routes.running`, `routes.running.metric==1`, `routes.running.metric:=1`, `routes.running.0`}
 	for _, state := range []string{`{interfaces: x, routes: 7}`, `{interfaces: {name: x}, routes: []}`, `{interfaces: [[[]], 7], routes: {running: 7}}`, `{interfaces: [null], routes: {running: {}}}`, `{}`, `null`} {
 		for _, expression := range expressions {
@@ -211,7 +211,7 @@ func TestAStateOfAnotherFormIsAnErrorAndNoPanic(t *testing.T) {
 	}
 }
 
-func TestNumbersOfAllDecodersAreTheSame(t *testing.T) {
+func TestCapture_NumbersOfEachDecoder_Equal(t *testing.T) {
 	current := map[string]any{"interfaces": []any{
 		map[string]any{"name": "a", "mtu": int64(1500)}, map[string]any{"name": "b", "mtu": 1500.0}, map[string]any{"name": "c", "mtu": int64(9000)},
 	}}
@@ -224,7 +224,7 @@ func TestNumbersOfAllDecodersAreTheSame(t *testing.T) {
 	}
 }
 
-func TestFaultsOfAllCapturesComeAtOnce(t *testing.T) {
+func TestCapture_SeveralFaults_ReportedTogether(t *testing.T) {
 	_, err := evaluate(t, map[string]string{"a": `interfaces.`, "b": `interfaces.mtu==1500`, "c": `capture.d`, "e f": `interfaces`, "": `interfaces`}, nil)
 	if err == nil {
 		t.Fatal("no error")
@@ -239,7 +239,7 @@ func TestFaultsOfAllCapturesComeAtOnce(t *testing.T) {
 	}
 }
 
-func TestCapturesThatReferToEachOtherInACycleAreAnError(t *testing.T) {
+func TestCapture_ReferenceCycle_Error(t *testing.T) {
 	for what, c := range map[string]struct {
 		expressions map[string]string
 		want        string
@@ -258,7 +258,7 @@ func TestCapturesThatReferToEachOtherInACycleAreAnError(t *testing.T) {
 	}
 }
 
-func TestACachedResultTakesThePlaceOfEvaluation(t *testing.T) {
+func TestCapture_CachedResult_ReplacesEvaluation(t *testing.T) {
 	cached := objects(t, `{base: {interfaces: [{name: eth2}]}, gone: {interfaces: [{name: eth3}]}}`)
 	got, err := evaluate(t, map[string]string{"base": `interfaces.name=="eth1"`, "it": `capture.base | interfaces.mtu:=9000`}, cached)
 	if err != nil {
@@ -274,7 +274,7 @@ func TestACachedResultTakesThePlaceOfEvaluation(t *testing.T) {
 	}
 }
 
-func TestResultsShareNothing(t *testing.T) {
+func TestCapture_Results_ShareNoMemory(t *testing.T) {
 	expressions := map[string]string{"a": `interfaces`, "b": `capture.a`, "c": `interfaces.1.ipv4 | interfaces.ipv6:=capture.a.interfaces.1.ipv4`}
 	current := object(t, node)
 	got, err := capture.Evaluate(expressions, current, nil)
@@ -296,7 +296,7 @@ func TestResultsShareNothing(t *testing.T) {
 	}
 }
 
-func TestExpressionsHaveLimits(t *testing.T) {
+func TestCapture_OversizedExpressions_Refused(t *testing.T) {
 	many := map[string]string{}
 	for i := range 65 {
 		many[fmt.Sprintf("c%d", i)] = `interfaces`
@@ -318,7 +318,7 @@ func TestExpressionsHaveLimits(t *testing.T) {
 	}
 }
 
-func TestExpressionsWithinTheLimitsAreEvaluated(t *testing.T) {
+func TestCapture_ExpressionsWithinLimits_Evaluated(t *testing.T) {
 	chain := map[string]string{"c0": `interfaces` + strings.Repeat("|interfaces", 7)}
 	for i := range 63 {
 		chain[fmt.Sprintf("c%d", i+1)] = fmt.Sprintf("capture.c%d", i)
@@ -334,7 +334,7 @@ func TestExpressionsWithinTheLimitsAreEvaluated(t *testing.T) {
 
 // Each capture has the former one in each interface: without a budget the last would have
 // 3^63 values.
-func TestResultsThatMultiplyAreAnErrorInsteadOfFullMemory(t *testing.T) {
+func TestCapture_MultiplyingResults_ErrorBeforeMemoryFull(t *testing.T) {
 	bomb := map[string]string{"c0": `interfaces`}
 	for i := range 63 {
 		bomb[fmt.Sprintf("c%d", i+1)] = fmt.Sprintf("interfaces.x:=capture.c%d.interfaces", i)

@@ -19,7 +19,7 @@ base:
   - {name: eth1, mtu: 1500, description: "{{ capture.base.interfaces.0.name }}", ipv4: {enabled: true, address: [{ip: 10.0.0.1, prefix-length: 24}]}}
 `
 
-func TestATemplateBecomesTheCapturedValue(t *testing.T) {
+func TestTemplate_CapturedValue_Inserted(t *testing.T) {
 	for what, c := range map[string]struct{ desired, want string }{
 		"a text":                     {`a: "{{ capture.base.interfaces.0.name }}"`, `a: eth1`},
 		"without spaces":             {`a: "{{capture.base.interfaces.0.name}}"`, `a: eth1`},
@@ -55,7 +55,7 @@ func TestATemplateBecomesTheCapturedValue(t *testing.T) {
 	}
 }
 
-func TestATemplateThatMeansNothingIsAnErrorWithItsPath(t *testing.T) {
+func TestTemplate_Meaningless_ErrorWithPath(t *testing.T) {
 	for text, want := range map[string]string{
 		`{{ capture.base.interfaces.0.mac-address }}`: `template {{ capture.base.interfaces.0.mac-address }}: column 30: capture.base.interfaces.0 has no field "mac-address"`,
 		`{{ capture.base.interfaces.1.name }}`:        `template {{ capture.base.interfaces.1.name }}: column 28: capture.base.interfaces has 1 elements, and no index 1`,
@@ -82,7 +82,7 @@ func TestATemplateThatMeansNothingIsAnErrorWithItsPath(t *testing.T) {
 	}
 }
 
-func TestARenderedStateSharesNothingWithCaptures(t *testing.T) {
+func TestTemplate_RenderedState_SharesNothingWithCaptures(t *testing.T) {
 	captures := objects(t, captured)
 	got, err := capture.Render(object(t, `a: "{{ capture.base.interfaces.0.ipv4 }}"`), captures)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestARenderedStateSharesNothingWithCaptures(t *testing.T) {
 	}
 }
 
-func TestTemplatesThatMultiplyAreAnErrorInsteadOfFullMemory(t *testing.T) {
+func TestTemplate_Multiplying_ErrorBeforeMemoryFull(t *testing.T) {
 	long := map[string]map[string]any{"base": {"list": make([]any, 1000), "text": strings.Repeat("x", 1<<20)}}
 	for what, text := range map[string]string{
 		"lists": "{{ capture.base.list }}",
@@ -114,7 +114,7 @@ func TestTemplatesThatMultiplyAreAnErrorInsteadOfFullMemory(t *testing.T) {
 }
 
 // policies are the examples of nmpolicy's documentation, on the node of the tests.
-func TestDocumentedPoliciesMeanTheSame(t *testing.T) {
+func TestDocumentedPolicies_EachForm_MeanTheSame(t *testing.T) {
 	for what, c := range map[string]struct {
 		captures      map[string]string
 		desired, want string

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAPolicyThatNamesAnAlternativeNameIsUndone: an undo goes by names, as the state before does.
-func TestAPolicyThatNamesAnAlternativeNameIsUndone(t *testing.T) {
+// TestPolicyUndo_AlternativeName_Undone: an undo goes by names, as the state before does.
+func TestPolicyUndo_AlternativeName_Undone(t *testing.T) {
 	const before = `interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500, alt-names: [{name: port1}]}]`
 	c := newCluster(t, "n1")
 	c.current(before)

@@ -66,9 +66,9 @@ func example(of reflect.Type, which int) any {
 	}
 }
 
-// TestAFieldIsTheSameByEachOfItsNames: what a policy sets by the second name of a field is undone,
+// TestPolicyField_EachName_SameField: what a policy sets by the second name of a field is undone,
 // and is a conflict with another value by the first name.
-func TestAFieldIsTheSameByEachOfItsNames(t *testing.T) {
+func TestPolicyField_EachName_SameField(t *testing.T) {
 	all := forms()
 	const least = 6
 	if len(all) < least {

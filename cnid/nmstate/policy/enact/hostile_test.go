@@ -122,9 +122,9 @@ func (f *thief) others(is func(*nmstate.Enactment) bool) int {
 	return count
 }
 
-// TestOneNodeStopsNoRollout: whatever a node's token writes, all other nodes get all policies,
+// TestRollout_HostileNode_OthersContinue: whatever a node's token writes, all other nodes get all policies,
 // and never more of them change than may.
-func TestOneNodeStopsNoRollout(t *testing.T) {
+func TestRollout_HostileNode_OthersContinue(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			f := newThief(t, seed, 4)
@@ -144,9 +144,9 @@ func TestOneNodeStopsNoRollout(t *testing.T) {
 	}
 }
 
-// TestAWrongPolicyReachesFewNodes although a node says that it has it, that it failed, or that
+// TestRollout_WrongPolicy_ReachesFewNodes although a node says that it has it, that it failed, or that
 // it waits.
-func TestAWrongPolicyReachesFewNodes(t *testing.T) {
+func TestRollout_WrongPolicy_ReachesFewNodes(t *testing.T) {
 	for seed := range uint64(30) {
 		for _, limit := range []nmstate.Unavailable{"1", "2", "50%"} {
 			t.Run(string(limit)+" "+strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -168,9 +168,9 @@ func TestAWrongPolicyReachesFewNodes(t *testing.T) {
 	}
 }
 
-// TestAPolicyThatTakesNodesDownStops with as many as may change at the same time, and goes on
+// TestRollout_NodesGoDown_Stopped with as many as may change at the same time, and goes on
 // when they are back.
-func TestAPolicyThatTakesNodesDownStops(t *testing.T) {
+func TestRollout_NodesGoDown_Stopped(t *testing.T) {
 	for _, limit := range []nmstate.Unavailable{"1", "2", "50%"} {
 		t.Run(string(limit), func(t *testing.T) {
 			f := newThief(t, 1, 6)

@@ -34,9 +34,9 @@ func (c *cluster) drift(node, cause string, paths ...string) {
 	c.t.Fatalf("the handlers change something again and again: %s", words(c.t, c.enactments))
 }
 
-// TestAPolicyThatTheNodeLosesIsFailing as long as the node lacks it, and without a new change of the
+// TestLostPolicy_OnNode_ReportedFailing as long as the node lacks it, and without a new change of the
 // node. The policy on the other interface stays as it is.
-func TestAPolicyThatTheNodeLosesIsFailing(t *testing.T) {
+func TestLostPolicy_OnNode_ReportedFailing(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.put("b", "interfaces: [{name: d1, type: dummy}]")
@@ -75,9 +75,9 @@ func TestAPolicyThatTheNodeLosesIsFailing(t *testing.T) {
 	}
 }
 
-// TestALostPolicyStopsNoRollout: nodes that lost the policy do not count as failures of the
+// TestLostPolicy_Rollout_Continues: nodes that lost the policy do not count as failures of the
 // roll-out, and need no slot.
-func TestALostPolicyStopsNoRollout(t *testing.T) {
+func TestLostPolicy_Rollout_Continues(t *testing.T) {
 	c := newCluster(t, "n1", "n2", "n3", "n4")
 	for _, late := range []string{"n3", "n4"} {
 		c.manage(late, false)
@@ -112,9 +112,9 @@ func TestALostPolicyStopsNoRollout(t *testing.T) {
 	}
 }
 
-// TestWhatIsLostIsToldOfNoOther: an unreadable node says nothing about its policies. A failure
+// TestLostPolicy_OtherPolicies_NotBlamed: an unreadable node says nothing about its policies. A failure
 // during a change belongs to the policy that changes the node.
-func TestWhatIsLostIsToldOfNoOther(t *testing.T) {
+func TestLostPolicy_OtherPolicies_NotBlamed(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.put("nothing", "interfaces: [{mtu: 9000}]", matching(nmstate.MatchRule{Type: "bond"}))
@@ -142,8 +142,8 @@ func TestWhatIsLostIsToldOfNoOther(t *testing.T) {
 	c.phase("n1", "nothing", nmstate.Available, "SuccessfullyConfigured")
 }
 
-// TestATryThatSaysNothingNewLeavesTheStatusOfItsPolicy: only the enactment has the number of tries.
-func TestATryThatSaysNothingNewLeavesTheStatusOfItsPolicy(t *testing.T) {
+// TestLostPolicy_RetryUnchanged_StatusKept: only the enactment has the number of tries.
+func TestLostPolicy_RetryUnchanged_StatusKept(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.impossible["eth666"] = true
 	c.fault = func(called string) string { return called + " is missing since " + c.now.UTC().Format(time.RFC3339) }

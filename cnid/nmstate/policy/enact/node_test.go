@@ -25,7 +25,7 @@ func same(t *testing.T, what string, got map[string]any, want string) {
 
 const jumbo = "interfaces: [{name: eth1, type: ethernet, mtu: 9000}]"
 
-func TestAPolicyWaitsForASlotAndIsAppliedWithOne(t *testing.T) {
+func TestEnact_SlotWait_AppliedWithSlot(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.handle("n1")
@@ -45,8 +45,8 @@ func TestAPolicyWaitsForASlotAndIsAppliedWithOne(t *testing.T) {
 	same(t, "of policies", c.states["n1"].FromPolicies, jumbo)
 }
 
-// TestANodeHasToReachWhatItsPoliciesName once they are applied, and until they end.
-func TestANodeHasToReachWhatItsPoliciesName(t *testing.T) {
+// TestEnact_PolicyTargets_NodeMustReach once they are applied, and until they end.
+func TestEnact_PolicyTargets_NodeMustReach(t *testing.T) {
 	reaching := func(targets ...string) func(*nmstate.Policy) {
 		return func(p *nmstate.Policy) { p.Spec.Reach, p.Spec.Selector = targets, map[string]string{"net": "a"} }
 	}
@@ -86,9 +86,9 @@ func TestANodeHasToReachWhatItsPoliciesName(t *testing.T) {
 	want("the last one is for other nodes")
 }
 
-// TestATargetThatIsDownIsTheMatterOfItsPolicy: one that is down after its policy was Available
+// TestEnact_TargetDown_ItsPolicyBlamed: one that is down after its policy was Available
 // keeps no other policy from the node.
-func TestATargetThatIsDownIsTheMatterOfItsPolicy(t *testing.T) {
+func TestEnact_TargetDown_ItsPolicyBlamed(t *testing.T) {
 	c := newCluster(t, "n1")
 	reaching := func(p *nmstate.Policy) { p.Spec.Reach = []string{"storage:443"} }
 	other := func(mtu string) string { return "interfaces: [{name: eth2, type: ethernet, mtu: " + mtu + "}]" }
@@ -113,9 +113,9 @@ func TestATargetThatIsDownIsTheMatterOfItsPolicy(t *testing.T) {
 	}
 }
 
-// TestTargetsThatAnEarlierVersionWroteAreDivided: that version has one list for all parts. The
+// TestEnact_EarlierVersionTargets_DividedAmongParts: that version has one list for all parts. The
 // policies stay as they are, and the list stays for a daemon of that version.
-func TestTargetsThatAnEarlierVersionWroteAreDivided(t *testing.T) {
+func TestEnact_EarlierVersionTargets_DividedAmongParts(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo, func(p *nmstate.Policy) { p.Spec.Reach = []string{"x"} })
 	c.put("b", "interfaces: [{name: eth2, type: ethernet, mtu: 9000}]", func(p *nmstate.Policy) { p.Spec.Reach = []string{"y"} })
@@ -138,7 +138,7 @@ func TestTargetsThatAnEarlierVersionWroteAreDivided(t *testing.T) {
 	}
 }
 
-func TestASlotOfAnotherNodeOrOneThatExpiredIsNone(t *testing.T) {
+func TestEnact_ForeignOrExpiredSlot_Ignored(t *testing.T) {
 	for _, slot := range []func(now time.Time) nmstate.Slot{
 		func(now time.Time) nmstate.Slot { return nmstate.Slot{Holder: "n1", Expires: now} },
 		func(now time.Time) nmstate.Slot { return nmstate.Slot{Holder: "n2", Expires: now.Add(time.Hour)} },
@@ -153,7 +153,7 @@ func TestASlotOfAnotherNodeOrOneThatExpiredIsNone(t *testing.T) {
 	}
 }
 
-func TestAVerdictNeedsAStateHandlerThatHasSeenTheDesiredState(t *testing.T) {
+func TestEnact_StateHandlerUnaware_NoVerdict(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	state := c.states["n1"]
@@ -168,7 +168,7 @@ func TestAVerdictNeedsAStateHandlerThatHasSeenTheDesiredState(t *testing.T) {
 	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
 }
 
-func TestANodeThatFailsBecomesAvailableLater(t *testing.T) {
+func TestEnact_NodeFailed_AvailableLater(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.fails["n1"] = true
 	c.put("a", jumbo)
@@ -183,7 +183,7 @@ func TestANodeThatFailsBecomesAvailableLater(t *testing.T) {
 	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
 }
 
-func TestAPolicyThatCannotBeRenderedFailsAndLeavesWhatIsApplied(t *testing.T) {
+func TestEnact_RenderFails_AppliedStateKept(t *testing.T) {
 	for _, tc := range []struct {
 		name, desired string
 		change        func(*nmstate.Policy)
@@ -214,7 +214,7 @@ func TestAPolicyThatCannotBeRenderedFailsAndLeavesWhatIsApplied(t *testing.T) {
 	}
 }
 
-func TestARefusedPolicyIsRenderedAgainWhenTheStateChanges(t *testing.T) {
+func TestEnact_RefusedAndStateChanges_RenderedAgain(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", "interfaces: [{name: '{{ capture.base.interfaces.0.name }}', mtu: 9000}]", func(p *nmstate.Policy) {
 		p.Capture = map[string]string{"base": `interfaces.name=="eth7"`}
@@ -227,7 +227,7 @@ func TestARefusedPolicyIsRenderedAgainWhenTheStateChanges(t *testing.T) {
 	same(t, "desired state of the node", c.states["n1"].Desired, "interfaces: [{name: eth7, mtu: 9000}]")
 }
 
-func TestExpressionsAreEvaluatedOnceForAGeneration(t *testing.T) {
+func TestEnact_SameGeneration_ExpressionsEvaluatedOnce(t *testing.T) {
 	c := newCluster(t, "n1")
 	capture := func(p *nmstate.Policy) { p.Capture = map[string]string{"base": "interfaces.mtu==1500"} }
 	const desired = "interfaces: [{name: '{{ capture.base.interfaces.0.name }}', mtu: 9000}]"
@@ -243,7 +243,7 @@ func TestExpressionsAreEvaluatedOnceForAGeneration(t *testing.T) {
 	same(t, "of the next generation", c.states["n1"].Desired, "interfaces: [{name: eth2, mtu: 9000}]")
 }
 
-func TestMatchRulesWithoutAMatchDesireNothingUntilOneComes(t *testing.T) {
+func TestEnact_MatchRulesWithoutMatch_NothingDesired(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", "interfaces: [{mtu: 9000}]", matching(nmstate.MatchRule{Type: "bond"}))
 	c.handle("n1")
@@ -258,7 +258,7 @@ func TestMatchRulesWithoutAMatchDesireNothingUntilOneComes(t *testing.T) {
 	same(t, "desired state of the node", c.states["n1"].Desired, "interfaces: [{name: bond1, type: bond, mtu: 9000, made-by: others}]")
 }
 
-func TestMatchRulesFollowTheInterfacesThatAreThere(t *testing.T) {
+func TestEnact_MatchRules_FollowPresentInterfaces(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", "interfaces: [{mtu: 9000}]", matching(nmstate.MatchRule{Type: "ethernet"}))
 	c.settle()
@@ -273,7 +273,7 @@ func TestMatchRulesFollowTheInterfacesThatAreThere(t *testing.T) {
 	same(t, "the network at the end", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}, {name: eth3, type: ethernet, state: up, mtu: 1500}]")
 }
 
-func TestAPolicyThatRemovesWhatItMatchesKeepsDoingSo(t *testing.T) {
+func TestEnact_PolicyRemovesItsMatch_StaysRemoved(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.current("interfaces: [{name: vx1, type: vxlan, state: up, mtu: 1450}]")
 	c.put("a", "interfaces: [{state: absent}]", matching(nmstate.MatchRule{Type: "vxlan"}))
@@ -289,7 +289,7 @@ func matching(rules ...nmstate.MatchRule) func(*nmstate.Policy) {
 	return func(p *nmstate.Policy) { p.Spec.Match = rules }
 }
 
-func TestAnAbortedRolloutStopsThoseWhoWaitUntilItIsOver(t *testing.T) {
+func TestEnact_RolloutAborted_WaitersStopUntilOver(t *testing.T) {
 	c := newCluster(t, "n1", "n2", "n3")
 	c.fails["n1"], c.fails["n2"], c.fails["n3"] = true, true, true
 	c.put("a", jumbo, func(p *nmstate.Policy) { p.Unavailable = "1" })
@@ -309,7 +309,7 @@ func TestAnAbortedRolloutStopsThoseWhoWaitUntilItIsOver(t *testing.T) {
 	c.phase("n3", "a", nmstate.Available, "SuccessfullyConfigured")
 }
 
-func TestANodeThatIsNotManagedWaitsAndTakesNoSlot(t *testing.T) {
+func TestEnact_NodeUnmanaged_WaitsWithoutSlot(t *testing.T) {
 	c := newCluster(t, "n1", "n2")
 	c.states["n1"].Managed = false
 	c.put("a", jumbo, func(p *nmstate.Policy) { p.Unavailable = "1" })
@@ -331,7 +331,7 @@ func TestANodeThatIsNotManagedWaitsAndTakesNoSlot(t *testing.T) {
 	same(t, "the network at the end", c.states["n1"].Current, currentState)
 }
 
-func TestNothingIsRenderedBeforeTheStateIsKnown(t *testing.T) {
+func TestEnact_StateUnknown_NothingRendered(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	state := c.states["n1"]
@@ -348,7 +348,7 @@ func TestNothingIsRenderedBeforeTheStateIsKnown(t *testing.T) {
 	}
 }
 
-func TestADesiredStateThatCannotBeReadIsNeverOverwritten(t *testing.T) {
+func TestEnact_DesiredStateUnreadable_NotOverwritten(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.states["n1"].Desired = parsed(t, "interfaces: [{mtu: 1500}]")
@@ -362,7 +362,7 @@ func TestADesiredStateThatCannotBeReadIsNeverOverwritten(t *testing.T) {
 	}
 }
 
-func TestWhatWasSetByHandWinsAndStays(t *testing.T) {
+func TestEnact_ManualField_WinsAndStays(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.states["n1"].Desired = parsed(t, "{description: mine, interfaces: [{name: eth1, mtu: 1400}]}")
 	c.put("a", "interfaces: [{name: eth1, type: ethernet, mtu: 9000}, {name: eth2, mtu: 9000}]")
@@ -384,7 +384,7 @@ func TestWhatWasSetByHandWinsAndStays(t *testing.T) {
 	same(t, "what is left", c.states["n1"].Desired, "interfaces: [{name: eth1, mtu: 1400}]")
 }
 
-func TestWhatIsTakenFromAPolicyByHandComesBack(t *testing.T) {
+func TestEnact_PolicyFieldRemovedByHand_ComesBack(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.settle()
@@ -393,7 +393,7 @@ func TestWhatIsTakenFromAPolicyByHandComesBack(t *testing.T) {
 	same(t, "desired state of the node", c.states["n1"].Desired, jumbo)
 }
 
-func TestANodeWhoseStateIsMadeAnewGetsItsPoliciesBack(t *testing.T) {
+func TestEnact_NodeStateRecreated_PoliciesReapplied(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.settle()
@@ -403,7 +403,7 @@ func TestANodeWhoseStateIsMadeAnewGetsItsPoliciesBack(t *testing.T) {
 	same(t, "desired state of the node", c.states["n1"].Desired, jumbo)
 }
 
-func TestTheOwnersOfAStateAreTold(t *testing.T) {
+func TestEnact_StateOwners_Reported(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.states["n1"].Desired = parsed(t, "interfaces: [{name: eth2, mtu: 1400}]")
 	c.put("a", jumbo)
@@ -420,9 +420,9 @@ func TestTheOwnersOfAStateAreTold(t *testing.T) {
 	}
 }
 
-// TestAnEnactmentWithAFormerNameIsReplaced by one with the present name, and the policy is not
+// TestEnactment_FormerName_Replaced by one with the present name, and the policy is not
 // applied again.
-func TestAnEnactmentWithAFormerNameIsReplaced(t *testing.T) {
+func TestEnactment_FormerName_Replaced(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("y.bonds", "interfaces: [{name: eth1, mtu: 9000}]")
 	c.settle()

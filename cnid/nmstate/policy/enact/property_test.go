@@ -21,12 +21,12 @@ type story struct {
 	r *rand.Rand
 }
 
-// TestWhateverHappensNodesEndWithWhatPoliciesDesire: policies, labels, taints, failures and
+// TestEnact_RandomEvents_EndAtDesiredState: policies, labels, taints, failures and
 // clocks change at any time, and any write may be lost. There are never more slots than the
 // policies permit. When all is quiet, each node has exactly what its policies and its
 // administrator want; and once the policies are gone, only the latter, on a network that is
 // as it was.
-func TestWhateverHappensNodesEndWithWhatPoliciesDesire(t *testing.T) {
+func TestEnact_RandomEvents_EndAtDesiredState(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))

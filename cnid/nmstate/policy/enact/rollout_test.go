@@ -68,7 +68,7 @@ const (
 	aborted     = nmstate.Aborted
 )
 
-func TestSlotsAreGrantedAndReleased(t *testing.T) {
+func TestRollout_Slots_GrantedAndReleased(t *testing.T) {
 	former := rolloutOf("2", pending, pending, pending).slot(0, time.Minute)
 	former.Enactments[0].PolicyUID = "t"
 	older := rolloutOf("2", available, pending).slot(0, time.Minute)
@@ -128,7 +128,7 @@ func TestSlotsAreGrantedAndReleased(t *testing.T) {
 	}
 }
 
-func TestANodeBeginsWithThePolicyThatComesFirst(t *testing.T) {
+func TestRollout_SeveralPolicies_FirstOneBegins(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		other  string
@@ -165,7 +165,7 @@ func TestANodeBeginsWithThePolicyThatComesFirst(t *testing.T) {
 	}
 }
 
-func TestANodeWithoutAnEnactmentOfAnEarlierPolicyWaitsForIt(t *testing.T) {
+func TestRollout_EarlierPolicyWithoutEnactment_Waits(t *testing.T) {
 	n := rolloutOf("100%", pending)
 	other := &nmstate.Policy{Meta: store.Meta{UID: "v", Generation: 1}}
 	other.Spec = nmstate.PolicySpec{Reference: ref("a"), IgnoreTaints: true}
@@ -175,7 +175,7 @@ func TestANodeWithoutAnEnactmentOfAnEarlierPolicyWaitsForIt(t *testing.T) {
 	}
 }
 
-func TestTheStatusOfAPolicyCountsItsNodes(t *testing.T) {
+func TestPolicyStatus_Nodes_Counted(t *testing.T) {
 	refused := rolloutOf("2", failing, available)
 	refused.Enactments[0].Reason = "Refused"
 	elsewhere := rolloutOf("", available)
@@ -214,7 +214,7 @@ func TestTheStatusOfAPolicyCountsItsNodes(t *testing.T) {
 	}
 }
 
-func TestMessagesAreBounded(t *testing.T) {
+func TestPolicyMessages_Long_Bounded(t *testing.T) {
 	n := rolloutOf("1", failing, failing)
 	for _, e := range n.Enactments {
 		e.Message = strings.Repeat("ä", 10000)

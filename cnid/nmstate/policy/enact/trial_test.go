@@ -13,9 +13,9 @@ import (
 
 const impossible = "interfaces: [{name: eth666, type: ethernet, state: up}]"
 
-// TestAPolicyThatFailsKeepsNoOtherFromTheNode: neither one that comes after it nor one that is
+// TestPolicy_OneFails_OthersApplied: neither one that comes after it nor one that is
 // there already. The policies have nothing to do with each other.
-func TestAPolicyThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
+func TestPolicy_OneFails_OthersApplied(t *testing.T) {
 	for _, first := range []string{"a-impossible", "z-impossible"} {
 		c := newCluster(t, "n1")
 		c.impossible["eth666"] = true
@@ -33,8 +33,8 @@ func TestAPolicyThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
 	}
 }
 
-// TestAFailureIsThatOfThePolicyThatChanges: both policies are about one interface.
-func TestAFailureIsThatOfThePolicyThatChanges(t *testing.T) {
+// TestTrial_OnePolicyChanged_FailureAttributedToIt: both policies are about one interface.
+func TestTrial_OnePolicyChanged_FailureAttributedToIt(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("bond", "interfaces: [{name: d1, type: dummy, mtu: 9000}]")
 	c.settle()
@@ -50,9 +50,9 @@ func TestAFailureIsThatOfThePolicyThatChanges(t *testing.T) {
 	same(t, "the new generation", c.states["n1"].Desired, "interfaces: [{name: d1, type: dummy, mtu: 8000}]")
 }
 
-// TestAGenerationThatFailsGoesBackToTheFormerOne, with the whole policy: what it has besides is
+// TestTrial_GenerationFails_FormerRestored, with the whole policy: what it has besides is
 // not applied either.
-func TestAGenerationThatFailsGoesBackToTheFormerOne(t *testing.T) {
+func TestTrial_GenerationFails_FormerRestored(t *testing.T) {
 	c := newCluster(t, "n1")
 	const good = "interfaces: [{name: d1, type: dummy, mtu: 9000}, {name: d2, type: dummy}]"
 	c.put("a", good, func(p *nmstate.Policy) { p.Spec.Priority = 7 })
@@ -73,8 +73,8 @@ func TestAGenerationThatFailsGoesBackToTheFormerOne(t *testing.T) {
 	same(t, "the network at the end", c.states["n1"].Current, currentState)
 }
 
-// TestAPolicyThatFailedIsTriedAgain after a pause that grows, or when its interface comes.
-func TestAPolicyThatFailedIsTriedAgain(t *testing.T) {
+// TestTrial_PolicyFailed_TriedAgain after a pause that grows, or when its interface comes.
+func TestTrial_PolicyFailed_TriedAgain(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.impossible["eth666"] = true
 	c.put("a", impossible)
@@ -102,8 +102,8 @@ func TestAPolicyThatFailedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAFailureInOnePartOfAPolicyIsThatOfThePolicy: what one policy wants changes together.
-func TestAFailureInOnePartOfAPolicyIsThatOfThePolicy(t *testing.T) {
+// TestTrial_OnePartFails_WholePolicyFails: what one policy wants changes together.
+func TestTrial_OnePartFails_WholePolicyFails(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.impossible["eth666"] = true
 	c.put("a", "interfaces: [{name: d1, type: dummy}, {name: eth666}]")
@@ -116,8 +116,8 @@ func TestAFailureInOnePartOfAPolicyIsThatOfThePolicy(t *testing.T) {
 	}
 }
 
-// TestAnUndoThatFailsKeepsNoOtherFromTheNode has an interface that is gone and can't come back.
-func TestAnUndoThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
+// TestTrial_UndoFails_OthersApplied has an interface that is gone and can't come back.
+func TestTrial_UndoFails_OthersApplied(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.settle()
@@ -134,8 +134,8 @@ func TestAnUndoThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
 	}
 }
 
-// TestWhatIsSetByHandAndFailsKeepsNoPolicyFromTheNode.
-func TestWhatIsSetByHandAndFailsKeepsNoPolicyFromTheNode(t *testing.T) {
+// TestTrial_ManualSettingFails_PoliciesApplied.
+func TestTrial_ManualSettingFails_PoliciesApplied(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.impossible["eth666"] = true
 	c.states["n1"].Desired = parsed(t, impossible)
@@ -147,8 +147,8 @@ func TestWhatIsSetByHandAndFailsKeepsNoPolicyFromTheNode(t *testing.T) {
 	}
 }
 
-// TestAnEnactmentThatCannotBeWrittenKeepsNoOther: what it has stays as it is.
-func TestAnEnactmentThatCannotBeWrittenKeepsNoOther(t *testing.T) {
+// TestTrial_EnactmentUnwritable_OthersProceed: what it has stays as it is.
+func TestTrial_EnactmentUnwritable_OthersProceed(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.settle()
@@ -169,8 +169,8 @@ func TestAnEnactmentThatCannotBeWrittenKeepsNoOther(t *testing.T) {
 	}
 }
 
-// TestAPolicyNeverMakesAgainWhatItMatched: somebody else has removed the interface.
-func TestAPolicyNeverMakesAgainWhatItMatched(t *testing.T) {
+// TestTrial_MatchedInterfaceGone_NotRecreated: somebody else has removed the interface.
+func TestTrial_MatchedInterfaceGone_NotRecreated(t *testing.T) {
 	c := newCluster(t, "n1")
 	const foreign = "- {name: br7, type: linux-bridge, state: up, mtu: 1500}\n"
 	c.current(currentState + foreign)

@@ -29,7 +29,7 @@ func (c *cluster) taint(node string, taints ...policy.Taint) {
 	c.nodes[node] = n
 }
 
-func TestTheEndOfAPolicyIsUndone(t *testing.T) {
+func TestPolicyUndo_PolicyDeleted_Undone(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		end  func(c *cluster)
@@ -62,7 +62,7 @@ func TestTheEndOfAPolicyIsUndone(t *testing.T) {
 	}
 }
 
-func TestAnUndoThatFailsStaysAndNeedsNoSlot(t *testing.T) {
+func TestPolicyUndo_Failure_StaysWithoutSlot(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", made)
 	c.settle()
@@ -80,7 +80,7 @@ func TestAnUndoThatFailsStaysAndNeedsNoSlot(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatKeepsLeavesTheNodeAsItIs(t *testing.T) {
+func TestPolicyUndo_KeepSetting_NodeUnchanged(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo, func(p *nmstate.Policy) { p.Keep = true })
 	c.settle()
@@ -93,7 +93,7 @@ func TestAPolicyThatKeepsLeavesTheNodeAsItIs(t *testing.T) {
 	same(t, "the network", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth2, type: ethernet, state: up, mtu: 1500}]")
 }
 
-func TestAPolicyThatWasNeverAppliedEndsAtOnce(t *testing.T) {
+func TestPolicyUndo_NeverApplied_EndsAtOnce(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo, onA)
 	c.handle("n1")
@@ -104,7 +104,7 @@ func TestAPolicyThatWasNeverAppliedEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestATaintUndoesNothing(t *testing.T) {
+func TestPolicyUndo_NodeTainted_NothingUndone(t *testing.T) {
 	c := newCluster(t, "n1", "n2")
 	c.put("a", jumbo, func(p *nmstate.Policy) { p.Spec.IgnoreTaints = false })
 	c.taint("n2", policy.Taint{Key: "dedicated", Effect: policy.NoSchedule})
@@ -127,7 +127,7 @@ func TestATaintUndoesNothing(t *testing.T) {
 	same(t, "the network at the end", c.states["n1"].Current, currentState)
 }
 
-func TestATaintEndsWhatWasNotApplied(t *testing.T) {
+func TestPolicyTaint_NotYetApplied_Ended(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo, func(p *nmstate.Policy) { p.Spec.IgnoreTaints = false })
 	c.handle("n1")
@@ -138,7 +138,7 @@ func TestATaintEndsWhatWasNotApplied(t *testing.T) {
 	}
 }
 
-func TestAPolicyOfTheSameNameBeginsAfterItsPredecessorIsUndone(t *testing.T) {
+func TestPolicyUndo_SameNameRecreated_BeginsAfterUndo(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", made)
 	c.settle()
@@ -156,7 +156,7 @@ func TestAPolicyOfTheSameNameBeginsAfterItsPredecessorIsUndone(t *testing.T) {
 	same(t, "the network", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}, {name: eth2, type: ethernet, state: up, mtu: 9000}]")
 }
 
-func TestAPolicyThatComesBackWhileItIsUndoneIsAppliedAgain(t *testing.T) {
+func TestPolicyUndo_PolicyReturnsMeanwhile_AppliedAgain(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", made, onA)
 	c.settle()
@@ -173,7 +173,7 @@ func TestAPolicyThatComesBackWhileItIsUndoneIsAppliedAgain(t *testing.T) {
 	same(t, "the network at the end", c.states["n1"].Current, currentState)
 }
 
-func TestFieldsThatAPolicyNoLongerHasAreUndone(t *testing.T) {
+func TestPolicyUndo_FieldsRemoved_Undone(t *testing.T) {
 	c := newCluster(t, "n1")
 	const old = "interfaces: [{name: eth1, type: ethernet, mtu: 9000}, {name: eth2, mtu: 9000}, {name: d1, type: dummy}]"
 	c.put("a", old)
@@ -193,9 +193,9 @@ func TestFieldsThatAPolicyNoLongerHasAreUndone(t *testing.T) {
 	same(t, "the network", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth2, type: ethernet, state: up, mtu: 1500}]")
 }
 
-// TestTwoChangesInARowAreBothUndone: the second one begins when it is known how the first one
+// TestPolicyUndo_TwoChangesInRow_BothUndone: the second one begins when it is known how the first one
 // went.
-func TestTwoChangesInARowAreBothUndone(t *testing.T) {
+func TestPolicyUndo_TwoChangesInRow_BothUndone(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", "interfaces: [{name: d1, type: dummy}, {name: d2, type: dummy}, {name: eth1, mtu: 9000}]")
 	c.settle()
@@ -210,7 +210,7 @@ func TestTwoChangesInARowAreBothUndone(t *testing.T) {
 	same(t, "the network", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth2, type: ethernet, state: up, mtu: 1500}]")
 }
 
-func TestAnInterfaceThatAChangeAddsIsRestoredAsItWas(t *testing.T) {
+func TestPolicyUndo_InterfaceAdded_RestoredAsBefore(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.settle()
@@ -222,7 +222,7 @@ func TestAnInterfaceThatAChangeAddsIsRestoredAsItWas(t *testing.T) {
 	same(t, "the network", c.states["n1"].Current, currentState)
 }
 
-func TestTheLastOfTwoPoliciesRestoresWhatWasBeforeTheFirst(t *testing.T) {
+func TestPolicyUndo_LastOfTwo_OriginalStateRestored(t *testing.T) {
 	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
 		c := newCluster(t, "n1")
 		c.put("a", made)
@@ -241,7 +241,7 @@ func TestTheLastOfTwoPoliciesRestoresWhatWasBeforeTheFirst(t *testing.T) {
 	}
 }
 
-func TestHardwareThatWentIsNoObstacle(t *testing.T) {
+func TestPolicyUndo_HardwareGone_Completes(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", made)
 	c.settle()
@@ -257,7 +257,7 @@ func TestHardwareThatWentIsNoObstacle(t *testing.T) {
 	same(t, "the network", c.states["n1"].Current, "interfaces: [{name: eth2, type: ethernet, state: up, mtu: 1500}]")
 }
 
-func TestAStateBeforeThatCannotBeReadKeepsThePolicyApplied(t *testing.T) {
+func TestPolicyUndo_StateBeforeUnreadable_PolicyStaysApplied(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.settle()
@@ -268,7 +268,7 @@ func TestAStateBeforeThatCannotBeReadKeepsThePolicyApplied(t *testing.T) {
 	same(t, "desired state of the node", c.states["n1"].Desired, jumbo)
 }
 
-func TestAStateThatCannotBeReadIsNotChanged(t *testing.T) {
+func TestPolicyUndo_StateUnreadable_NotChanged(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.handle("n1")
@@ -281,9 +281,9 @@ func TestAStateThatCannotBeReadIsNotChanged(t *testing.T) {
 	}
 }
 
-// TestWhatOthersRemoveWhileAPolicyIsUndoneIsNoObstacle has an undo that fails until somebody
+// TestPolicyUndo_OthersRemoveMeanwhile_Completes has an undo that fails until somebody
 // removes the interface.
-func TestWhatOthersRemoveWhileAPolicyIsUndoneIsNoObstacle(t *testing.T) {
+func TestPolicyUndo_OthersRemoveMeanwhile_Completes(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.current("interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}, {name: br7, type: linux-bridge, state: down, mtu: 1500}]")
 	c.put("a", "interfaces: [{name: br7, mtu: 1400}, {name: eth1, mtu: 1400}]")

@@ -200,13 +200,13 @@ func (l life) expect(want string) {
 	}
 }
 
-func TestAPolicyComesToOneNodeAfterTheOtherAndIsUndoneInTheEnd(t *testing.T) {
+func TestPolicy_TwoNodes_AppliedInTurnAndUndone(t *testing.T) {
 	life{T: t, api: newWorld(t).api}.run()
 }
 
-// TestAPolicyThatANodeLosesIsWrittenOnce, with the cause and since when it is so, and no desired state
+// TestPolicyHandler_PolicyLost_WrittenOnce, with the cause and since when it is so, and no desired state
 // is written again.
-func TestAPolicyThatANodeLosesIsWrittenOnce(t *testing.T) {
+func TestPolicyHandler_PolicyLost_WrittenOnce(t *testing.T) {
 	w := newWorld(t)
 	l, policy := life{T: t, api: w.api}, newBlue()
 	l.must(l.api.Create(t.Context(), newBlueNode("n1")))
@@ -272,7 +272,7 @@ func (i *interruption) Delete(ctx context.Context, object kube.Object, uid types
 	return i.write(func() error { return i.API.Delete(ctx, object, uid) })
 }
 
-func TestAHandlerThatEndsAtAnyWriteIsMadeUpForByTheNext(t *testing.T) {
+func TestPolicyHandler_CrashAtAnyWrite_SuccessorRecovers(t *testing.T) {
 	for at, done := 1, false; !done; at++ {
 		api := newWorld(t).api
 		cut := &interruption{API: api, at: at}
@@ -284,9 +284,9 @@ func TestAHandlerThatEndsAtAnyWriteIsMadeUpForByTheNext(t *testing.T) {
 	}
 }
 
-// TestAnEnactmentOfAnEarlierVersionIsReplaced: policies with a dot in their name had another
+// TestEnactment_EarlierVersion_Replaced: policies with a dot in their name had another
 // name of their enactments. The node keeps what it has, and begins nothing anew.
-func TestAnEnactmentOfAnEarlierVersionIsReplaced(t *testing.T) {
+func TestEnactment_EarlierVersion_Replaced(t *testing.T) {
 	w := newWorld(t)
 	l, policy := life{T: t, api: w.api}, newBlue()
 	policy.Name = "net.blue"

@@ -44,7 +44,7 @@ func applied(t *testing.T) (*world, *nmstatev1.NodeNetworkConfigurationPolicy) {
 	return w, blue
 }
 
-func TestAPolicyIsUndoneOnlyIfTheAPIServerDoesNotHaveIt(t *testing.T) {
+func TestPolicyUndo_PolicyStillInAPI_NotUndone(t *testing.T) {
 	w, blue := applied(t)
 	w.must(w.cfg.Store.Update(func(tx store.Tx) error {
 		nmstate.DeletePolicy(tx, nmstate.Reference{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind, Name: "blue"}, string(blue.UID))
@@ -64,7 +64,7 @@ func TestAPolicyIsUndoneOnlyIfTheAPIServerDoesNotHaveIt(t *testing.T) {
 	}
 }
 
-func TestAPassAfterItsOwnWritesWithTheOldRowsDoesNoHarm(t *testing.T) {
+func TestPolicyPass_StaleRowsAfterWrite_NoHarm(t *testing.T) {
 	w, blue := applied(t)
 	w.must(w.api.Delete(t.Context(), blue, blue.UID))
 	w.sync()
@@ -82,15 +82,15 @@ func TestAPassAfterItsOwnWritesWithTheOldRowsDoesNoHarm(t *testing.T) {
 	}
 }
 
-func TestANodeThatDoesNotExistNeedsNothing(t *testing.T) {
+func TestPolicyPass_NodeMissing_NothingNeeded(t *testing.T) {
 	w := newWorld(t)
 	if again, err := NewHandler(w.cfg).Pass(t.Context(), "absent"); again != 0 || err != nil {
 		t.Errorf("again %v (%v)", again, err)
 	}
 }
 
-// TestSlotsAreGrantedByWhatTheAPIServerHas has a store that is older than the first grant.
-func TestSlotsAreGrantedByWhatTheAPIServerHas(t *testing.T) {
+// TestSlotGrant_StaleRows_APIStateDecides has a store that is older than the first grant.
+func TestSlotGrant_StaleRows_APIStateDecides(t *testing.T) {
 	w := newWorld(t)
 	l, handler, rollouts := life{T: t, api: w.api}, NewHandler(w.cfg), NewRollouts(w.cfg)
 	w.must(w.api.Create(t.Context(), newBlue()))
@@ -126,9 +126,9 @@ func TestSlotsAreGrantedByWhatTheAPIServerHas(t *testing.T) {
 	}
 }
 
-// TestANodeThatIsNewAgainHasItsTurnAfterOthers: its enactment was deleted, and the store has
+// TestSlotGrant_NodeReturns_QueuedLast: its enactment was deleted, and the store has
 // the policy from before.
-func TestANodeThatIsNewAgainHasItsTurnAfterOthers(t *testing.T) {
+func TestSlotGrant_NodeReturns_QueuedLast(t *testing.T) {
 	w := newWorld(t)
 	l, handler, rollouts := life{T: t, api: w.api}, NewHandler(w.cfg), NewRollouts(w.cfg)
 	w.must(w.api.Create(t.Context(), newBlue()))
@@ -162,7 +162,7 @@ func TestANodeThatIsNewAgainHasItsTurnAfterOthers(t *testing.T) {
 	}
 }
 
-func TestASlotIsNotWrittenByAnOldRow(t *testing.T) {
+func TestSlotWrite_StaleRow_NotWritten(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.put(newRow()))
 	_, old := w.enactment()
@@ -184,7 +184,7 @@ func TestASlotIsNotWrittenByAnOldRow(t *testing.T) {
 	}
 }
 
-func TestPoliciesOfBothKindsHaveAStatus(t *testing.T) {
+func TestPolicyStatus_BothKinds_Written(t *testing.T) {
 	early := &nmstatev1.NodeNetConfPolicy{ObjectMeta: metav1.ObjectMeta{Name: "blue", UID: "early", Generation: 4}}
 	today := newBlue()
 	today.UID, today.Generation = "today", 4
@@ -219,7 +219,7 @@ func TestPoliciesOfBothKindsHaveAStatus(t *testing.T) {
 	}
 }
 
-func TestEnactmentsOfNodesThatDoNotExistAreDeleted(t *testing.T) {
+func TestEnactment_NodeMissing_Deleted(t *testing.T) {
 	w, _ := applied(t)
 	none := w.cfg
 	none.Nodes = func(context.Context) ([]corev1.Node, error) { return nil, nil }
@@ -236,7 +236,7 @@ func TestEnactmentsOfNodesThatDoNotExistAreDeleted(t *testing.T) {
 	}
 }
 
-func TestAHandlerRunsOnChangesAndAfterFailures(t *testing.T) {
+func TestPolicyHandler_ChangesAndFailures_Runs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, blue := applied(t)
 		changed := make(chan struct{})
@@ -288,7 +288,7 @@ func TestAHandlerRunsOnChangesAndAfterFailures(t *testing.T) {
 	})
 }
 
-func TestOnceTellsWhichKindIsMissing(t *testing.T) {
+func TestPolicyOnce_KindMissing_Named(t *testing.T) {
 	w := newWorld(t)
 	w.api.setRefuse(func(request string) error {
 		if strings.Contains(request, "NodeNetConfPolicyList") {
@@ -301,7 +301,7 @@ func TestOnceTellsWhichKindIsMissing(t *testing.T) {
 	}
 }
 
-func TestOnceEndsWithItsContext(t *testing.T) {
+func TestPolicyOnce_ContextCanceled_Ends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, blue := applied(t)
 		w.must(w.api.Delete(t.Context(), blue, blue.UID))
@@ -322,9 +322,9 @@ func TestOnceEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestAPolicyKeepsWhatTheKernelHadBefore: somebody has changed the MTU, and the report of that is
+// TestPolicyPass_KernelStateBefore_Kept: somebody has changed the MTU, and the report of that is
 // under way when the policy gets its slot.
-func TestAPolicyKeepsWhatTheKernelHadBefore(t *testing.T) {
+func TestPolicyPass_KernelStateBefore_Kept(t *testing.T) {
 	for name, c := range map[string]struct {
 		unreadable error
 		want       int

@@ -18,7 +18,7 @@ var server apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 
-func TestARealAPITakesWhatIsWritten(t *testing.T) {
+func TestPolicyHandler_RealAPI_WritesAccepted(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func (w *world) put(list ...nmstate.Enactment) error {
 	return err
 }
 
-func TestAnEnactmentHasAllThatItsRowHas(t *testing.T) {
+func TestEnactmentWrite_EachRowField_Included(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.put(newRow()))
 	object, row := w.enactment()
@@ -59,7 +59,7 @@ func TestAnEnactmentHasAllThatItsRowHas(t *testing.T) {
 	}
 }
 
-func TestAFieldOfAnEnactmentIsReplacedAsAWhole(t *testing.T) {
+func TestEnactmentWrite_Field_ReplacedAsWhole(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.put(newRow()))
 	first, row := w.enactment()
@@ -90,7 +90,7 @@ func TestAFieldOfAnEnactmentIsReplacedAsAWhole(t *testing.T) {
 	}
 }
 
-func TestAnEnactmentIsNotWrittenByAnOldRow(t *testing.T) {
+func TestEnactmentWrite_StaleRow_NotWritten(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.put(newRow()))
 	_, old := w.enactment()
@@ -113,7 +113,7 @@ func TestAnEnactmentIsNotWrittenByAnOldRow(t *testing.T) {
 	}
 }
 
-func TestAnEnactmentWithoutAStatusIsAdopted(t *testing.T) {
+func TestEnactmentWrite_StatusMissing_Adopted(t *testing.T) {
 	w := newWorld(t, newEnactment("n1.blue"))
 	w.must(w.put(newRow()))
 	object, row := w.enactment()
@@ -127,10 +127,10 @@ func TestAnEnactmentWithoutAStatusIsAdopted(t *testing.T) {
 	}
 }
 
-// TestAnEnactmentThatCannotBeWrittenDelaysNoOther: a node has two policies, and the API server
+// TestEnactmentWrite_OneFails_OthersNotDelayed: a node has two policies, and the API server
 // refuses all writes of the enactment of one of them, from the beginning or once the node has
 // both. The other one is applied, changed and undone as without that.
-func TestAnEnactmentThatCannotBeWrittenDelaysNoOther(t *testing.T) {
+func TestEnactmentWrite_OneFails_OthersNotDelayed(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		w := newWorld(t)
 		l, handler, rollouts := life{T: t, api: w.api}, NewHandler(w.cfg), NewRollouts(w.cfg)
@@ -192,7 +192,7 @@ func TestAnEnactmentThatCannotBeWrittenDelaysNoOther(t *testing.T) {
 	}
 }
 
-func TestNothingFollowsAWriteWithoutAnAnswer(t *testing.T) {
+func TestEnactmentWrite_NoAnswer_NothingFollows(t *testing.T) {
 	w := newWorld(t)
 	w.api.setRefuse(func(request string) error {
 		if strings.HasPrefix(request, "patch") {
@@ -210,7 +210,7 @@ func TestNothingFollowsAWriteWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-func TestADesiredStateReplacesTheOneThatItWasMadeOf(t *testing.T) {
+func TestDesiredStateWrite_ConcurrentManualChange_NotOverwritten(t *testing.T) {
 	state := newState("n1")
 	state.Spec.DesiredState, state.Spec.PolicyState = raw(`{"interfaces":[],"dns-resolver":{"config":{}}}`), raw(`{"routes":{}}`)
 	state.Spec.Reach, state.Spec.PolicyReach = []nmstatev1.ReachTarget{"hand"}, []nmstatev1.ReachTarget{"former"}
@@ -236,7 +236,7 @@ func TestADesiredStateReplacesTheOneThatItWasMadeOf(t *testing.T) {
 	}
 }
 
-func TestOwnersAreWrittenBesideWhatTheStateHandlerWrites(t *testing.T) {
+func TestOwnersWrite_StateHandlerFields_Kept(t *testing.T) {
 	state := newState("n1")
 	state.UID = "uid-n1"
 	state.Status.Refused = "theirs"
@@ -272,7 +272,7 @@ func TestOwnersAreWrittenBesideWhatTheStateHandlerWrites(t *testing.T) {
 	}
 }
 
-func TestAnEnactmentThatIsOverIsDeletedOnce(t *testing.T) {
+func TestEnactment_Finished_DeletedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.put(newRow()))
 	_, row := w.enactment()
@@ -290,8 +290,8 @@ func TestAnEnactmentThatIsOverIsDeletedOnce(t *testing.T) {
 	}
 }
 
-// TestAMessageIsBounded: admission refuses a longer one of a daemon.
-func TestAMessageIsBounded(t *testing.T) {
+// TestEnactmentMessage_Long_Bounded: admission refuses a longer one of a daemon.
+func TestEnactmentMessage_Long_Bounded(t *testing.T) {
 	row := &nmstate.Enactment{Phase: nmstate.Failing, Reason: "R", Message: strings.Repeat("ä", 40<<10) + "\n"}
 	for _, c := range enactmentConditions(row, nil, metav1.Now()) {
 		if len(c.Message) > said.MaxMessage {

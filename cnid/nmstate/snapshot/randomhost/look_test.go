@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestALookTellsFirstWhatDiffers(t *testing.T) {
+func TestHostLook_Differences_FirstDifferenceNamed(t *testing.T) {
 	before := Look{"a", "b", "b", "c"}
 	for text, now := range map[string]Look{
 		"":                    before,
@@ -30,8 +30,8 @@ func TestALookTellsFirstWhatDiffers(t *testing.T) {
 	}
 }
 
-// TestALookHasSettingsAndNoStates: what a look hides is a fault that no random host shows.
-func TestALookHasSettingsAndNoStates(t *testing.T) {
+// TestHostLook_Contents_SettingsWithoutStates: what a look hides is a fault that no random host shows.
+func TestHostLook_Contents_SettingsWithoutStates(t *testing.T) {
 	for _, c := range []struct{ object, shown, want string }{
 		{
 			"device", `{"ifname": "eth1", "flags": ["NO-CARRIER", "NOARP", "PROMISC", "ALLMULTI", "MULTICAST", "UP"], "operstate": "DOWN", "linkinfo": {"info_kind": "vlan", "info_data": {"id": 10, "flags": ["REORDER_HDR"], "hello_timer": 3}}}`,

@@ -69,7 +69,7 @@ func (s *session) until(stage string, a Attachment, wanted []Interface) error {
 	return fmt.Errorf("no stage %q", stage)
 }
 
-func TestAnEndAtAnyStepIsUndone(t *testing.T) {
+func TestAttach_CrashAtEachStep_Undone(t *testing.T) {
 	n, one, two := newNodeWithTwo(t)
 	wanted := []Interface{first(one), second(two)}
 	before := n.states(t)
@@ -111,8 +111,8 @@ type attaching struct {
 	Wanted    []Interface
 }
 
-// TestAttachUntilKilled is the work of the process that the next test kills.
-func TestAttachUntilKilled(t *testing.T) {
+// TestAttach_HelperProcess_RunsUntilKilled is the work of the process that the next test kills.
+func TestAttach_HelperProcess_RunsUntilKilled(t *testing.T) {
 	var job attaching
 	if !killed.Working(t, &job) {
 		return
@@ -133,7 +133,7 @@ func TestAttachUntilKilled(t *testing.T) {
 	}
 }
 
-func TestAPluginIsKilledAtAnyMomentAndTheNodeIsAsBefore(t *testing.T) {
+func TestDelegatedNIC_KilledAtEachMoment_NodeRestored(t *testing.T) {
 	n, one, two := newNodeWithTwo(t)
 	isAsBeforeAfterKills(t, n, first(one), second(two))
 }
@@ -146,7 +146,7 @@ func isAsBeforeAfterKills(t *testing.T, n *node, wanted ...Interface) {
 	start := time.Now()
 	n.mustAttach(t, a, wanted...)
 	n.mustDetach(t, a)
-	killed.AtAnyMoment(t, "TestAttachUntilKilled", attaching{n.Path, n.Dir, a, wanted}, 2*time.Since(start), func() {
+	killed.AtAnyMoment(t, "TestAttach_HelperProcess_RunsUntilKilled", attaching{n.Path, n.Dir, a, wanted}, 2*time.Since(start), func() {
 		n.mustDetach(t, a)
 		n.asBefore(t, before)
 		if left := pod.Links(t); len(left) != 0 {
@@ -155,7 +155,7 @@ func isAsBeforeAfterKills(t *testing.T, n *node, wanted ...Interface) {
 	})
 }
 
-func TestADeviceThatAnEndedADDLeftGoesToAnotherPod(t *testing.T) {
+func TestDelegatedNIC_ADDInterrupted_DeviceGivenAgain(t *testing.T) {
 	n, pod, other := newNode(t), netnstest.New(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
 	before := n.states(t)
@@ -169,7 +169,7 @@ func TestADeviceThatAnEndedADDLeftGoesToAnotherPod(t *testing.T) {
 	n.asBefore(t, before)
 }
 
-func TestADeviceThatTheNodeHasBegunToUseIsLeftAlone(t *testing.T) {
+func TestDelegatedNIC_DeviceUsedByNode_LeftAlone(t *testing.T) {
 	n, pod := newNode(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
 	n.plug(t, "nic1", macOf(2))
@@ -180,7 +180,7 @@ func TestADeviceThatTheNodeHasBegunToUseIsLeftAlone(t *testing.T) {
 	n.asBefore(t, before)
 }
 
-func TestAFormerNameThatIsTakenIsSaid(t *testing.T) {
+func TestDelegatedNIC_FormerNameTaken_Reported(t *testing.T) {
 	n, pod := newNode(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
 	n.plug(t, "nic1", macOf(2))
@@ -201,9 +201,9 @@ func TestAFormerNameThatIsTakenIsSaid(t *testing.T) {
 	}
 }
 
-// TestHardwareThatTheKernelHasNotGivenBackYet goes by a note, because the moment is short:
+// TestDelegatedNIC_HardwareNotYetReturned_Awaited goes by a note, because the moment is short:
 // hardware_test.go has what follows it.
-func TestHardwareThatTheKernelHasNotGivenBackYet(t *testing.T) {
+func TestDelegatedNIC_HardwareNotYetReturned_Awaited(t *testing.T) {
 	n, pod, other := newNode(t), netnstest.New(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
 	a := of(pod, "c")
@@ -231,7 +231,7 @@ func TestHardwareThatTheKernelHasNotGivenBackYet(t *testing.T) {
 	n.noted(t, 1) // for when it is back
 }
 
-func TestPodsComeAndGoAtTheSameTime(t *testing.T) {
+func TestDelegatedNIC_ConcurrentPods_AllServed(t *testing.T) {
 	n := newNode(t)
 	const pods, rounds = 4, 3
 	done := make(chan error)
@@ -262,7 +262,7 @@ func TestPodsComeAndGoAtTheSameTime(t *testing.T) {
 	n.asBefore(t, before)
 }
 
-func TestOneProcessAtATimeHasTheNotes(t *testing.T) {
+func TestDelegatedNICNotes_TwoProcesses_Locked(t *testing.T) {
 	n := newNode(t)
 	unlock, err := lock(t.Context(), n.Dir)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-func TestADeviceIsInThePodAndComesBack(t *testing.T) {
+func TestDelegatedNIC_AttachDetach_DeviceMovedAndReturned(t *testing.T) {
 	n, one, two := newNodeWithTwo(t)
 	isInThePodAndComesBack(t, n, one, two)
 }
@@ -125,7 +125,7 @@ func converse(t *testing.T, pod, network *netnstest.Namespace, to, name string) 
 	return answer
 }
 
-func TestPodsWithTheSameAddressesReachTheNetworksOfTheirDevices(t *testing.T) {
+func TestDelegatedNIC_PodsShareAddresses_OwnNetworksReached(t *testing.T) {
 	n := newNode(t)
 	before := map[string]*netnstest.Namespace{}
 	for i, name := range []string{"a", "b"} {
@@ -145,7 +145,7 @@ func TestPodsWithTheSameAddressesReachTheNetworksOfTheirDevices(t *testing.T) {
 	}
 }
 
-func TestWhatTheNodeNeedsIsNotMoved(t *testing.T) {
+func TestDelegatedNIC_NeededByNode_NotMoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(*testing.T, *node)
 		text    string
@@ -187,7 +187,7 @@ func TestWhatTheNodeNeedsIsNotMoved(t *testing.T) {
 	}
 }
 
-func TestANameThatThePodHasIsNotTaken(t *testing.T) {
+func TestDelegatedNIC_NameUsedInPod_NotTaken(t *testing.T) {
 	n, pod := newNode(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
 	n.plug(t, "nic1", macOf(2))
@@ -208,7 +208,7 @@ func TestANameThatThePodHasIsNotTaken(t *testing.T) {
 	}
 }
 
-func TestAFailureHalfWayBringsAllBack(t *testing.T) {
+func TestDelegatedNIC_FailureHalfWay_AllReturned(t *testing.T) {
 	n, pod := newNode(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
 	n.plug(t, "nic1", macOf(2))
@@ -225,7 +225,7 @@ func TestAFailureHalfWayBringsAllBack(t *testing.T) {
 	}
 }
 
-func TestTheNodeItselfIsNoPod(t *testing.T) {
+func TestDelegatedNIC_NodeNamespace_Refused(t *testing.T) {
 	n := newNode(t)
 	n.plug(t, "nic0", macOf(1))
 	before := n.states(t)
@@ -235,7 +235,7 @@ func TestTheNodeItselfIsNoPod(t *testing.T) {
 	n.asBefore(t, before)
 }
 
-func TestWithoutDevicesNothingIsWritten(t *testing.T) {
+func TestDelegatedNIC_NoDevices_NothingWritten(t *testing.T) {
 	n, pod := newNode(t), netnstest.New(t)
 	a := of(pod, "c")
 	n.mustAttach(t, a)
@@ -249,7 +249,7 @@ func TestWithoutDevicesNothingIsWritten(t *testing.T) {
 	n.untouched(t)
 }
 
-func TestAPodThatLostItsDeviceInTheAnswerLosesItIndeed(t *testing.T) {
+func TestDelegatedNIC_DeviceDroppedFromAnswer_Removed(t *testing.T) {
 	n, pod := newNode(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
 	before := n.states(t)
@@ -259,7 +259,7 @@ func TestAPodThatLostItsDeviceInTheAnswerLosesItIndeed(t *testing.T) {
 	n.mustAttach(t, Attachment{ContainerID: "d", IfName: "eth0", NetnsPath: "of another kind"})
 }
 
-func TestADeviceOfALivingPodStaysThere(t *testing.T) {
+func TestDelegatedNIC_PodAlive_DeviceStays(t *testing.T) {
 	n, pod, other := newNode(t), netnstest.New(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
 	n.mustAttach(t, of(pod, "c"), first(macOf(1)))
@@ -287,7 +287,7 @@ func whatAPodChanges() []func(netlink.Link) error {
 	}
 }
 
-func TestWhatAPodChangedIsUndone(t *testing.T) {
+func TestDelegatedNIC_PodChangesDevice_Undone(t *testing.T) {
 	n, pod := newNode(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
 	before := n.states(t)
@@ -298,7 +298,7 @@ func TestWhatAPodChangedIsUndone(t *testing.T) {
 	n.asBefore(t, before)
 }
 
-func TestAPodThatIsGoneIsNoError(t *testing.T) {
+func TestDelegatedNIC_PodGone_NoError(t *testing.T) {
 	n, pod := newNode(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
 	a := of(pod, "c")
@@ -316,7 +316,7 @@ func TestAPodThatIsGoneIsNoError(t *testing.T) {
 	}
 }
 
-func TestCheckFindsEachDifference(t *testing.T) {
+func TestDelegatedNICCheck_EachDifference_Found(t *testing.T) {
 	route := func(dst string) func(netlink.Link) error {
 		return func(l netlink.Link) error {
 			to := prefix(dst)
@@ -369,7 +369,7 @@ func replaced(l netlink.Link, name string) error {
 		netnstest.OnLink(attrs.Name, netlink.LinkSetUp)())
 }
 
-func TestCollectBringsBackWhatIsGone(t *testing.T) {
+func TestDelegatedNICCollect_PodsGone_DevicesReturned(t *testing.T) {
 	n, kept, gone := newNode(t), netnstest.New(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
 	n.plug(t, "nic1", macOf(2))

@@ -79,14 +79,14 @@ func (m *machine) mustCheck(t *testing.T, a Attachment, names ...string) {
 	}
 }
 
-func TestVirtualFunctionsAreInThePodAndComeBack(t *testing.T) {
+func TestDelegatedVF_AttachDetach_MovedAndReturned(t *testing.T) {
 	m := newMachine(t, 2)
 	for range 2 { // they are usable again
 		isInThePodAndComesBack(t, m.node, m.macs[0], m.macs[1])
 	}
 }
 
-func TestAVirtualFunctionOfAPodThatEndsHasItsNameAgain(t *testing.T) {
+func TestDelegatedVF_PodEnds_NameRestored(t *testing.T) {
 	m := newMachine(t, 1)
 	m.take(t, "eth1")
 	before := m.states(t)
@@ -127,9 +127,9 @@ func TestAVirtualFunctionOfAPodThatEndsHasItsNameAgain(t *testing.T) {
 	}
 }
 
-// TestVirtualFunctionsGetTheNamesThatOthersCameBackWith has pods that give their devices the
+// TestDelegatedVF_NamesSwapped_FormerNamesRestored has pods that give their devices the
 // names of other devices on the node.
-func TestVirtualFunctionsGetTheNamesThatOthersCameBackWith(t *testing.T) {
+func TestDelegatedVF_NamesSwapped_FormerNamesRestored(t *testing.T) {
 	m := newMachine(t, 2)
 	before := m.states(t)
 	one, two := first(m.macs[0]), second(m.macs[1])
@@ -173,7 +173,7 @@ func TestVirtualFunctionsGetTheNamesThatOthersCameBackWith(t *testing.T) {
 	}
 }
 
-func TestWhatAPodChangedOfItsVirtualFunctionIsUndone(t *testing.T) {
+func TestDelegatedVF_PodChangesFunction_Undone(t *testing.T) {
 	m := newMachine(t, 1)
 	m.take(t, "best") // as the pod calls the device, too
 	before := m.states(t)
@@ -194,7 +194,7 @@ func TestWhatAPodChangedOfItsVirtualFunctionIsUndone(t *testing.T) {
 	}
 }
 
-func TestAnEndAtAnyStepWithVirtualFunctionsIsUndone(t *testing.T) {
+func TestDelegatedVF_CrashAtEachStep_Undone(t *testing.T) {
 	m := newMachine(t, 2)
 	before := m.states(t)
 	for i, stage := range slices.Repeat(stages, 2) {
@@ -211,12 +211,12 @@ func TestAnEndAtAnyStepWithVirtualFunctionsIsUndone(t *testing.T) {
 	}
 }
 
-func TestAPluginWithVirtualFunctionsIsKilledAtAnyMoment(t *testing.T) {
+func TestDelegatedVF_KilledAtEachMoment_NodeRestored(t *testing.T) {
 	m := newMachine(t, 2)
 	isAsBeforeAfterKills(t, m.node, first(m.macs[0]), second(m.macs[1]))
 }
 
-func TestAVirtualFunctionThatIsRemovedIsMissing(t *testing.T) {
+func TestDelegatedVF_FunctionRemoved_ReportedMissing(t *testing.T) {
 	mustDetach := func(t *testing.T, m *machine, a Attachment) { t.Helper(); m.mustDetach(t, a) }
 	for name, c := range map[string]struct {
 		ends    bool // the pod, before its function does
@@ -254,9 +254,9 @@ func TestAVirtualFunctionThatIsRemovedIsMissing(t *testing.T) {
 	}
 }
 
-// TestPodsWithTheSameAddressesReachTheNetworksOfTheirVirtualFunctions has two networks, which
+// TestDelegatedVF_PodsShareAddresses_OwnNetworksReached has two networks, which
 // are VLANs, each with a function that is its gateway.
-func TestPodsWithTheSameAddressesReachTheNetworksOfTheirVirtualFunctions(t *testing.T) {
+func TestDelegatedVF_PodsShareAddresses_OwnNetworksReached(t *testing.T) {
 	m := newMachine(t, 4)
 	for i, vf := range m.vfs {
 		if err := netlink.LinkSetVfVlan(m.adapter.Link(t), vf.Index, 7+i%2); err != nil {

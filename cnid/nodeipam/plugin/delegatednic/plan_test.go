@@ -31,14 +31,14 @@ func entries(t *testing.T) []wire.PodIPInfo {
 	return list
 }
 
-func TestTheDevicesOfAnAnswer(t *testing.T) {
+func TestDevicePlan_EachAnswer_DevicesFound(t *testing.T) {
 	got, err := Wanted(entries(t), "eth0")
 	if diff := cmp.Diff([]Interface{first(macOf(1)), second(macOf(2))}, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 
-func TestAnAnswerThatCanNotBeMeantIsRefused(t *testing.T) {
+func TestDevicePlan_AmbiguousAnswer_Refused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(device *wire.PodIPInfo)
 		text   string
@@ -65,7 +65,7 @@ func TestAnAnswerThatCanNotBeMeantIsRefused(t *testing.T) {
 	}
 }
 
-func TestADeviceIsKnownWhereverItIs(t *testing.T) {
+func TestDevicePlan_DeviceInAnyNamespace_Recognized(t *testing.T) {
 	hardware := func(name, bus, parent string, mac, permanent net.HardwareAddr) netlink.Link {
 		return &netlink.Device{LinkAttrs: netlink.LinkAttrs{Name: name, HardwareAddr: mac, PermHWAddr: permanent, ParentDevBus: bus, ParentDev: parent}}
 	}

@@ -61,7 +61,7 @@ func run(t *testing.T, command string, stdin map[string]any) (string, error) {
 	return string(out), err
 }
 
-func TestItReturnsTheAddressesOfItsConfigurationInEveryVersion(t *testing.T) {
+func TestIPAMPlugin_EachVersion_ConfiguredAddressesReturned(t *testing.T) {
 	for _, v := range version.All.SupportedVersions() {
 		t.Run(v, func(t *testing.T) {
 			conf := map[string]any{"cniVersion": v, "name": "n", "type": "bridge", "ipam": config}
@@ -95,7 +95,7 @@ func TestItReturnsTheAddressesOfItsConfigurationInEveryVersion(t *testing.T) {
 	}
 }
 
-func TestCHECKFailsWithoutTheAddress(t *testing.T) {
+func TestIPAMPluginCHECK_AddressMissing_Fails(t *testing.T) {
 	conf := map[string]any{
 		"cniVersion": "1.0.0", "name": "n", "type": "bridge", "ipam": config,
 		"prevResult": map[string]any{"cniVersion": "1.0.0", "ips": []any{map[string]any{"address": "192.0.2.7/24"}}},
@@ -106,7 +106,7 @@ func TestCHECKFailsWithoutTheAddress(t *testing.T) {
 	}
 }
 
-func TestAnotherConfigurationIsAnError(t *testing.T) {
+func TestIPAMPlugin_OtherConfiguration_Error(t *testing.T) {
 	for name, conf := range map[string]any{
 		"nothing": nil, "another type": ipamconf.Config{Type: "static", Addresses: config.Addresses},
 		"an empty address": map[string]any{"type": ipamconf.Type, "addresses": []any{map[string]any{}}},

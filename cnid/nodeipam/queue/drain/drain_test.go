@@ -87,7 +87,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func TestReleasesFromBeforeTheStartAndLaterOnesAreApplied(t *testing.T) {
+func TestReleaseDrain_BeforeAndAfterStart_Applied(t *testing.T) {
 	dir := t.TempDir()
 	before := put(t, dir, queue.Release{ContainerID: "a", IfName: "eth0", PodInterfaceID: "a-eth0"})
 	r := start(t, dir, drain.Config{Every: never}, nil)
@@ -106,7 +106,7 @@ func TestReleasesFromBeforeTheStartAndLaterOnesAreApplied(t *testing.T) {
 	r.empty(t)
 }
 
-func TestAMissingDirectoryIsMadeAndAReplacedOneWatched(t *testing.T) {
+func TestReleaseDrain_DirectoryMissingOrReplaced_Watched(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "queue")
 	r := start(t, dir, drain.Config{Every: never}, nil)
 	r.empty(t)
@@ -123,7 +123,7 @@ func TestAMissingDirectoryIsMadeAndAReplacedOneWatched(t *testing.T) {
 	}
 }
 
-func TestAFailedReleaseIsTriedAgainAndKeepsNoOtherWaiting(t *testing.T) {
+func TestReleaseDrain_OneFails_RetriedOthersProceed(t *testing.T) {
 	dir := t.TempDir()
 	bad := put(t, dir, queue.Release{ContainerID: "a", IfName: "eth0"})
 	good := put(t, dir, queue.Release{ContainerID: "b", IfName: "eth0"})
@@ -149,7 +149,7 @@ func TestAFailedReleaseIsTriedAgainAndKeepsNoOtherWaiting(t *testing.T) {
 	wantCounted(t, results(), 2, 5, 0)
 }
 
-func TestAReleaseThatFailedSurvivesARestart(t *testing.T) {
+func TestReleaseDrain_FailedBeforeRestart_Kept(t *testing.T) {
 	dir := t.TempDir()
 	want := put(t, dir, queue.Release{ContainerID: "a", IfName: "eth0"})
 	asked := make(chan struct{}, 1000)
@@ -164,7 +164,7 @@ func TestAReleaseThatFailedSurvivesARestart(t *testing.T) {
 	}
 }
 
-func TestWhatWasWrittenAgainIsAppliedAgain(t *testing.T) {
+func TestReleaseDrain_FileRewritten_AppliedAgain(t *testing.T) {
 	dir := t.TempDir()
 	want := put(t, dir, queue.Release{ContainerID: "a", IfName: "eth0"})
 	once := true
@@ -183,7 +183,7 @@ func TestWhatWasWrittenAgainIsAppliedAgain(t *testing.T) {
 	r.empty(t)
 }
 
-func TestHostileFilesDoNoHarm(t *testing.T) {
+func TestReleaseDrain_HostileFiles_NoHarm(t *testing.T) {
 	parent := t.TempDir()
 	dir, secret := filepath.Join(parent, "queue"), filepath.Join(parent, "secret")
 	good := put(t, dir, queue.Release{ContainerID: "zz", IfName: "eth0"})
@@ -222,7 +222,7 @@ func TestHostileFilesDoNoHarm(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsBeingWrittenStays(t *testing.T) {
+func TestReleaseDrain_FileBeingWritten_Kept(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a:eth0.release.new"), "half")
 	r := start(t, dir, drain.Config{Every: never}, nil)
@@ -234,7 +234,7 @@ func TestAFileThatIsBeingWrittenStays(t *testing.T) {
 	}
 }
 
-func TestAThousandReleases(t *testing.T) {
+func TestReleaseDrain_ThousandReleases_AllApplied(t *testing.T) {
 	dir := t.TempDir()
 	r := start(t, dir, drain.Config{Every: never}, nil)
 	const all = 1000

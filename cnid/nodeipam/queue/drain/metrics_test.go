@@ -42,7 +42,7 @@ func wantCounted(t *testing.T, got map[string]float64, applied, failed, rejected
 	}
 }
 
-func TestMetricsAreNamedAsUsualAndDocumented(t *testing.T) {
+func TestMetrics_EachName_ConventionalAndDocumented(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	drain.NewMetrics(registry)
 	problems, err := testutil.GatherAndLint(registry)

@@ -19,8 +19,8 @@ func TestMakeSoakRunsTheKillsOfDriversInAMachine(t *testing.T) {
 		t.Errorf("packages are %v, want %v", paths, want)
 	}
 	for _, name := range []string{
-		"TestADaemonIsKilledAtAnyMomentAndNothingIsLeft", "TestAProcessIsKilledAtAnyMomentAndTheDeviceIsAsBefore",
-		"TestAPluginIsKilledAtAnyMomentAndTheNodeIsAsBefore", "TestAPluginWithVirtualFunctionsIsKilledAtAnyMoment",
+		"TestAttach_DaemonKilledAtEachMoment_NothingLeft", "TestSRIOV_ProcessKilledAtEachMoment_DeviceRestored",
+		"TestDelegatedNIC_KilledAtEachMoment_NodeRestored", "TestDelegatedVF_KilledAtEachMoment_NodeRestored",
 	} {
 		if !strings.Contains(pattern, name) {
 			t.Errorf("%s is not in %s", name, pattern)

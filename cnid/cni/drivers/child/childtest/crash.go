@@ -25,7 +25,7 @@ type attaching struct {
 }
 
 // AttachUntilKilled does the work of the processes of KillAttaching. A driver's package has it as
-// the test TestAttachUntilKilled.
+// the test TestAttach_HelperProcess_RunsUntilKilled.
 func AttachUntilKilled(t *testing.T, devices child.Devices) {
 	t.Helper()
 	var job attaching
@@ -55,7 +55,7 @@ func KillAttaching(t *testing.T, devices child.Devices) {
 	n.mustDetach(t, s)
 	round := time.Since(began)
 	again, remains := false, 0
-	killed.AtAnyMoment(t, "TestAttachUntilKilled", attaching{n.Path, n.Dir, s}, 2*round, func() {
+	killed.AtAnyMoment(t, "TestAttach_HelperProcess_RunsUntilKilled", attaching{n.Path, n.Dir, s}, 2*round, func() {
 		if len(pod.Links(t)) > 0 {
 			remains++
 		}
