@@ -27,13 +27,13 @@ func convertAttachmentClaim(in *v1alpha1.AttachmentClaim) (*multinet.Claim, erro
 		Meta: values.Meta(in), Namespace: in.Namespace, Name: in.Name,
 		PodName: in.Spec.Pod.Name, PodUID: in.Spec.Pod.UID, Node: in.Spec.Node,
 		Interface: in.Spec.Interface, Driver: in.Spec.Driver, Network: values.NetworkRef(&in.Spec.Network),
-		Config: configOf(in), ConfigHash: in.Spec.ConfigHash, Addresses: slices.Clone(in.Spec.Addresses), Released: in.Status.Released,
+		Config: interfaceOf(in), ConfigHash: in.Spec.ConfigHash, Addresses: slices.Clone(in.Spec.Addresses), Released: in.Status.Released,
 	}, nil
 }
 
-// configOf returns the configuration of a claim, nil for a claim without one. A configuration that
+// interfaceOf returns the configuration of a claim, nil for a claim without one. A configuration that
 // can't be read fits no claim (multinet.Claim.Fits).
-func configOf(in *v1alpha1.AttachmentClaim) *netif.Interface {
+func interfaceOf(in *v1alpha1.AttachmentClaim) *netif.Interface {
 	config, err := netif.Decode(in.Spec.Config)
 	if err != nil {
 		return &netif.Interface{}

@@ -39,7 +39,7 @@ func convertDefinition(in *nadv1.NetworkAttachmentDefinition) (*multinet.Definit
 		row.Problem = err.Error()
 		return row, nil //nolint:nilerr // Problem has it
 	}
-	row.Target, row.ResourceName, row.VF = multinet.Target(read.Target), read.ResourceName, netif.VF(read.VF)
+	row.Target, row.ResourceName, row.VF = multinet.Target(read.Target), read.ResourceName, read.VF
 	config := strings.TrimSpace(in.Spec.Config)
 	switch {
 	case row.Target.Kind != "":

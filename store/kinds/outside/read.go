@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/netif"
-
 	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/said"
@@ -97,7 +95,7 @@ func readVF(row *multinet.Network, texts map[string]string, invalid *values.Faul
 		invalid.Add("%s in the annotation %s gives pods power over others on the device or its network, so only a ClusterNetwork can have it: remove it, or use a ClusterNetwork",
 			strings.Join(vf.Privileged(), ", "), annotations.VFKey)
 	default:
-		row.VF = netif.VF(vf)
+		row.VF = vf
 	}
 }
 
