@@ -5,6 +5,7 @@ package hostile
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -101,6 +102,22 @@ func TestAStolenTokenChangesNothingElsewhere(t *testing.T) {
 	}
 }
 
+// addressesOf returns the UIDs of the Addresses that the pods hold, by name.
+func (e *env) addressesOf(t *testing.T, pods ...*corev1.Pod) map[string]types.UID {
+	t.Helper()
+	var addresses v1alpha1.AddressList
+	if err := e.Client.List(stage.Within(t, stage.Patience), &addresses); err != nil {
+		t.Fatal(err)
+	}
+	uids := map[string]types.UID{}
+	for _, address := range addresses.Items {
+		if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return address.Spec.Holder.UID == string(pod.UID) }) {
+			uids[address.Name] = address.UID
+		}
+	}
+	return uids
+}
+
 // TestStolenToken_TracesOfOtherDaemon_Kept has the token of the first node's daemon remove the
 // traces of the second node's daemon. Without traces, the operator would take the node for one
 // without a daemon, and release addresses of pods whose objects are deleted by force, although
@@ -114,6 +131,10 @@ func TestStolenToken_TracesOfOtherDaemon_Kept(t *testing.T) {
 	e.Run(t, victim, peer)
 	thief := e.Steal(t, first)
 	ctx := stage.Within(t, stage.Patience)
+	held := e.addressesOf(t, victim, peer)
+	if len(held) == 0 {
+		t.Fatal("the pods hold no addresses")
+	}
 
 	call := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(second)}}
 	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(call), call); err != nil {
@@ -132,6 +153,8 @@ func TestStolenToken_TracesOfOtherDaemon_Kept(t *testing.T) {
 	}
 	emptied := call.DeepCopy()
 	emptied.Spec.VNIs = nil
+	own := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(first)}}
+	ownNode := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: first}}
 	for name, err := range map[string]error{
 		"deleting the roll call":     thief.Delete(ctx, call.DeepCopy()),
 		"emptying the roll call":     thief.Update(ctx, emptied),
@@ -141,6 +164,8 @@ func TestStolenToken_TracesOfOtherDaemon_Kept(t *testing.T) {
 		"the node out of service":    thief.Patch(ctx, node.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"taints":[{"key":"node.kubernetes.io/out-of-service","effect":"NoExecute"}]}}`))),
 		"deleting the pod by force":  thief.Delete(ctx, victim.DeepCopy(), client.GracePeriodSeconds(0)),
 		"a roll call in other words": thief.Create(ctx, &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(second) + "x"}, Spec: call.Spec}),
+		"deleting its own roll call": thief.Delete(ctx, own),
+		"a label of its own node":    thief.Status().Patch(ctx, ownNode, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"example.com/stolen":""}}}`))),
 	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("%s: %v", name, err)
@@ -158,7 +183,11 @@ func TestStolenToken_TracesOfOtherDaemon_Kept(t *testing.T) {
 	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(call), kept); err != nil || kept.UID != call.UID || len(kept.Spec.VNIs) == 0 {
 		t.Errorf("the roll call is %+v: %v", kept.Spec, err)
 	}
+	if now := e.addressesOf(t, victim, peer); !maps.Equal(now, held) {
+		t.Errorf("the pods hold the addresses %v, want %v as before", now, held)
+	}
 	e.ExpectAnswers(t, peer, stage.WantPod(victim))
+	e.ExpectAnswers(t, victim, stage.WantPod(peer))
 }
 
 // TestAStolenTokenReleasesNoInterfaceElsewhere has the token of the first node's daemon
