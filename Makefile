@@ -131,6 +131,14 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects
 	$(LAB) setup --generate
 	$(GO) generate ./api/... ./ebpf/... ./helm/...
 
+# The version of the compiler, so that everybody's format is the same.
+CLANG_FORMAT := clang-format-19
+BPF_C := $(wildcard ebpf/src/*.[ch])
+
+format: ## Format the BPF C by .clang-format
+	$(LAB) setup --generate
+	$(CLANG_FORMAT) -i $(BPF_C)
+
 docs-reference: ## Write the pages of docs/reference again that follow from the source: the API, the command lines
 	$(RUN_TESTS) -count=1 -run 'TestThePage' ./test/docs/reference ./cmd/aliothctl ./cmd/alioth-operator ./cmd/alioth-cnid -update
 
@@ -270,8 +278,10 @@ else
 		else echo "vulnerabilities: update the modules or the Go version that are named above" >&2; fi; exit 1; }
 endif
 
-lint: ## golangci-lint, which vets too, the layers of packages and the prose of comments and pages
+lint: ## golangci-lint, which vets too, the layers of packages, the prose of comments and pages, the format of the BPF C
 	$(GO) test -vet=off ./test/layers ./test/prose
+	@if command -v $(CLANG_FORMAT) > /dev/null; then $(CLANG_FORMAT) --dry-run -Werror $(BPF_C) || { echo "run: make format" >&2; exit 1; }; \
+	else echo "lint: the format of the BPF C is NOT CHECKED, because $(CLANG_FORMAT) is missing; make format installs it" >&2; fi
 	GOGC=300 GOMEMLIMIT=6GiB $(TOOL) golangci-lint run --allow-parallel-runners
 
 bpf-verify: ## Show the verifier's log for a BPF program (root): PROG=from_pod, LEVEL=stats, branches or instructions, REBUILD=1 compiles first; without PROG list the programs
@@ -290,5 +300,5 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@GO="$(GO)" $(CHECK) machine
 	$(LAB) setup
 
-.PHONY: docs-reference site test-fast test-one bpf-verify licenses vulnerabilities report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown test-versions test-upgrade verify lint bench bench-scale setup
+.PHONY: docs-reference format site test-fast test-one bpf-verify licenses vulnerabilities report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown test-versions test-upgrade verify lint bench bench-scale setup
 .PHONY: release soak-release test-demo

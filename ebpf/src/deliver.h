@@ -119,8 +119,7 @@ static __always_inline int address_hop(struct __sk_buff *skb, const struct hop *
 /* by_device leaves the outer headers to the tunnel's device. own: the packet is of the
  * node's own interface.
  */
-static __always_inline enum reason by_device(struct __sk_buff *skb, struct packet *pkt, bool own,
-					     const struct hop *hop)
+static __always_inline enum reason by_device(struct __sk_buff *skb, struct packet *pkt, bool own, const struct hop *hop)
 {
 	/* The outer packet keeps socket and mark. Without MARK_TUNNELED it would be
 	 * dropped as a packet of one of the node's own sockets.

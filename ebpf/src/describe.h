@@ -41,8 +41,8 @@ static __always_inline void describe_tunnel(struct __sk_buff *skb, struct packet
 		addr_from_config(&event->outer_dst, &alioth_config.tunnel_source[FAMILY_V4]);
 }
 
-static __always_inline void describe_packet(struct __sk_buff *skb, const struct packet *pkt,
-					    struct packet_event *event, enum reason reason, const struct addr *node)
+static __always_inline void describe_packet(struct __sk_buff *skb, const struct packet *pkt, struct packet_event *event,
+					    enum reason reason, const struct addr *node)
 {
 	__builtin_memset(event, 0, sizeof(*event));
 	event->time = bpf_ktime_get_ns();

@@ -128,8 +128,7 @@ __noinline bool is_own_node_port(struct __sk_buff *skb, struct packet *pkt)
 	return bpf_map_lookup_elem(&alioth_node_ports, &port);
 }
 
-static __always_inline enum reason to_outside(struct __sk_buff *skb, struct packet *pkt,
-					      const struct interface *from)
+static __always_inline enum reason to_outside(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
 	__u32 vni = pkt->vni; /* before Linux 6.2 a key has to be on the stack or in a map */
 	struct vpc *vpc = bpf_map_lookup_elem(&alioth_vpcs, &vni);

@@ -88,8 +88,8 @@ static __always_inline enum reason second_fragment(struct __sk_buff *skb, struct
  * checksum is left out (RFC 6935 section 5): the inner packet has its own, and the
  * tunnel's device of every node accepts such packets.
  */
-static __always_inline void describe_outer_v6(struct __sk_buff *skb, const struct packet *pkt,
-					      const struct addr *node, struct outer_v6 *outer)
+static __always_inline void describe_outer_v6(struct __sk_buff *skb, const struct packet *pkt, const struct addr *node,
+					      struct outer_v6 *outer)
 {
 	__u8 inner_ecn = ecn(skb, pkt->family);
 	__u32 len = skb->len + 8 + 8;

@@ -290,9 +290,11 @@ static __always_inline enum reason parse_ipv6(struct __sk_buff *skb, struct pack
 	__builtin_memcpy(pkt->src.b, ip->saddr, 16);
 	__builtin_memcpy(pkt->dst.b, ip->daddr, 16);
 	/* An IPv4-mapped address on the wire would name an IPv4 endpoint. */
-	if (((__u32 *)pkt->src.b)[2] == bpf_htonl(0xffff) && !((__u64)((__u32 *)pkt->src.b)[0] | ((__u32 *)pkt->src.b)[1]))
+	if (((__u32 *)pkt->src.b)[2] == bpf_htonl(0xffff) &&
+	    !((__u64)((__u32 *)pkt->src.b)[0] | ((__u32 *)pkt->src.b)[1]))
 		return DROP_BAD_HEADER;
-	if (((__u32 *)pkt->dst.b)[2] == bpf_htonl(0xffff) && !((__u64)((__u32 *)pkt->dst.b)[0] | ((__u32 *)pkt->dst.b)[1]))
+	if (((__u32 *)pkt->dst.b)[2] == bpf_htonl(0xffff) &&
+	    !((__u64)((__u32 *)pkt->dst.b)[0] | ((__u32 *)pkt->dst.b)[1]))
 		return DROP_BAD_HEADER;
 	return UNDECIDED;
 }

@@ -56,7 +56,7 @@ static __always_inline enum reason not_here(struct __sk_buff *skb, struct packet
 
 /* decide decides about a packet that node sent, see goes_on. */
 static __always_inline enum reason decide(struct __sk_buff *skb, struct packet *pkt, const struct addr *node,
-					   bool present)
+					  bool present)
 {
 	struct address *address;
 

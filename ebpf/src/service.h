@@ -384,8 +384,7 @@ static __always_inline int reveal_service(struct __sk_buff *skb, struct packet *
 	w->pod_port = conn->pod_port;
 	if (pkt->fragment)
 		remember_first(skb, pkt, &pkt->src, &w->backend.ip, 0);
-	if (set_port(skb, pkt, SIDE_SRC, w->backend.port) ||
-	    (w->pod_port && set_port(skb, pkt, SIDE_DST, w->pod_port)))
+	if (set_port(skb, pkt, SIDE_SRC, w->backend.port) || (w->pod_port && set_port(skb, pkt, SIDE_DST, w->pod_port)))
 		return -1;
 	return set_addr(skb, pkt, SIDE_SRC, &w->backend.ip);
 }

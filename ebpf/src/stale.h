@@ -2,9 +2,9 @@
 /* Copyright The Alioth Authors. */
 
 /* Stale sockets: UDP sockets that are connected to a removed backend, and whose packets no
- * program sends to another one. Nothing reports the removal to such a socket. The iterator compares all UDP sockets of a network
- * namespace that have a backend in alioth_sockets with the maps: so the cause and the
- * time of the removal do not matter.
+ * program sends to another one. Nothing reports the removal to such a socket. The iterator
+ * compares all UDP sockets of a network namespace that have a backend in alioth_sockets with the
+ * maps: so the cause and the time of the removal do not matter.
  */
 #ifndef ALIOTH_STALE_H
 #define ALIOTH_STALE_H

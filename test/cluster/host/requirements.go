@@ -42,10 +42,10 @@ func Check(ctx context.Context, dir string) error {
 	return nil
 }
 
-// compilers maps the Debian packages that regenerating BPF objects takes to a
-// file that shows that each is installed.
+// compilers maps the Debian packages for regenerating BPF objects and formatting their source to
+// a file that shows that each is installed.
 func compilers() map[string]string {
-	return map[string]string{"clang-19": "/usr/bin/clang-19", "git": "/usr/bin/git", "llvm-19": "/usr/bin/llvm-strip-19"}
+	return map[string]string{"clang-19": "/usr/bin/clang-19", "clang-format-19": "/usr/bin/clang-format-19", "git": "/usr/bin/git", "llvm-19": "/usr/bin/llvm-strip-19"}
 }
 
 // packages is the same for the needs of the lab and the tests.
@@ -63,8 +63,8 @@ func packages() map[string]string {
 // machine lacks.
 func MissingPackages() []string { return missingOf(packages()) }
 
-// MissingCompilers returns the Debian packages that regenerating BPF objects
-// takes and that this machine lacks. Building takes none of them.
+// MissingCompilers returns the packages of compilers that this machine lacks. A build needs none
+// of them.
 func MissingCompilers() []string { return missingOf(compilers()) }
 
 func missingOf(packages map[string]string) []string {
