@@ -14,13 +14,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/containernetworking/plugins/pkg/ns"
-
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic/serve"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/client"
-	"github.com/alioth-net/alioth/cnid/nmstate/managers"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
@@ -49,20 +46,6 @@ func sayUnusedDNS(state *document.State) {
 	}
 }
 
-// served returns why DHCP can't be turned on.
-func (e *Engine) served() error {
-	served, err := e.store.Served()
-	if err == nil && !served {
-		err = ErrNotServed
-	}
-	return err
-}
-
-// dhcpClient returns the program that asks DHCP servers for an interface besides the engine.
-func (e *Engine) dhcpClient(name string) (string, error) {
-	return managers.Root(e.cfg.Root).Client(name, e.space.Fd())
-}
-
 // ServeDHCP runs the wanted DHCP clients until ctx ends. One process of a host does so at a
 // time: the others wait. ready is closed when the clients run, unless it is nil.
 func (e *Engine) ServeDHCP(ctx context.Context, ready chan<- struct{}) error {
@@ -71,7 +54,7 @@ func (e *Engine) ServeDHCP(ctx context.Context, ready chan<- struct{}) error {
 		return fmt.Errorf("find the name of the host: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(e.cfg.Log, nil))
-	clients, err := client.New(client.Options{Folder: filepath.Join(e.cfg.Dir, "leases"), Log: log, In: e.inside})
+	clients, err := client.New(client.Options{Folder: filepath.Join(e.cfg.Dir, "leases"), Log: log, Space: e.space})
 	if err != nil {
 		return err
 	}
@@ -86,11 +69,6 @@ func (e *Engine) ServeDHCP(ctx context.Context, ready chan<- struct{}) error {
 	err = server.Run(ctx, ready)
 	end()
 	return errors.Join(err, <-followed)
-}
-
-// inside calls a function in the engine's network namespace.
-func (e *Engine) inside(do func() error) error {
-	return e.space.Do(func(ns.NetNS) error { return do() })
 }
 
 // Restore applies the committed state again, as the unit does at each boot. Until that is done

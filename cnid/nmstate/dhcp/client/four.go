@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/containernetworking/plugins/pkg/ns"
+
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	v4 "github.com/alioth-net/alioth/cnid/nmstate/dhcp/v4"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/wire"
@@ -40,7 +42,7 @@ func (f *four) resume(lease *dhcp.Lease) { f.state = v4.New(lease) }
 
 func (f *four) open(l link) error {
 	f.link = l
-	return f.in(func() (err error) {
+	return f.space.Do(func(ns.NetNS) (err error) {
 		if f.socket, err = wire.OpenV4(l.name, l.index, l.hardware); err != nil {
 			return err
 		}
@@ -144,7 +146,7 @@ func (f *four) send(m v4.Message) error {
 	}
 	payload := f.id.Encode(m)
 	if m.Unicast.IsValid() {
-		err := f.in(func() error { return f.socket.Unicast(context.Background(), payload, m.Client, m.Unicast) })
+		err := f.space.Do(func(ns.NetNS) error { return f.socket.Unicast(context.Background(), payload, m.Client, m.Unicast) })
 		if err == nil {
 			return nil
 		}
@@ -156,7 +158,7 @@ func (f *four) send(m v4.Message) error {
 
 func (f *four) withARP(do func(*wire.ARP) error) error {
 	if f.arp == nil {
-		err := f.in(func() (err error) {
+		err := f.space.Do(func(ns.NetNS) (err error) {
 			f.arp, err = wire.OpenARP(f.link.index, f.link.hardware)
 			return err
 		})

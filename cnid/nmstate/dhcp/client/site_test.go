@@ -93,8 +93,7 @@ type running struct {
 // run starts a Manager. Like the rest of the engine, it puts addresses of leases on interfaces.
 func (s *site) run(configs ...dhcp.Config) *running {
 	s.t.Helper()
-	in := func(do func() error) error { return s.client.Do(func(ns.NetNS) error { return do() }) }
-	manager, err := client.New(client.Options{Folder: s.folder, In: in})
+	manager, err := client.New(client.Options{Folder: s.folder, Space: s.client})
 	if err != nil {
 		s.t.Fatal(err)
 	}
