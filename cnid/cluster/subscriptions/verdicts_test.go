@@ -62,7 +62,7 @@ func (n *node) label(t *testing.T, object kube.Object) {
 // TestANodeReceivesNoNamespacesAndNoVPCsOfExposedServices counts the events of a real API server
 // to a node that goes by the operator's verdicts.
 func TestANodeReceivesNoNamespacesAndNoVPCsOfExposedServices(t *testing.T) {
-	n := newNode(t, Config{Node: "verdicts-1", DefaultVPC: "verdicts-default", NodePorts: true, ScaledEndpoints: true}, noRecords)
+	n := newNode(t, Config{Node: "verdicts-1", DefaultVPC: "verdicts-default", NodePorts: true, ScaledEndpoints: true}, fixed(nil))
 	n.create(t, vpcNamed("verdicts-default"), vpcNamed("verdicts-shop"),
 		namespaceNamed("verdicts-far"), namespaceNamed("verdicts-plain"), namespaceNamed("verdicts-ports"),
 		podOn("verdicts-plain", "p", "verdicts-1", 0), podOn("verdicts-far", "p", "verdicts-2", 8080),
