@@ -60,8 +60,7 @@ func (e *Engine) ServeDHCP(ctx context.Context, ready chan<- struct{}) error {
 	}
 	server := serve.New(serve.Config{
 		Store: e.store, Host: e.host, Clients: clients, Hostname: hostname, Log: e.cfg.Log,
-		Reserved: func(p netip.Prefix) bool { return e.cfg.Others.Address != nil && e.cfg.Others.Address(p) },
-		Pending:  e.transactions.IsOpen, IsTransaction: transaction.IsRecord,
+		Rules: serveRules{e},
 	})
 	running, end := context.WithCancel(ctx)
 	followed := make(chan error, 1)
@@ -70,6 +69,20 @@ func (e *Engine) ServeDHCP(ctx context.Context, ready chan<- struct{}) error {
 	end()
 	return errors.Join(err, <-followed)
 }
+
+// serveRules is the serve.Rules of an engine.
+type serveRules struct{ *Engine }
+
+// IsReserved implements serve.Rules.
+func (r serveRules) IsReserved(address netip.Prefix) bool {
+	return r.cfg.Others.Address != nil && r.cfg.Others.Address(address)
+}
+
+// IsPending implements serve.Rules.
+func (r serveRules) IsPending() bool { return r.transactions.IsOpen() }
+
+// IsTransaction implements serve.Rules.
+func (serveRules) IsTransaction(path string) bool { return transaction.IsRecord(path) }
 
 // Restore applies the committed state again, as the unit does at each boot. Until that is done
 // and interfaces with DHCP have addresses, it runs the clients, unless another process does.
