@@ -14,6 +14,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/containernetworking/plugins/pkg/ns"
+
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic/serve"
@@ -54,7 +56,7 @@ func (e *Engine) ServeDHCP(ctx context.Context, ready chan<- struct{}) error {
 		return fmt.Errorf("find the name of the host: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(e.cfg.Log, nil))
-	clients, err := client.New(client.Options{Folder: filepath.Join(e.cfg.Dir, "leases"), Log: log, Space: e.space})
+	clients, err := client.New(client.Options{Folder: filepath.Join(e.cfg.Dir, "leases"), Log: log, Space: space{e.space}})
 	if err != nil {
 		return err
 	}
@@ -69,6 +71,12 @@ func (e *Engine) ServeDHCP(ctx context.Context, ready chan<- struct{}) error {
 	end()
 	return errors.Join(err, <-followed)
 }
+
+// space is the client.Space of an engine.
+type space struct{ in ns.NetNS }
+
+// Do implements client.Space.
+func (s space) Do(run func() error) error { return s.in.Do(func(ns.NetNS) error { return run() }) }
 
 // serveRules is the serve.Rules of an engine.
 type serveRules struct{ *Engine }

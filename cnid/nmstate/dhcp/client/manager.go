@@ -20,7 +20,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
@@ -38,16 +37,16 @@ type Options struct {
 	Space Space
 }
 
-// Space runs functions in a network namespace. A ns.NetNS is one.
+// Space runs functions in a network namespace.
 type Space interface {
-	Do(run func(ns.NetNS) error) error
+	Do(run func() error) error
 }
 
 // here is the network namespace of the process.
 type here struct{}
 
 // Do implements Space.
-func (here) Do(run func(ns.NetNS) error) error { return run(nil) }
+func (here) Do(run func() error) error { return run() }
 
 // Manager runs clients. It is a dhcp.Clients.
 type Manager struct {
@@ -244,7 +243,7 @@ func (m *Manager) Run(ctx context.Context) error {
 // follow handles what the kernel tells, until the socket fails or the context ends.
 func (m *Manager) follow(ctx context.Context) error {
 	var socket *nl.NetlinkSocket
-	err := m.space.Do(func(ns.NetNS) (err error) {
+	err := m.space.Do(func() (err error) {
 		socket, err = subscribe()
 		return err
 	})
@@ -291,7 +290,7 @@ func (m *Manager) listOnce() error {
 // relist reads all links, and tells clients what changed.
 func (m *Manager) relist() error {
 	var notices []notice
-	err := m.space.Do(func(ns.NetNS) (err error) {
+	err := m.space.Do(func() (err error) {
 		notices, err = listLinks()
 		return err
 	})

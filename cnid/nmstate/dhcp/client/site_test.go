@@ -93,7 +93,7 @@ type running struct {
 // run starts a Manager. Like the rest of the engine, it puts addresses of leases on interfaces.
 func (s *site) run(configs ...dhcp.Config) *running {
 	s.t.Helper()
-	manager, err := client.New(client.Options{Folder: s.folder, Space: s.client})
+	manager, err := client.New(client.Options{Folder: s.folder, Space: space{s.client}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -235,3 +235,8 @@ var (
 	four = dhcp.Config{Interface: "eth1", V4: &dhcp.V4{Hostname: "node-1"}}
 	six  = dhcp.Config{Interface: "eth1", V6: &dhcp.V6{}}
 )
+
+// space is a client.Space.
+type space struct{ in ns.NetNS }
+
+func (s space) Do(run func() error) error { return s.in.Do(func(ns.NetNS) error { return run() }) }
