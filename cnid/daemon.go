@@ -114,27 +114,27 @@ func newDaemon(n *node, c control) *daemon {
 	d.server = cniserver.New(cniserver.Config{Manager: d.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log})
 	d.proxyHealth = &proxyhealth.Server{Addr: n.cfg.ProxyHealthAddr, State: n.proxyState, Log: n.log}
 	d.restorer = maintenance.NewRestorer(maintenance.RestorerConfig{
-		Attachments: d.attachments, Notify: c.reporter.Restored, Repaired: n.passes.Repaired,
+		Attachments: d.attachments, Reporter: c.reporter, Metrics: n.passes,
 		Journal: n.journal, Every: n.cfg.RecheckEvery, Log: n.log,
 	})
-	lacks := problems.NewLacking(n.cfg.NodeName, n.store, n.kinds, d.hostLinks.Failures)
+	lacks := problems.NewLacking(n.cfg.NodeName, n.store, n.kinds, d.hostLinks)
 	d.checker = problems.New(problems.Config{
-		CNIConfDir: n.cfg.CNIConfDir, OtherCNI: d.servesOtherCNI, Journal: n.journal, ProxyHealth: d.proxyHealth.Problem, NodeIPAM: n.ports.Problem, Lacking: lacks.Find, LeftOut: d.explainLeftOut, Notify: c.reporter.Problems, Log: n.log,
+		CNIConfDir: n.cfg.CNIConfDir, Node: d, Journal: n.journal, ProxyHealth: d.proxyHealth, NodeIPAM: n.ports, Lacking: lacks, Reporter: c.reporter, Log: n.log,
 	})
 	rebuilder := maintenance.NewRebuilder(maintenance.RebuilderConfig{
-		Plan: n.plan, PinDir: n.cfg.BPFDir, Store: n.store, Adopt: d.attachments.Adopt, Lost: c.reporter.Lost, Log: n.log,
+		Plan: n.plan, PinDir: n.cfg.BPFDir, Store: n.store, Attachments: d.attachments, Reporter: c.reporter, Log: n.log,
 	})
 	d.loop = reconcile.New(reconcile.Config{
 		Plan: n.plan, Store: n.store, Kernel: n.kernel, Progress: n.progress, Observer: observer{c.reporter, d.restorer, d.checker},
-		Metrics: n.passes, Log: n.log, Every: n.cfg.RecheckEvery, Synced: c.sources.Synced, Adopt: rebuilder.Rebuild,
-		Journal: n.journal, Removed: n.held.Removed, Sources: c.sources, Reserved: d.apiHost.Addresses,
+		Metrics: n.passes, Log: n.log, Every: n.cfg.RecheckEvery, Synced: c.sources.Synced, Rebuilder: rebuilder,
+		Journal: n.journal, Held: n.held, Sources: c.sources, APIServers: d.apiHost,
 	})
 	return d
 }
 
-// explainLeftOut explains the objects of the API that the node should program and does not:
+// ExplainLeftOut explains the objects of the API that the node should program and does not:
 // objects that its store leaves out, and contradictions in its plan.
-func (d *daemon) explainLeftOut() []string {
+func (d *daemon) ExplainLeftOut() []string {
 	var list []string
 	for _, one := range d.leftOut() {
 		list = append(list, one.String())

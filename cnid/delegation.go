@@ -124,24 +124,37 @@ func (d *delegates) reported(rec journal.Record) *attach.Result {
 // knowledge returns the node's knowledge of interfaces for the network status of pods.
 func (c Config) knowledge(plugins *delegates, log *slog.Logger) networkstatus.Knowledge {
 	root, _ := c.hostFiles()
-	return networkstatus.Knowledge{
-		Reported: plugins.reported, PF: sriov.PhysicalFunction, MTU: mtuInPod,
-		Described: func(path string) *annotations.DeviceInfo {
-			text, err := root.Read(path)
-			var info *annotations.DeviceInfo
-			if err == nil {
-				info, err = annotations.ParseDeviceInfo(text)
-			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				log.Warn("a file about a device can't be used", "path", path, "error", err)
-			}
-			return info
-		},
-	}
+	return knowledge{plugins, root, log}
 }
 
-// mtuInPod returns the MTU of an interface in the pod, 0 if the interface is not there.
-func mtuInPod(rec journal.Record) (mtu int) {
+// knowledge is the networkstatus.Knowledge of a node.
+type knowledge struct {
+	plugins *delegates
+	root    host.Root
+	log     *slog.Logger
+}
+
+// Reported implements networkstatus.Knowledge.
+func (k knowledge) Reported(rec journal.Record) *attach.Result { return k.plugins.reported(rec) }
+
+// PF implements networkstatus.Knowledge.
+func (knowledge) PF(pci string) string { return sriov.PhysicalFunction(pci) }
+
+// Described implements networkstatus.Knowledge.
+func (k knowledge) Described(path string) *annotations.DeviceInfo {
+	text, err := k.root.Read(path)
+	var info *annotations.DeviceInfo
+	if err == nil {
+		info, err = annotations.ParseDeviceInfo(text)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		k.log.Warn("a file about a device can't be used", "path", path, "error", err)
+	}
+	return info
+}
+
+// MTU implements networkstatus.Knowledge. It returns 0 if the interface is not there.
+func (knowledge) MTU(rec journal.Record) (mtu int) {
 	pod, err := netns.Open(rec.NetnsPath)
 	if err != nil {
 		return 0

@@ -86,7 +86,7 @@ func (d *daemon) attachmentsModule() module {
 
 // servicesModule announces external addresses, ends stale sockets, and answers health checks.
 func (d *daemon) servicesModule() module {
-	stale := nodeservices.NewStaleSockets(d.kernel.StaleSockets, d.kernel.ServicesChanged(), d.plan.NetnsCookie, d.journal.Records, d.registry, d.log)
+	stale := nodeservices.NewStaleSockets(d.kernel.StaleSockets, d.kernel.ServicesChanged(), d.plan.NetnsCookie, d.journal, d.registry, d.log)
 	m := module{name: "services", loops: []func(context.Context){d.announcer.Run, stale.Run}}
 	if d.cfg.ProxyHealthAddr != "" {
 		m.loops = append(m.loops, d.proxyHealth.Run)
@@ -115,7 +115,7 @@ func (d *daemon) linksModule() module {
 
 // packetsModule observes single packets, and counts all of them.
 func (d *daemon) packetsModule() module {
-	names := observe.NewNames(d.store, d.journal.Records)
+	names := observe.NewNames(d.store, d.journal)
 	shadows := []netip.Addr{journal.NodeShadow(d.cfg.shadow(ipfamily.IPv4)), journal.NodeShadow(d.cfg.shadow(ipfamily.IPv6))}
 	words := observe.NewWords(names, d.cfg.NodeName, d.cfg.DefaultVPC, shadows)
 	d.registry.MustRegister(observe.NewCollector(d.kernel, names, d.kernel.FlowShare, d.log))

@@ -276,9 +276,9 @@ func (d *daemon) offeredDevices() ([]string, error) {
 	return macs, err
 }
 
-// servesOtherCNI reports whether the node has the label of the API: its pods belong to another
+// ServesOtherCNI reports whether the node has the label of the API: its pods belong to another
 // CNI plugin.
-func (d *daemon) servesOtherCNI() (serves bool) {
+func (d *daemon) ServesOtherCNI() (serves bool) {
 	d.store.View(func(tx store.ReadTx) {
 		self := store.GetNode(tx, d.cfg.NodeName)
 		serves = d.cfg.NodeIPAM.Enabled && self != nil && self.NodeIPAM
@@ -289,7 +289,7 @@ func (d *daemon) servesOtherCNI() (serves bool) {
 // countDevices returns the number of devices that the pods of this node can have together: the
 // offered devices, and the devices in pods. A node without the label of the API offers none.
 func (d *daemon) countDevices() (int, error) {
-	if !d.servesOtherCNI() {
+	if !d.ServesOtherCNI() {
 		return 0, nil
 	}
 	offered, err := d.offeredDevices()

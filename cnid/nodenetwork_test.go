@@ -53,7 +53,7 @@ func TestNodeNetwork_EachMode_ModulesAndKindsMatch(t *testing.T) {
 			m := newMachine(t, "node1")
 			c.change(&m.cfg)
 			d := newIdleDaemon(t, m)
-			sources := subscriptions.New(subscriptions.Config{Node: "node1", Kinds: d.cfg.Kinds()}, nil, nil, d.store, d.journal.Records, d.log)
+			sources := subscriptions.New(subscriptions.Config{Node: "node1", Kinds: d.cfg.Kinds()}, nil, nil, d.store, d.journal, d.log)
 			own, err := d.networkModules(nil, sources, nil)
 			if err != nil {
 				t.Fatal(err)

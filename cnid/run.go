@@ -52,7 +52,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	defer n.close()
 	rowSet := reflector.NewSet(n.store, api, log)
 	n.registry.MustRegister(descriptor.NewCollector("alioth_cnid_objects_left_out", rowSet.LeftOut))
-	sources := subscriptions.New(subscriptions.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints, Kinds: cfg.Kinds(), Changed: func() { n.progress.Ask() }}, api, rowSet, n.store, n.journal.Records, log)
+	sources := subscriptions.New(subscriptions.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints, Kinds: cfg.Kinds(), Changed: func() { n.progress.Ask() }}, api, rowSet, n.store, n.journal, log)
 	reporter := report.New(cfg.NodeName, api, n.store, cfg.ReviewEvery, log)
 	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }

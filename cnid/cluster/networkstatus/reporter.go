@@ -39,10 +39,10 @@ type Config struct {
 	API   API
 	Store *store.Store
 	// Synced reports whether the store has this node's pods.
-	Synced  broadcast.Gate
-	Journal Journal
-	Knowledge
-	Log *slog.Logger
+	Synced    broadcast.Gate
+	Journal   Journal
+	Knowledge Knowledge
+	Log       *slog.Logger
 }
 
 // Journal has the records of all attachments of the node.

@@ -34,7 +34,7 @@ func Of(pod *store.Pod, records []journal.Record, know Knowledge) []annotations.
 		if result != nil {
 			status = byPlugin(status, result)
 		}
-		status.DeviceInfo = know.device(rec, result)
+		status.DeviceInfo = device(know, rec, result)
 		if status.MTU == 0 { // the MTU comes from a parent, or no plugin has reported it
 			status.MTU = know.MTU(rec)
 		}
@@ -67,24 +67,24 @@ func one(said []netif.Interface, rec journal.Record) annotations.NetworkStatus {
 }
 
 // Knowledge has the node's knowledge of interfaces beside the records.
-type Knowledge struct {
+type Knowledge interface {
 	// Reported returns the report of CNI plugins about an attachment, nil for an attachment that
 	// Alioth itself has made.
-	Reported func(journal.Record) *attach.Result
+	Reported(journal.Record) *attach.Result
 	// PF returns the PCI address of the physical function of a virtual one, "" if it is
 	// unknown.
-	PF func(pci string) string
+	PF(pci string) string
 	// MTU returns the MTU of an interface in the pod, 0 if it is unknown.
-	MTU func(journal.Record) int
+	MTU(journal.Record) int
 	// Described returns the description of a device that a program of the node has written into a
 	// file, nil without a file.
-	Described func(path string) *annotations.DeviceInfo
+	Described(path string) *annotations.DeviceInfo
 }
 
 // device describes the device of an interface (NPWG device information specification
 // 1.1.0): as its CNI plugins do, as its device plugin does, or by its PCI addresses. It
 // returns nil for an interface without a device.
-func (k Knowledge) device(rec journal.Record, result *attach.Result) *annotations.DeviceInfo {
+func device(k Knowledge, rec journal.Record, result *attach.Result) *annotations.DeviceInfo {
 	pci := rec.PCI
 	if result != nil {
 		if info := k.Described(annotations.InterfaceFile(rec.Pod.UID, rec.IfName)); info != nil {

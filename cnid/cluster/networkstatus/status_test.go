@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -23,7 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alioth-net/alioth/api/annotations"
-	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cluster/networkstatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
@@ -76,9 +77,6 @@ func records() []journal.Record {
 	}
 }
 
-// made stands for attachments that Alioth itself has made.
-func made(journal.Record) *attach.Result { return nil }
-
 // sink is an API server that keeps the last patch.
 type sink struct {
 	mu      sync.Mutex
@@ -123,7 +121,7 @@ func run(t *testing.T, s *sink, recs func() []journal.Record, pods ...*store.Pod
 		}
 	}
 	r := networkstatus.New(networkstatus.Config{
-		API: s, Store: rows, Synced: broadcast.Open, Journal: written(recs), Knowledge: known(made), Log: slog.New(slog.DiscardHandler),
+		API: s, Store: rows, Synced: broadcast.Open, Journal: written(recs), Knowledge: known{}, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -166,27 +164,27 @@ func TestNetworkStatus_SinglePodNetwork_NotWritten(t *testing.T) {
 	alone := records()[2:3]
 	single := row("")
 	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue"}]`
-	if got := networkstatus.Of(single, alone, known(made)); got != nil {
+	if got := networkstatus.Of(single, alone, known{}); got != nil {
 		t.Errorf("a pod with one interface has %v, and Multus may serve what it has selected", got)
 	}
 	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue","definition":"shop/blue"}]`
-	if got := networkstatus.Of(single, alone, known(made)); len(got) != 1 || got[0].Name != "shop/blue" {
+	if got := networkstatus.Of(single, alone, known{}); len(got) != 1 || got[0].Name != "shop/blue" {
 		t.Errorf("a pod with a definition has %v", got)
 	}
-	if got := networkstatus.Of(row(""), records()[:3], known(made)); len(got) != 3 {
+	if got := networkstatus.Of(row(""), records()[:3], known{}); len(got) != 3 {
 		t.Errorf("a pod with three interfaces has %v", got)
 	}
 	// NPWG 1.2: one definition twice is two entries.
 	twice := row("")
 	twice.Attachments = strings.Replace(said, `"outside":"DanmNet/shop/ext"`, `"definition":"shop/red"`, 1)
-	if got := networkstatus.Of(twice, records()[:3], known(made)); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" || got[1].Interface == got[2].Interface {
+	if got := networkstatus.Of(twice, records()[:3], known{}); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" || got[1].Interface == got[2].Interface {
 		t.Errorf("a pod with one definition twice has %v", got)
 	}
 }
 
 // A second pod shows that the reporter has come past the first one.
 func TestNetworkStatus_Unchanged_NotWritten(t *testing.T) {
-	text, err := annotations.FormatNetworkStatus(networkstatus.Of(row(""), records()[:3], known(made)))
+	text, err := annotations.FormatNetworkStatus(networkstatus.Of(row(""), records()[:3], known{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,12 +261,7 @@ func TestNetworkStatus_DelegatedInterface_PluginResultReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recs := records()[:3]
 			recs[0].Routes = tc.asked
-			list := networkstatus.Of(row(""), recs, known(func(rec journal.Record) *attach.Result {
-				if rec.Attachment != "net2" {
-					return nil
-				}
-				return &tc.result
-			}))
+			list := networkstatus.Of(row(""), recs, known{result: &tc.result})
 			if diff := cmp.Diff(tc.want, list[2], cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -278,17 +271,28 @@ func TestNetworkStatus_DelegatedInterface_PluginResultReported(t *testing.T) {
 
 // known stands for a node whose one device with virtual functions is at 0000:03:00.0, and whose
 // pods have interfaces with an MTU of 1300.
-func known(reported func(journal.Record) *attach.Result) networkstatus.Knowledge {
-	return networkstatus.Knowledge{
-		Reported: reported, PF: func(string) string { return "0000:03:00.0" }, MTU: func(journal.Record) int { return 1300 },
-		Described: func(string) *annotations.DeviceInfo { return nil },
-	}
+type known struct {
+	// result is the report about the attachment net2; nil if Alioth itself has made it.
+	result *attach.Result
+	// files has the files about devices by path.
+	files map[string]*annotations.DeviceInfo
 }
+
+func (k known) Reported(rec journal.Record) *attach.Result {
+	if rec.Attachment != "net2" {
+		return nil
+	}
+	return k.result
+}
+
+func (known) PF(string) string                                { return "0000:03:00.0" }
+func (known) MTU(journal.Record) int                          { return 1300 }
+func (k known) Described(path string) *annotations.DeviceInfo { return k.files[path] }
 
 func TestNetworkStatus_VirtualFunction_DeviceInfoPresent(t *testing.T) {
 	recs := records()[:3]
 	recs[0].PCI = "0000:03:10.1"
-	list := networkstatus.Of(row(""), recs, known(made))
+	list := networkstatus.Of(row(""), recs, known{})
 	want := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", PFAddress: "0000:03:00.0"}}
 	if diff := cmp.Diff(want, list[2].DeviceInfo); diff != "" {
 		t.Errorf("of %s (-want +got):\n%s", list[2].Interface, diff)
@@ -309,31 +313,23 @@ func TestNetworkStatus_SeveralDeviceSources_BestSourceUsed(t *testing.T) {
 	dp := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", RDMADevice: "mlx5_1"}}
 	files := map[string]*annotations.DeviceInfo{}
 	result := &attach.Result{Interfaces: []attach.ResultInterface{{Name: "net2", Sandbox: "/run/netns/x", PCIID: "0000:03:10.1"}}}
-	reported := func(rec journal.Record) *attach.Result {
-		if rec.Attachment != "net2" {
-			return nil
-		}
-		return result
-	}
-	of := func(reported func(journal.Record) *attach.Result, change func(*journal.Record)) *annotations.DeviceInfo {
+	of := func(result *attach.Result, change func(*journal.Record)) *annotations.DeviceInfo {
 		recs := records()[:3]
 		change(&recs[0])
-		know := known(reported)
-		know.Described = func(path string) *annotations.DeviceInfo { return files[path] }
-		return networkstatus.Of(row(""), recs, know)[2].DeviceInfo
+		return networkstatus.Of(row(""), recs, known{result, files})[2].DeviceInfo
 	}
 	own := func(rec *journal.Record) { rec.PCI, rec.Pool = "0000:03:10.1", "vendor.example/fast" }
 	bare := func(*journal.Record) {}
-	known := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", PFAddress: "0000:03:00.0"}}
-	if diff := cmp.Diff(known, of(reported, bare)); diff != "" {
+	pf := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", PFAddress: "0000:03:00.0"}}
+	if diff := cmp.Diff(pf, of(result, bare)); diff != "" {
 		t.Errorf("by the result of a plugin (-want +got):\n%s", diff)
 	}
 	files["/var/run/k8s.cni.cncf.io/devinfo/dp/vendor.example-fast-0000:03:10.1-device.json"] = dp
-	if diff := cmp.Diff(dp, of(made, own)); diff != "" {
+	if diff := cmp.Diff(dp, of(nil, own)); diff != "" {
 		t.Errorf("by the device plugin (-want +got):\n%s", diff)
 	}
 	files["/var/run/k8s.cni.cncf.io/devinfo/cni/uid-web-net2.json"] = cni
-	if diff := cmp.Diff(cni, of(reported, bare)); diff != "" {
+	if diff := cmp.Diff(cni, of(result, bare)); diff != "" {
 		t.Errorf("by the CNI plugin (-want +got):\n%s", diff)
 	}
 }

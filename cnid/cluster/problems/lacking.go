@@ -15,20 +15,26 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
+// Links are the host links of the node.
+type Links interface {
+	// Failures returns the failures of host links.
+	Failures() []multinet.LinkFailure
+}
+
 // Lacking finds the features that the node's pods and networks need and the kernel lacks.
 type Lacking struct {
 	node     string
 	store    *store.Store
 	registry attach.Registry
-	failures func() []multinet.LinkFailure
+	links    Links
 	// present are kinds of attachments that were made for a try already.
 	present map[attach.Kind]bool
 }
 
 // NewLacking returns a Lacking that finds the missing features of a node. registry has the kinds
-// of attachments, and failures returns the failures of host links.
-func NewLacking(node string, s *store.Store, registry attach.Registry, failures func() []multinet.LinkFailure) *Lacking {
-	return &Lacking{node: node, store: s, registry: registry, failures: failures, present: map[attach.Kind]bool{}}
+// of attachments.
+func NewLacking(node string, s *store.Store, registry attach.Registry, links Links) *Lacking {
+	return &Lacking{node: node, store: s, registry: registry, links: links, present: map[attach.Kind]bool{}}
 }
 
 // Find returns a sentence for each missing feature. A kind of attachment is tried only if
@@ -46,7 +52,7 @@ func (l *Lacking) Find(ctx context.Context) (all []string) {
 			all = append(all, fmt.Sprintf("pods of this node have interfaces of kind %s, and %v", kind, err))
 		}
 	}
-	for _, failure := range l.failures() {
+	for _, failure := range l.links.Failures() {
 		if failure.Reason == v1alpha1.KernelUnsupportedReason {
 			all = append(all, failure.Message)
 		}

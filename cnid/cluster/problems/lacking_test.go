@@ -17,6 +17,11 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
+// links are host links with failures.
+type links []multinet.LinkFailure
+
+func (l links) Failures() []multinet.LinkFailure { return l }
+
 // TestProblems_MissingFeature_ReportedOnlyWhereNeeded has a kernel without kind absent, which
 // then is loaded.
 func TestProblems_MissingFeature_ReportedOnlyWhereNeeded(t *testing.T) {
@@ -39,9 +44,7 @@ func TestProblems_MissingFeature_ReportedOnlyWhereNeeded(t *testing.T) {
 			}),
 			kind("broken", func() error { return errors.New("too many files") }),
 		},
-		failures: func() []multinet.LinkFailure {
-			return []multinet.LinkFailure{{Reason: v1alpha1.KernelUnsupportedReason, Message: "no VLANs"}, {Reason: v1alpha1.ParentMissingReason, Message: "no eth9"}}
-		},
+		links: links{{Reason: v1alpha1.KernelUnsupportedReason, Message: "no VLANs"}, {Reason: v1alpha1.ParentMissingReason, Message: "no eth9"}},
 	}
 	if got := l.Find(t.Context()); !slices.Equal(got, []string{"no VLANs"}) || probes != 0 {
 		t.Errorf("without a pod: %q after %d probes", got, probes)

@@ -26,24 +26,37 @@ import (
 type Config struct {
 	// CNIConfDir is the container runtime's directory of CNI configurations.
 	CNIConfDir string
-	// OtherCNI reports whether another CNI plugin is meant to have the node's pods.
-	OtherCNI func() bool
+	Node       Node
 	// Journal has the node's attachments.
 	Journal journal.Reader
-	// ProxyHealth returns the problem of the health pages for external load balancers,
-	// or "".
-	ProxyHealth func() string
-	// NodeIPAM returns the problem of the TCP port of the node IPAM API, or "".
-	NodeIPAM func() string
-	// Lacking returns the features that pods and networks of the node need and the kernel lacks,
+	// ProxyHealth has the health pages for external load balancers, NodeIPAM the TCP port of the
+	// node IPAM API.
+	ProxyHealth, NodeIPAM Service
+	// Lacking finds the features that pods and networks of the node need and the kernel lacks.
+	Lacking  *Lacking
+	Reporter Reporter
+	Log      *slog.Logger
+}
+
+// Node has the state of the node that problems follow from.
+type Node interface {
+	// ServesOtherCNI reports whether another CNI plugin is meant to have the node's pods.
+	ServesOtherCNI() bool
+	// ExplainLeftOut returns the objects of the API that the node should program and does not,
 	// each as a sentence with the remedy.
-	Lacking func(context.Context) []string
-	// LeftOut returns the objects of the API that the node should program and does not, each as a
-	// sentence with the remedy.
-	LeftOut func() []string
-	// Notify is called with all problems that there are now, the gravest first.
-	Notify func([]finding.Problem)
-	Log    *slog.Logger
+	ExplainLeftOut() []string
+}
+
+// Service is a service of the daemon.
+type Service interface {
+	// Problem returns the problem of the service, or "".
+	Problem() string
+}
+
+// Reporter hears of problems.
+type Reporter interface {
+	// Problems is called with all problems that there are now, the gravest first.
+	Problems(list []finding.Problem)
 }
 
 // Checker makes problem checks beside the passes that request them: other programs may
@@ -88,7 +101,7 @@ func (c *Checker) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case r := <-c.requests:
-			c.cfg.Notify(c.check(ctx, r))
+			c.cfg.Reporter.Problems(c.check(ctx, r))
 		}
 	}
 }
@@ -103,8 +116,8 @@ func (c *Checker) Warnings() []string {
 
 // check looks for all problems that need an administrator.
 func (c *Checker) check(ctx context.Context, r request) []finding.Problem {
-	list := slices.Concat(leftOut(c.cfg.LeftOut()), c.blocked(ctx, r.traffic), c.otherCNI(), unserved(c.cfg.ProxyHealth(), v1alpha1.ProxyHealthUnservedReason),
-		unserved(c.cfg.NodeIPAM(), v1alpha1.NodeIPAMPortUnservedReason), c.lacking(ctx), mtuProblems(c.cfg.Journal.Records(), r.mtu))
+	list := slices.Concat(leftOut(c.cfg.Node.ExplainLeftOut()), c.blocked(ctx, r.traffic), c.otherCNI(), unserved(c.cfg.ProxyHealth.Problem(), v1alpha1.ProxyHealthUnservedReason),
+		unserved(c.cfg.NodeIPAM.Problem(), v1alpha1.NodeIPAMPortUnservedReason), c.lacking(ctx), mtuProblems(c.cfg.Journal.Records(), r.mtu))
 	var warnings []string
 	for _, p := range list {
 		warnings = append(warnings, p.Message)
@@ -153,7 +166,7 @@ func (c *Checker) blocked(ctx context.Context, traffic foreign.Traffic) (list []
 
 // otherCNI returns a CNI configuration that the container runtime uses in place of Alioth's.
 func (c *Checker) otherCNI() []finding.Problem {
-	if c.cfg.OtherCNI() {
+	if c.cfg.Node.ServesOtherCNI() {
 		return nil
 	}
 	other, err := install.ConfigurationBefore(c.cfg.CNIConfDir)
@@ -170,7 +183,7 @@ func (c *Checker) otherCNI() []finding.Problem {
 // lacking returns features of the kernel without which some pods can't be attached. Others can,
 // so STATUS does not fail.
 func (c *Checker) lacking(ctx context.Context) (list []finding.Problem) {
-	for _, message := range c.cfg.Lacking(ctx) {
+	for _, message := range c.cfg.Lacking.Find(ctx) {
 		list = append(list, finding.Problem{Reason: v1alpha1.KernelUnsupportedReason, Message: message})
 	}
 	return list

@@ -36,7 +36,7 @@ func (r *RollCall) agree(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, replyWithin)
 	defer cancel()
 	// The journal first: later attachments depend on later reads.
-	records := r.records()
+	records := r.records.Records()
 	if len(records) > 0 {
 		now, err := r.read(ctx, records)
 		if err != nil {

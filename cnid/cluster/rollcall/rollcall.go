@@ -67,7 +67,7 @@ type api interface {
 type RollCall struct {
 	node    string
 	store   *store.Store
-	records func() []journal.Record
+	records journal.Reader
 	api     api
 	// synced reports whether everything of this node has been read.
 	synced broadcast.Gate
@@ -83,7 +83,7 @@ type RollCall struct {
 }
 
 // New returns a RollCall for a node with these records, in a cluster of so many nodes.
-func New(node string, s *store.Store, records func() []journal.Record, api api, synced broadcast.Gate, passes Passes, nodes func(store.ReadTx) int, review time.Duration, log *slog.Logger) *RollCall {
+func New(node string, s *store.Store, records journal.Reader, api api, synced broadcast.Gate, passes Passes, nodes func(store.ReadTx) int, review time.Duration, log *slog.Logger) *RollCall {
 	return &RollCall{node: node, store: s, records: records, api: api, synced: synced, passes: passes, nodes: nodes, review: review, log: log}
 }
 

@@ -44,6 +44,11 @@ func (r rows) fill(tx store.Tx) error {
 	return errors.Join(failures...)
 }
 
+// fixed has the same records always.
+type fixed []journal.Record
+
+func (f fixed) Records() []journal.Record { return f }
+
 func TestRollCall_StoreHasDecisiveObjects_Agrees(t *testing.T) {
 	records := []journal.Record{{
 		Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "p1", UID: "p1"}}, Binding: journal.Binding{VPC: "blue"},
@@ -101,7 +106,7 @@ func TestRollCall_StoreHasDecisiveObjects_Agrees(t *testing.T) {
 				t.Fatal(err)
 			}
 			server, passes := &server{pods: c.pods, addresses: c.addresses}, &passes{}
-			err = New("node1", s, func() []journal.Record { return records }, server, nil, passes, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler)).agree(t.Context())
+			err = New("node1", s, fixed(records), server, nil, passes, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler)).agree(t.Context())
 			if got := err == nil; got != c.want || err != nil && !errors.Is(err, errBehind) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
@@ -114,7 +119,7 @@ func TestRollCall_StoreHasDecisiveObjects_Agrees(t *testing.T) {
 
 func TestRollCall_NodeWithoutAttachments_NothingRead(t *testing.T) {
 	passes := &passes{}
-	none := New("node1", nil, func() []journal.Record { return nil }, nil, nil, passes, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler))
+	none := New("node1", nil, fixed(nil), nil, nil, passes, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler))
 	if err := none.agree(t.Context()); err != nil || !passes.programmed {
 		t.Errorf("got %v; it waited for a pass: %v", err, passes.programmed)
 	}
@@ -277,5 +282,5 @@ func TestRollCall_Unanswered_DaemonNotBlocked(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	node := cut{end: end}
 	synced := broadcast.Open
-	New("node1", s, func() []journal.Record { return []journal.Record{{}} }, node, synced, node, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler)).Run(ctx)
+	New("node1", s, fixed{{}}, node, synced, node, store.CountNodes, time.Minute, slog.New(slog.DiscardHandler)).Run(ctx)
 }

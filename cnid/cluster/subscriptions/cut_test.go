@@ -143,8 +143,8 @@ func TestSubscription_StartedDuringAPIOutage_CatchesUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &line{within: c.within, open: map[*onLine]bool{}}
-			n := newNode(t, Config{Node: name, DefaultVPC: name + "-default"}, noRecords, func(next http.RoundTripper) http.RoundTripper { l.next = next; return l })
-			admin := newNode(t, Config{}, noRecords)
+			n := newNode(t, Config{Node: name, DefaultVPC: name + "-default"}, fixed(nil), func(next http.RoundTripper) http.RoundTripper { l.next = next; return l })
+			admin := newNode(t, Config{}, fixed(nil))
 			vpc, subnet := vpcNamed(name), subnetOf(name, name+"-net")
 			admin.create(t, vpcNamed(name+"-default"), vpc, subnet, addressIn(name, subnet.Name, "10.10.1.9", name+"-far"))
 			n.run(t)

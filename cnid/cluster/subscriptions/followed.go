@@ -148,7 +148,7 @@ func (s *Sources) isAttached(p part) bool {
 	if !p.isCarried() {
 		return false
 	}
-	for _, rec := range s.records() {
+	for _, rec := range s.records.Records() {
 		if rec.Carried() && rec.VPC == p.domain {
 			return true
 		}

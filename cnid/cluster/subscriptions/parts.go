@@ -102,7 +102,7 @@ func (s *Sources) needed(tx store.ReadTx) map[part]bool {
 	s.looking.Lock()
 	defer s.looking.Unlock()
 	read := s.reading()
-	if records := s.records(); s.tracker.stale(tx, records, s.needs) || read != s.lastRead {
+	if records := s.records.Records(); s.tracker.stale(tx, records, s.needs) || read != s.lastRead {
 		s.last, s.lastRead = s.find(tx, records), read
 	}
 	return s.last

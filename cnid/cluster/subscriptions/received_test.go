@@ -139,7 +139,7 @@ var of = []*descriptor.Kind{
 }
 
 // newNode returns a node whose requests go through the wraps of the way to the API server.
-func newNode(t *testing.T, cfg Config, records func() []journal.Record, wraps ...func(http.RoundTripper) http.RoundTripper) *node {
+func newNode(t *testing.T, cfg Config, records journal.Reader, wraps ...func(http.RoundTripper) http.RoundTripper) *node {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
@@ -235,7 +235,7 @@ func addressIn(vpc, subnet, ip, node string) *v1alpha1.Address {
 
 // TestSubscription_UnusedVPC_NothingReceived counts the events of a real API server.
 func TestSubscription_UnusedVPC_NothingReceived(t *testing.T) {
-	n := newNode(t, Config{Node: "counts-1", DefaultVPC: "counts-default"}, noRecords)
+	n := newNode(t, Config{Node: "counts-1", DefaultVPC: "counts-default"}, fixed(nil))
 	n.create(t, vpcNamed("counts-default"), vpcNamed("counts-hosted"), vpcNamed("counts-other"),
 		subnetOf("counts-hosted", "counts-hosted-a"), subnetOf("counts-other", "counts-other-a"),
 		addressIn("counts-hosted", "counts-hosted-a", "10.10.1.1", "counts-1"))
@@ -281,7 +281,7 @@ func TestSubscription_UnusedVPC_NothingReceived(t *testing.T) {
 
 // TestSubscription_NewPodVPC_ReadBeforeCounted has a VPC that comes and goes with an Address.
 func TestSubscription_NewPodVPC_ReadBeforeCounted(t *testing.T) {
-	n := newNode(t, Config{Node: "reads-1", DefaultVPC: "reads-default"}, noRecords)
+	n := newNode(t, Config{Node: "reads-1", DefaultVPC: "reads-default"}, fixed(nil))
 	blue, one := vpcNamed("reads-blue"), subnetOf("reads-blue", "reads-one")
 	n.create(t, blue, one, vpcNamed("reads-red"))
 	n.run(t)
@@ -320,7 +320,7 @@ func TestSubscription_NewPodVPC_ReadBeforeCounted(t *testing.T) {
 // TestSubscription_NodeRestart_AttachedVPCReadFirst: a pass with fewer rows would remove them.
 func TestSubscription_NodeRestart_AttachedVPCReadFirst(t *testing.T) {
 	records := []journal.Record{{Binding: journal.Binding{VPC: "restart-blue", VNI: 20}}}
-	n := newNode(t, Config{Node: "restart-1", DefaultVPC: "restart-default"}, func() []journal.Record { return records })
+	n := newNode(t, Config{Node: "restart-1", DefaultVPC: "restart-default"}, fixed(records))
 	n.create(t, vpcNamed("restart-blue"), subnetOf("restart-blue", "restart-one"))
 	n.run(t)
 	n.rows.View(func(tx store.ReadTx) {
@@ -339,7 +339,7 @@ func TestSubscription_NodeRestart_AttachedVPCReadFirst(t *testing.T) {
 
 // TestSubscription_ServicesForOutsideClients_VPCFollowed has more of them than get watches of their own.
 func TestSubscription_ServicesForOutsideClients_VPCFollowed(t *testing.T) {
-	n := newNode(t, Config{Node: "outside-1", DefaultVPC: "outside-default", NodePorts: true}, noRecords)
+	n := newNode(t, Config{Node: "outside-1", DefaultVPC: "outside-default", NodePorts: true}, fixed(nil))
 	n.create(t, vpcNamed("outside-0"), subnetOf("outside-0", "outside-net"))
 	service := func(tx store.Tx, i int) error {
 		name := fmt.Sprintf("outside-%d", i)
@@ -443,7 +443,7 @@ func TestSubscription_SeveralPartsOfVPC_WatchesShared(t *testing.T) {
 
 // TestRollCallReply_ProgrammableVPCUnread_Waits: without its row a VPC has no VNI.
 func TestRollCallReply_ProgrammableVPCUnread_Waits(t *testing.T) {
-	s := New(Config{Kinds: of}, nil, nil, nil, noRecords, slog.New(slog.DiscardHandler))
+	s := New(Config{Kinds: of}, nil, nil, nil, fixed(nil), slog.New(slog.DiscardHandler))
 	s.complete = true
 	for _, c := range []struct {
 		part part

@@ -55,7 +55,7 @@ type Sources struct {
 	api     *kube.Client
 	set     *reflector.Set
 	store   *store.Store
-	records func() []journal.Record
+	records journal.Reader
 	log     *slog.Logger
 
 	mu sync.Mutex
@@ -86,7 +86,7 @@ type Sources struct {
 }
 
 // New returns sources that follow nothing before Start.
-func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, records func() []journal.Record, log *slog.Logger) *Sources {
+func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, records journal.Reader, log *slog.Logger) *Sources {
 	return &Sources{
 		cfg: cfg, api: api, set: set, store: s, records: records, log: log,
 		parts: map[part]*followed{}, scopes: sharedScopes{}, judged: !cfg.ScaledEndpoints,

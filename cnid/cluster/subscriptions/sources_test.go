@@ -39,7 +39,10 @@ var server apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 
-func noRecords() []journal.Record { return nil }
+// fixed has the same records always.
+type fixed []journal.Record
+
+func (f fixed) Records() []journal.Record { return f }
 
 // TestSubscription_VPCRecreatedBeforeFollowed_APIStateTaken is about a VPC that has gone and come again
 // with a new VNI. The node still has the old row.
@@ -76,7 +79,7 @@ func TestSubscription_VPCRecreatedBeforeFollowed_APIStateTaken(t *testing.T) {
 	put("before", 20)
 	log := slog.New(slog.DiscardHandler)
 	// The test puts the VPC's row in the place of a source that lags.
-	s := New(Config{Kinds: []*descriptor.Kind{vpcs.Subnet.Kind, vpcs.Address.Kind}}, api, reflector.NewSet(rows, api, log), rows, noRecords, log)
+	s := New(Config{Kinds: []*descriptor.Kind{vpcs.Subnet.Kind, vpcs.Address.Kind}}, api, reflector.NewSet(rows, api, log), rows, fixed(nil), log)
 	s.complete = true // the node may have answered a roll call
 	s.add(t.Context(), part{domain: vpc.Name})
 	if diff := cmp.Diff([]string{vpc.Name}, s.VPCs()); diff != "" {
@@ -119,7 +122,7 @@ func TestSubscription_NetworkWithServices_FollowedWhileUsed(t *testing.T) {
 	network := store.NetworkRef{Kind: "DanmNet", Namespace: "ns", Name: "internal", UID: "u1"}
 	claim := multinet.Claim{Meta: store.Meta{UID: "a"}, Namespace: "ns", Name: "pod.net1", Node: "node1", Network: network}
 	slice := store.EndpointSlice{Meta: store.Meta{UID: "s"}, Namespace: "ns", Name: "web-1", Service: "web", Domain: network.Domain()}
-	s := New(Config{Node: "node1", DefaultVPC: "default", Kinds: kinds.All()}, nil, nil, rows, noRecords, slog.New(slog.DiscardHandler))
+	s := New(Config{Node: "node1", DefaultVPC: "default", Kinds: kinds.All()}, nil, nil, rows, fixed(nil), slog.New(slog.DiscardHandler))
 	for _, c := range []struct {
 		name   string
 		change func(tx store.Tx) error
@@ -190,7 +193,7 @@ func TestSubscription_IndependentKinds_Awaited(t *testing.T) {
 	defer cancel()
 	present, absent := nmstateapi.NodeNetworkState.Kind, nmstateapi.NodeNetConfPolicy.Kind
 	log := slog.New(slog.DiscardHandler)
-	s := New(Config{Node: "node1", Kinds: []*descriptor.Kind{present, absent}}, api, reflector.NewSet(rows, api, log), rows, noRecords, log)
+	s := New(Config{Node: "node1", Kinds: []*descriptor.Kind{present, absent}}, api, reflector.NewSet(rows, api, log), rows, fixed(nil), log)
 	one := s.AllSynced([]*descriptor.Kind{present})
 	if synced, _ := one(); synced {
 		t.Error("a kind counts as read before it is followed")
@@ -223,7 +226,7 @@ func TestSubscription_AttachmentOutsideVPC_NoneFollowed(t *testing.T) {
 	if err := rows.Update(func(tx store.Tx) error { return store.PutAddress(tx, outside) }); err != nil {
 		t.Fatal(err)
 	}
-	s := New(Config{Node: "node1", DefaultVPC: "default"}, nil, nil, rows, noRecords, slog.New(slog.DiscardHandler))
+	s := New(Config{Node: "node1", DefaultVPC: "default"}, nil, nil, rows, fixed(nil), slog.New(slog.DiscardHandler))
 	var got map[part]bool
 	rows.View(func(tx store.ReadTx) { got = s.find(tx, records) })
 	if len(got) != 2 || !got[part{domain: "blue"}] || !got[part{domain: "default"}] {
@@ -238,7 +241,7 @@ func TestSync_ServicesUnjudged_Waits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Config{Node: "node1", DefaultVPC: "default", ScaledEndpoints: true}, nil, nil, rows, noRecords, slog.New(slog.DiscardHandler))
+	s := New(Config{Node: "node1", DefaultVPC: "default", ScaledEndpoints: true}, nil, nil, rows, fixed(nil), slog.New(slog.DiscardHandler))
 	found := func(row *scaled.Endpoint) (judged bool) {
 		if err := rows.Update(func(tx store.Tx) error { return scaled.Put(tx, row) }); err != nil {
 			t.Fatal(err)

@@ -32,7 +32,7 @@ func newTables(t *testing.T, rows ...func(store.Tx) error) *tablesWorld {
 		t.Fatal(err)
 	}
 	w := &tablesWorld{rows: s}
-	w.Sources = New(Config{Node: "n", DefaultVPC: "default"}, nil, nil, s, noRecords, slog.New(slog.DiscardHandler))
+	w.Sources = New(Config{Node: "n", DefaultVPC: "default"}, nil, nil, s, fixed(nil), slog.New(slog.DiscardHandler))
 	w.put(t, func(tx store.Tx) error {
 		return store.PutNode(tx, &store.Node{Meta: store.Meta{UID: "n-uid"}, Name: "n"})
 	})

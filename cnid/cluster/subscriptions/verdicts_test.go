@@ -7,10 +7,11 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/netif"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
@@ -62,7 +63,7 @@ func (n *node) label(t *testing.T, object kube.Object) {
 // TestSubscription_ExposedServices_NoNamespaceOrVPCReceived counts the events of a real API server
 // to a node that goes by the operator's verdicts.
 func TestSubscription_ExposedServices_NoNamespaceOrVPCReceived(t *testing.T) {
-	n := newNode(t, Config{Node: "verdicts-1", DefaultVPC: "verdicts-default", NodePorts: true, ScaledEndpoints: true}, noRecords)
+	n := newNode(t, Config{Node: "verdicts-1", DefaultVPC: "verdicts-default", NodePorts: true, ScaledEndpoints: true}, fixed(nil))
 	n.create(t, vpcNamed("verdicts-default"), vpcNamed("verdicts-shop"),
 		namespaceNamed("verdicts-far"), namespaceNamed("verdicts-plain"), namespaceNamed("verdicts-ports"),
 		podOn("verdicts-plain", "p", "verdicts-1", 0), podOn("verdicts-far", "p", "verdicts-2", 8080),

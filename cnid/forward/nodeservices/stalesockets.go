@@ -29,7 +29,7 @@ type StaleSockets struct {
 	// own is the cookie of the node's own network namespace; records have the places
 	// of pods' namespaces.
 	own     uint64
-	records func() []journal.Record
+	records journal.Reader
 	ended   prometheus.Counter
 	log     *slog.Logger
 }
@@ -37,7 +37,7 @@ type StaleSockets struct {
 // NewStaleSockets returns a StaleSockets for the node's own network namespace and those of
 // records.
 func NewStaleSockets(find func() ([]connections.StaleSocket, error), changed <-chan struct{}, own uint64,
-	records func() []journal.Record, registry prometheus.Registerer, log *slog.Logger,
+	records journal.Reader, registry prometheus.Registerer, log *slog.Logger,
 ) *StaleSockets {
 	ended := prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: "alioth", Subsystem: "cnid", Name: "stale_sockets_ended_total",
@@ -99,7 +99,7 @@ func (s *StaleSockets) endAll() (ended int, err error) {
 	ended, err = s.end()
 	failed := []error{err}
 	seen := map[uint64]bool{s.own: true, 0: true}
-	for _, rec := range s.records() {
+	for _, rec := range s.records.Records() {
 		if seen[rec.Device.NetnsCookie] {
 			continue
 		}

@@ -17,6 +17,11 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 )
 
+// noRecords stands for a node without attachments.
+type noRecords struct{}
+
+func (noRecords) Records() []journal.Record { return nil }
+
 // TestStaleSockets_EachPass_SearchedOnlyAfterChanges: at once, once more for sockets that were
 // connecting, and until a search succeeds. The clock advances only while all goroutines
 // wait, so counts at a time are exact.
@@ -30,7 +35,7 @@ func TestStaleSockets_EachPass_SearchedOnlyAfterChanges(t *testing.T) {
 				return nil, errors.New("no memory")
 			}
 			return nil, nil
-		}, changed, 1, func() []journal.Record { return nil }, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+		}, changed, 1, noRecords{}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {

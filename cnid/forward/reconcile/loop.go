@@ -48,17 +48,32 @@ type Config struct {
 	Every time.Duration
 
 	// Synced reports whether the objects of this node have been read from the API.
-	Synced broadcast.Gate
-	// Adopt adds to the journal the attachments that exist on the node without a
+	Synced    broadcast.Gate
+	Rebuilder Rebuilder
+	Journal   journal.Reader
+	Held      Held
+	Sources   Sources
+	// APIServers has addresses of API servers, in addition to Plan.Reserved.
+	APIServers APIServers
+}
+
+// Rebuilder rebuilds records that the journal has lost.
+type Rebuilder interface {
+	// Rebuild adds to the journal the attachments that exist on the node without a
 	// record, which the first pass would otherwise disconnect, and returns the number
 	// of pods for which that is not possible.
-	Adopt   func(context.Context) (int, error)
-	Journal journal.Reader
-	// Removed has the records of removed attachments that the kubelet may still probe.
-	Removed func() []journal.Record
-	Sources Sources
-	// Reserved are addresses of API servers, in addition to those of Plan.
-	Reserved func() []netip.Addr
+	Rebuild(ctx context.Context) (lost int, err error)
+}
+
+// Held has attachments that are removed and still count.
+type Held interface {
+	// Removed returns the records of removed attachments that the kubelet may still probe.
+	Removed() []journal.Record
+}
+
+// APIServers has the addresses of API servers.
+type APIServers interface {
+	Addresses() []netip.Addr
 }
 
 // Sources report what the store has of the API.
@@ -164,7 +179,7 @@ func (l *Loop) adopt(ctx context.Context, thorough bool) error {
 	if l.cfg.Progress.Adopted() && (!l.unknown || !thorough) {
 		return nil
 	}
-	left, err := l.cfg.Adopt(ctx)
+	left, err := l.cfg.Rebuilder.Rebuild(ctx)
 	if err != nil {
 		return err
 	}

@@ -37,12 +37,10 @@ func newTestLoop(t *testing.T, synced broadcast.Gate) (*Loop, *Progress) {
 	}
 	t.Cleanup(host.Close)
 	metrics, progress := NewMetrics(prometheus.NewRegistry()), &Progress{}
-	none := func() []journal.Record { return nil }
 	return New(Config{
 		Plan: plan.Config{Node: "node1"}, Store: s, Kernel: NewKernel(KernelConfig{Host: host, Metrics: metrics, Log: log}), Progress: progress,
 		Observer: &noting{}, Metrics: metrics, Log: log, Every: time.Minute, Synced: synced,
-		Adopt:   func(context.Context) (int, error) { return 0, nil },
-		Journal: &followed{}, Removed: none, Sources: &followed{}, Reserved: func() []netip.Addr { return nil },
+		Rebuilder: &followed{}, Journal: &followed{}, Held: &followed{}, Sources: &followed{}, APIServers: &followed{},
 	}), progress
 }
 
@@ -109,3 +107,7 @@ type followed struct {
 func (f *followed) Records() []journal.Record { return f.records }
 func (f *followed) VPCs() []string            { return f.vpcs }
 func (f *followed) Tables() *tablesync.Tables { return nil }
+func (f *followed) Removed() []journal.Record { return nil }
+func (f *followed) Addresses() []netip.Addr   { return nil }
+
+func (f *followed) Rebuild(context.Context) (int, error) { return 0, nil }

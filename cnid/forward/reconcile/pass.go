@@ -59,8 +59,8 @@ func (l *Loop) pass(look Scope) (o outcome) {
 // among those read.
 func (l *Loop) input(look Scope) (plan.Input, error) {
 	input := plan.Input{Config: l.cfg.Plan, Records: l.cfg.Journal.Records(), NodePeer: l.cfg.Kernel.Made().NodePeer}
-	input.Removed = l.cfg.Removed() // behind the records, out of which they come
-	input.Reserved = slices.Concat(l.cfg.Plan.Reserved, l.cfg.Reserved())
+	input.Removed = l.cfg.Held.Removed() // behind the records, out of which they come
+	input.Reserved = slices.Concat(l.cfg.Plan.Reserved, l.cfg.APIServers.Addresses())
 	err := l.existing.look(l.cfg.Kernel, input.Records, look.thorough())
 	input.Devices = l.existing.devices
 	return input, err

@@ -19,11 +19,11 @@ import (
 // Names converts numbers of the datapath to names, as far as the node has them.
 type Names struct {
 	store   *store.Store
-	records func() []journal.Record
+	records journal.Reader
 }
 
 // NewNames returns the names in the store, and in a node's records.
-func NewNames(s *store.Store, records func() []journal.Record) Names {
+func NewNames(s *store.Store, records journal.Reader) Names {
 	return Names{store: s, records: records}
 }
 
@@ -53,7 +53,7 @@ func (n Names) network(number uint32) (name string) {
 
 // device returns the attachment behind a device.
 func (n Names) device(ifindex int) (journal.Record, bool) {
-	records := n.records()
+	records := n.records.Records()
 	at := slices.IndexFunc(records, func(rec journal.Record) bool { return ifindex != 0 && rec.Device.HostIfindex == ifindex })
 	if at < 0 {
 		return journal.Record{}, false

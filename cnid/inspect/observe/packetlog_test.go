@@ -20,6 +20,11 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
+// fixed has the same records always.
+type fixed []journal.Record
+
+func (f fixed) Records() []journal.Record { return f }
+
 func TestFlowLog_ListenerPresent_ProgramsAsked(t *testing.T) {
 	asked := make(chan time.Duration, 100)
 	log := NewPacketLog(Words{}, func(d time.Duration) error {
@@ -80,7 +85,7 @@ func TestPacketLog_Address_NamedByVPCOrNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := NewWords(NewNames(rows, func() []journal.Record { return []journal.Record{rec} }), "node1", "default", nil)
+	words := NewWords(NewNames(rows, fixed{rec}), "node1", "default", nil)
 	pod, vip := netip.MustParseAddr("10.10.1.10"), netip.MustParseAddr("10.96.0.10")
 	for name, c := range map[string]struct {
 		event      telemetry.Event

@@ -42,7 +42,7 @@ func (t Tracer) socketFacts(s state.State, q nodestatus.Question) (facts []strin
 
 // memberships returns the interfaces that lead sockets of the pod in question to Services.
 func (t Tracer) memberships(s state.State, q nodestatus.Question) []state.Membership {
-	for _, rec := range t.words.records() {
+	for _, rec := range t.words.records.Records() {
 		if q.Pod == "" || rec.Pod.String() != q.Pod || rec.Phase != journal.PhaseDone {
 			continue
 		}

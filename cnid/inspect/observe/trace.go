@@ -172,7 +172,7 @@ func untraceable(rec journal.Record, named bool) string {
 
 // attachment finds a pod's interface; without a name, the one made first.
 func (t Tracer) attachment(pod, name string) (journal.Record, error) {
-	for _, rec := range t.words.records() {
+	for _, rec := range t.words.records.Records() {
 		if rec.Pod.String() == pod && rec.Phase == journal.PhaseDone && (name == "" || rec.IfName == name) {
 			return rec, nil
 		}
@@ -355,7 +355,7 @@ func (t Tracer) membersOf(a arrival, id uint32, kind string) string {
 // beyondFacts names the pods of this node that have the address on networks outside of every VPC.
 // The programs send no packets to these networks.
 func (t Tracer) beyondFacts(ip netip.Addr) (facts []string) {
-	for _, rec := range t.words.records() {
+	for _, rec := range t.words.records.Records() {
 		if !rec.InVPC() && slices.ContainsFunc(rec.Addrs, func(p netip.Prefix) bool { return p.Addr() == ip }) {
 			facts = append(facts, fmt.Sprintf("pod %s has %s on interface %s in network %q outside of every VPC, to which Alioth does not forward",
 				rec.Pod, ip, rec.IfName, rec.Outside))

@@ -25,6 +25,18 @@ func recordOf(pod string, seq uint64, mtu int) journal.Record {
 	return rec
 }
 
+// reports has a line for each report about an interface.
+type reports []string
+
+func (r *reports) Restored(pod journal.Pod, cause error) {
+	*r = append(*r, fmt.Sprint(pod.Name, " ", cause))
+}
+
+// repairs counts repairs.
+type repairs int
+
+func (r *repairs) Repaired(string) { *r++ }
+
 func TestMaintenance_InterfaceUnrestorable_ReportedOnce(t *testing.T) {
 	busy := errors.New("busy")
 	// The result of each pass for the interface: whether it is deleted, and an error.
@@ -33,18 +45,18 @@ func TestMaintenance_InterfaceUnrestorable_ReportedOnce(t *testing.T) {
 		err     error
 	}
 	var next found
-	var told []string
-	repairs := 0
+	var told reports
+	var repairs repairs
 	r := NewRestorer(RestorerConfig{
 		Attachments: restores(func(journal.Key) (bool, error) { return next.deleted, next.err }),
-		Notify:      func(pod journal.Pod, cause error) { told = append(told, fmt.Sprint(pod.Name, " ", cause)) },
-		Repaired:    func(string) { repairs++ },
+		Reporter:    &told,
+		Metrics:     &repairs,
 		Log:         slog.New(slog.DiscardHandler),
 	})
 	for _, next = range []found{{}, {true, busy}, {true, busy}, {true, nil}, {true, busy}} {
 		r.restore(t.Context(), recordOf("p1", 1, 1400))
 	}
-	if diff := cmp.Diff([]string{"p1 busy", "p1 <nil>", "p1 busy"}, told); diff != "" || repairs != 1 {
+	if diff := cmp.Diff(reports{"p1 busy", "p1 <nil>", "p1 busy"}, told); diff != "" || repairs != 1 {
 		t.Errorf("%d repairs; told (-want +got):\n%s", repairs, diff)
 	}
 }
@@ -62,7 +74,7 @@ func TestMaintenance_UnwatchedInterfaces_RestoredPeriodicallyAndOnRequest(t *tes
 				restored = append(restored, key.ContainerID)
 				return true, nil
 			}),
-			Notify: func(journal.Pod, error) {}, Repaired: func(string) {},
+			Reporter: &reports{}, Metrics: new(repairs),
 			Journal: list(records), Every: time.Minute, Log: slog.New(slog.DiscardHandler),
 		})
 		ended := make(chan struct{})

@@ -26,17 +26,21 @@ type RebuilderConfig struct {
 	// PinDir has the maps that an earlier process has left.
 	PinDir string
 	Store  *store.Store
-	// Adopt has the meaning of attachment.Manager.Adopt.
-	Adopt func(context.Context, attachment.Rebuild) ([]attachment.Unknown, error)
-	// Lost is called once for an attachment that can't be rebuilt while its pod lives.
-	Lost func(plan.Lost)
-	Log  *slog.Logger
+	// Attachments adopts attachments, as attachment.Manager does.
+	Attachments interface {
+		Adopt(ctx context.Context, rebuild attachment.Rebuild) ([]attachment.Unknown, error)
+	}
+	Reporter interface {
+		// Lost is called once for an attachment that can't be rebuilt while its pod lives.
+		Lost(lost plan.Lost)
+	}
+	Log *slog.Logger
 }
 
 // Rebuilder rebuilds records that the journal has lost.
 type Rebuilder struct {
 	cfg RebuilderConfig
-	// unknown are the interfaces that Lost was called for, because nothing else is known of them.
+	// unknown are the interfaces that Reporter.Lost was called for, because nothing else is known of them.
 	unknown map[journal.Key]bool
 }
 
@@ -55,7 +59,7 @@ func (r *Rebuilder) Rebuild(ctx context.Context) (lost int, err error) {
 		// The only effect is that their flows with shadow addresses end.
 		r.cfg.Log.Warn("can't read the shadow addresses that are programmed", "error", err)
 	}
-	unknown, err := r.cfg.Adopt(ctx, func(kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
+	unknown, err := r.cfg.Attachments.Adopt(ctx, func(kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
 		r.cfg.Store.View(func(tx store.ReadTx) { rec, err = decision.Rebuild(tx, r.cfg.Plan, r.cfg.Plan.Kinds[kind], found) })
 		if last := programmed[found.Link.HostIfindex]; last.VNI == rec.VNI {
 			rec.Shadow4, rec.Shadow6 = last.Shadow4, last.Shadow6
@@ -81,7 +85,7 @@ func (r *Rebuilder) notify(left attachment.Unknown, pod journal.Pod) {
 		return
 	}
 	r.unknown[key] = true
-	r.cfg.Lost(plan.Lost{
+	r.cfg.Reporter.Lost(plan.Lost{
 		Record: journal.Record{Identity: journal.Identity{Key: key, Pod: pod}},
 		Reason: fmt.Sprintf("its node's journal has lost the record, and it can't be rebuilt: %v", left.Cause),
 	})

@@ -19,12 +19,16 @@ type RestorerConfig struct {
 	Attachments interface {
 		Restore(ctx context.Context, key journal.Key) (bool, error)
 	}
-	Journal journal.Reader
-	// Notify is called for a pod whose interface was restored or, with a cause, could
-	// not be.
-	Notify func(pod journal.Pod, cause error)
-	// Repaired counts a repair of a kind.
-	Repaired func(kind string)
+	Journal  journal.Reader
+	Reporter interface {
+		// Restored is called for a pod whose interface was restored or, with a cause, could
+		// not be.
+		Restored(pod journal.Pod, cause error)
+	}
+	Metrics interface {
+		// Repaired counts a repair of a kind.
+		Repaired(kind string)
+	}
 	// Every is the interval at which interfaces without an end on the node are looked for.
 	// Neither a pass nor a message of the kernel reports that one is missing. Look shortens it.
 	Every time.Duration
@@ -100,11 +104,11 @@ func (r *Restorer) restore(ctx context.Context, rec journal.Record) {
 	case ctx.Err() != nil || !deleted && err == nil:
 	case err == nil:
 		delete(r.failed, rec.Seq)
-		r.cfg.Repaired(finding.RepairInterface)
-		r.cfg.Notify(rec.Pod, nil)
+		r.cfg.Metrics.Repaired(finding.RepairInterface)
+		r.cfg.Reporter.Restored(rec.Pod, nil)
 	case !r.failed[rec.Seq]: // the next passes find it again
 		r.failed[rec.Seq] = true
 		r.cfg.Log.Warn("can't make a pod's interface anew; delete the pod", "pod", rec.Pod.String(), "containerID", rec.ContainerID, "error", err)
-		r.cfg.Notify(rec.Pod, err)
+		r.cfg.Reporter.Restored(rec.Pod, err)
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic/serve"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/client"
-	"github.com/alioth-net/alioth/cnid/nmstate/managers"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
@@ -49,20 +48,6 @@ func sayUnusedDNS(state *document.State) {
 	}
 }
 
-// served returns why DHCP can't be turned on.
-func (e *Engine) served() error {
-	served, err := e.store.Served()
-	if err == nil && !served {
-		err = ErrNotServed
-	}
-	return err
-}
-
-// dhcpClient returns the program that asks DHCP servers for an interface besides the engine.
-func (e *Engine) dhcpClient(name string) (string, error) {
-	return managers.Root(e.cfg.Root).Client(name, e.space.Fd())
-}
-
 // ServeDHCP runs the wanted DHCP clients until ctx ends. One process of a host does so at a
 // time: the others wait. ready is closed when the clients run, unless it is nil.
 func (e *Engine) ServeDHCP(ctx context.Context, ready chan<- struct{}) error {
@@ -71,14 +56,13 @@ func (e *Engine) ServeDHCP(ctx context.Context, ready chan<- struct{}) error {
 		return fmt.Errorf("find the name of the host: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(e.cfg.Log, nil))
-	clients, err := client.New(client.Options{Folder: filepath.Join(e.cfg.Dir, "leases"), Log: log, In: e.inside})
+	clients, err := client.New(client.Options{Folder: filepath.Join(e.cfg.Dir, "leases"), Log: log, Space: space{e.space}})
 	if err != nil {
 		return err
 	}
 	server := serve.New(serve.Config{
 		Store: e.store, Host: e.host, Clients: clients, Hostname: hostname, Log: e.cfg.Log,
-		Reserved: func(p netip.Prefix) bool { return e.cfg.Others.Address != nil && e.cfg.Others.Address(p) },
-		Pending:  e.transactions.IsOpen, IsTransaction: transaction.IsRecord,
+		Rules: serveRules{e},
 	})
 	running, end := context.WithCancel(ctx)
 	followed := make(chan error, 1)
@@ -88,10 +72,25 @@ func (e *Engine) ServeDHCP(ctx context.Context, ready chan<- struct{}) error {
 	return errors.Join(err, <-followed)
 }
 
-// inside calls a function in the engine's network namespace.
-func (e *Engine) inside(do func() error) error {
-	return e.space.Do(func(ns.NetNS) error { return do() })
+// space is the client.Space of an engine.
+type space struct{ in ns.NetNS }
+
+// Do implements client.Space.
+func (s space) Do(run func() error) error { return s.in.Do(func(ns.NetNS) error { return run() }) }
+
+// serveRules is the serve.Rules of an engine.
+type serveRules struct{ *Engine }
+
+// IsReserved implements serve.Rules.
+func (r serveRules) IsReserved(address netip.Prefix) bool {
+	return r.cfg.Others.Address != nil && r.cfg.Others.Address(address)
 }
+
+// IsPending implements serve.Rules.
+func (r serveRules) IsPending() bool { return r.transactions.IsOpen() }
+
+// IsTransaction implements serve.Rules.
+func (serveRules) IsTransaction(path string) bool { return transaction.IsRecord(path) }
 
 // Restore applies the committed state again, as the unit does at each boot. Until that is done
 // and interfaces with DHCP have addresses, it runs the clients, unless another process does.

@@ -117,7 +117,7 @@ func open(cfg Config, manager func(transaction.Config) (*transaction.Manager, er
 	if e.host, err = host.OpenBeside(resolver, e.cfg.Others, e.committedHardware); err != nil {
 		return nil, errors.Join(err, e.space.Close())
 	}
-	rules := permit.Rules{Manager: e.Manager, Client: e.dhcpClient, Served: e.served, Resolver: resolver.Writable, Kept: e.Unit().Installed, Uses: e.cfg.Uses}
+	rules := permit.Rules{Host: permitHost{e, resolver}}
 	asker := probe.Asker{Space: e.space, APIServer: cfg.APIServer}
 	guards := &guards{command: e.cfg.Guard, dir: e.cfg.Dir, root: e.cfg.Root, space: e.space}
 	e.transactions, err = manager(transaction.Config{

@@ -18,15 +18,8 @@ func turn(name string, on bool) plan.SetAutomatic {
 }
 
 func TestPermitDHCP_OtherClientOrUnserved_Refused(t *testing.T) {
-	r := rules("", true)
-	r.Client = func(name string) (string, error) {
-		if name == "eth2" {
-			return "dhclient (process 17)", nil
-		}
-		return "", nil
-	}
 	idle := errors.New("nobody serves")
-	r.Served = func() error { return idle }
+	r := Rules{host{clients: map[string]string{"eth2": "dhclient (process 17)"}, unserved: idle, kept: true}}
 	if err := r.Steps(example, []plan.Step{turn("eth2", false), turn("eth1", false)}); err != nil {
 		t.Errorf("turned off: %v", err)
 	}
@@ -46,10 +39,9 @@ func TestPermitDHCP_LeaseEndTakesNodeAddress_Refused(t *testing.T) {
 	state := &document.State{Interfaces: []document.Interface{{Name: "eth0", IPv4: &document.IP{Addresses: []document.Address{
 		{IP: "192.0.2.7", PrefixLength: 24, Protocol: document.ProtocolDHCP},
 	}}}}}
-	r := rules("", true)
-	r.Uses = func() []Use {
-		return []Use{{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7")}, By: "Alioth's tunnel"}}
-	}
+	r := Rules{host{
+		uses: []Use{{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7")}, By: "Alioth's tunnel"}}, kept: true,
+	}}
 	if err := r.Steps(state, []plan.Step{turn("eth0", false)}); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "192.0.2.7 of eth0 would go") {
 		t.Errorf("got %v", err)
 	}

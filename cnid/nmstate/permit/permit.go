@@ -25,21 +25,25 @@ var (
 	ErrInUse = errors.New("the interface is in use")
 )
 
-// Rules is what Steps needs to know of a node.
-type Rules struct {
+// Host answers the questions of the rules about a node.
+type Host interface {
 	// Manager returns the program that manages an interface, "" if none does.
-	Manager func(name string) (string, error)
+	Manager(name string) (string, error)
 	// Client returns the program that asks DHCP servers for an interface besides the engine,
-	// "" if none does, and Served why DHCP can't be turned on; nil: nobody tells.
-	Client func(name string) (string, error)
-	Served func() error
-	// Resolver returns why the resolver's configuration can't be written; nil: nobody tells.
-	Resolver func() error
+	// "" if none does.
+	Client(name string) (string, error)
+	// Served returns why DHCP can't be turned on.
+	Served() error
+	// Resolver returns why the resolver's configuration can't be written.
+	Resolver() error
 	// Kept reports whether the committed state is applied at each boot.
-	Kept func() bool
-	// Uses returns what on the node needs interfaces; nil: nothing does.
-	Uses func() []Use
+	Kept() bool
+	// Uses returns what on the node needs interfaces.
+	Uses() []Use
 }
+
+// Rules decides about the steps of changes on a host.
+type Rules struct{ Host }
 
 // Steps returns why steps must not be carried out, all reasons at once, nil if they may.
 func (r Rules) Steps(before *document.State, steps []plan.Step) error {
@@ -54,8 +58,8 @@ func (r Rules) Steps(before *document.State, steps []plan.Step) error {
 	node := newNode(before)
 	errs := []error{r.managed(node, deeds), r.asked(deeds), r.resolver(deeds)}
 	// A long message is cut: what no setting permits comes first.
-	if r.Uses != nil {
-		errs = append(errs, inUse(node, r.Uses(), deeds))
+	if uses := r.Uses(); len(uses) > 0 {
+		errs = append(errs, inUse(node, uses, deeds))
 	}
 	if !r.Kept() {
 		errs = append(errs, own(node, deeds))
@@ -94,11 +98,8 @@ func (r Rules) asked(deeds []deed) error {
 		if !ok || s.IP.DHCP == nil || !*s.IP.DHCP {
 			continue
 		}
-		if r.Served != nil && !served {
+		if !served {
 			errs, served = append(errs, r.Served()), true
-		}
-		if r.Client == nil {
-			continue
 		}
 		client, err := r.Client(s.Name)
 		if err == nil && client != "" {
@@ -112,7 +113,7 @@ func (r Rules) asked(deeds []deed) error {
 // resolver refuses a change of the resolver's configuration that another program writes.
 func (r Rules) resolver(deeds []deed) error {
 	sets := func(d deed) bool { _, is := d.step.(plan.SetResolver); return is }
-	if r.Resolver == nil || !slices.ContainsFunc(deeds, sets) {
+	if !slices.ContainsFunc(deeds, sets) {
 		return nil
 	}
 	if err := r.Resolver(); err != nil {

@@ -28,16 +28,23 @@ var example = &document.State{
 	}},
 }
 
+// host is a node whose programs are known by interface.
+type host struct {
+	managers, clients map[string]string
+	unknown, unserved error
+	kept              bool
+	uses              []Use
+}
+
+func (h host) Manager(name string) (string, error) { return h.managers[name], h.unknown }
+func (h host) Client(name string) (string, error)  { return h.clients[name], nil }
+func (h host) Served() error                       { return h.unserved }
+func (h host) Resolver() error                     { return nil }
+func (h host) Kept() bool                          { return h.kept }
+func (h host) Uses() []Use                         { return h.uses }
+
 func rules(manager string, kept bool) Rules {
-	return Rules{
-		Manager: func(name string) (string, error) {
-			if name == "eth9" {
-				return manager, nil
-			}
-			return "", nil
-		},
-		Kept: func() bool { return kept },
-	}
+	return Rules{host{managers: map[string]string{"eth9": manager}, kept: kept}}
 }
 
 func TestPermit_NodeAddress_KeptThroughReboot(t *testing.T) {
@@ -141,7 +148,7 @@ func TestPermit_ForeignManagedInterface_LeftAlone(t *testing.T) {
 
 func TestPermit_UnknownManager_Error(t *testing.T) {
 	broken := errors.New("broken")
-	r := Rules{Manager: func(string) (string, error) { return "", broken }, Kept: func() bool { return true }}
+	r := Rules{host{unknown: broken, kept: true}}
 	if err := r.Steps(example, []plan.Step{plan.SetUp{Name: "eth2"}}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}

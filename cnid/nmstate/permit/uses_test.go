@@ -44,9 +44,7 @@ func users() []Use {
 }
 
 func inBusy(uses []Use, steps ...plan.Step) error {
-	r := rules("", true)
-	r.Uses = func() []Use { return uses }
-	return r.Steps(busy, steps)
+	return Rules{host{uses: uses, kept: true}}.Steps(busy, steps)
 }
 
 func change(name string, mtu int) plan.Step {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -125,7 +126,7 @@ func read(path string) (map[string]Interface, error) {
 
 // moveAside keeps a damaged file for a person, and tells so. Of many the oldest go.
 func (s *Store) moveAside(containerID string, cause error) {
-	to := s.path(containerID) + aside + s.now().UTC().Format("20060102T150405.000000000")
+	to := s.path(containerID) + aside + time.Now().UTC().Format("20060102T150405.000000000")
 	err := os.Rename(s.path(containerID), to)
 	s.log.Error("the state of an endpoint is damaged; moved it aside. Its CNI plugin may leave a device behind",
 		"containerID", containerID, "movedTo", to, "error", errors.Join(cause, err))

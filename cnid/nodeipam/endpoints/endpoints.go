@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
-	"time"
 
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
@@ -69,7 +68,6 @@ func (i Interface) with(later Interface) Interface {
 type Store struct {
 	dir string
 	log *slog.Logger
-	now func() time.Time
 
 	// mu also serialises the writes, so that file and memory agree.
 	mu sync.Mutex
@@ -81,7 +79,7 @@ type Store struct {
 // Open reads the files in dir, and makes a missing dir. It moves files that can't be read aside,
 // and serves the rest.
 func Open(dir string, log *slog.Logger) (*Store, error) {
-	s := &Store{dir: dir, log: log, now: time.Now}
+	s := &Store{dir: dir, log: log}
 	var err error
 	if s.byContainer, err = s.readAll(); err != nil {
 		return nil, fmt.Errorf("open the state of endpoints: %w", err)

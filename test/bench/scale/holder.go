@@ -48,7 +48,7 @@ func newHolder(name string, via access, vpcs map[string]bool, log *slog.Logger) 
 		return nil, err
 	}
 	h := &holder{node: n}
-	h.roll = rollcall.New(name, n.store, h.attached, n.api, n.sources.VPCsRead, unprogrammed{n}, n.size, time.Minute, n.log)
+	h.roll = rollcall.New(name, n.store, h, n.api, n.sources.VPCsRead, unprogrammed{n}, n.size, time.Minute, n.log)
 	h.roles = roles.New(name, n.api, n.store, h.listing, n.size, n.log)
 	return h, nil
 }
@@ -76,9 +76,9 @@ func isOwn(node string, vpcs map[string]bool, row any) bool {
 	return false
 }
 
-// attached returns the records that the node would have of its pods, as far as a reply to a roll
+// Records returns the records that the node would have of its pods, as far as a reply to a roll
 // call depends on them.
-func (h *holder) attached() (records []journal.Record) {
+func (h *holder) Records() (records []journal.Record) {
 	h.store.View(func(tx store.ReadTx) {
 		for _, row := range store.AddressesByNode(tx, h.name) {
 			if pod := row.Holder; pod.Kind == store.HolderPod {

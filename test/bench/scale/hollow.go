@@ -100,14 +100,14 @@ func (h *hollow) assemble() {
 	})
 	h.loop = reconcile.New(reconcile.Config{
 		Plan: cfg, Store: h.store, Kernel: h.programmer, Progress: progress, Observer: ignored{}, Metrics: reconcile.NewMetrics(registry), Log: h.log,
-		Every: h.cfg.RecheckEvery, Synced: h.sources.Synced, Adopt: func(context.Context) (int, error) { return 0, nil },
-		Journal: h.journal, Removed: held.Removed, Sources: h.sources, Reserved: none,
+		Every: h.cfg.RecheckEvery, Synced: h.sources.Synced, Rebuilder: ignored{},
+		Journal: h.journal, Held: held, Sources: h.sources, APIServers: ignored{},
 	})
 	passes := struct {
 		*reconcile.Progress
 		*reconcile.Loop
 	}{progress, h.loop}
-	h.roll = rollcall.New(h.name, h.store, h.journal.Records, h.api, h.sources.VPCsRead, passes, h.size, time.Minute, h.log)
+	h.roll = rollcall.New(h.name, h.store, h.journal, h.api, h.sources.VPCsRead, passes, h.size, time.Minute, h.log)
 	h.roles = roles.New(h.name, h.api, h.store, progress.Roles, h.size, h.log)
 }
 
@@ -218,6 +218,10 @@ type ignored struct{}
 
 // Release implements attachment.Releaser.
 func (ignored) Release(journal.Record) {}
+
+func (ignored) Rebuild(context.Context) (int, error) { return 0, nil }
+
+func (ignored) Addresses() []netip.Addr { return nil }
 
 // Lost implements reconcile.Observer.
 func (ignored) Lost(plan.Lost) {}

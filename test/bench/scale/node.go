@@ -75,7 +75,7 @@ func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor
 	}
 	n.sources = subscriptions.New(
 		subscriptions.Config{Node: name, DefaultVPC: n.cfg.DefaultVPC, NodePorts: n.cfg.NodePorts, ScaledEndpoints: n.cfg.ScaledEndpoints, Kinds: followed, Changed: changed},
-		n.api, reflector.NewSet(n.store, n.api, n.log), n.store, n.records, n.log)
+		n.api, reflector.NewSet(n.store, n.api, n.log), n.store, n, n.log)
 	return n, nil
 }
 
@@ -100,7 +100,7 @@ func newClient(via access, m *transport.Meter) (*kube.Client, error) {
 
 func (n *node) size(store.ReadTx) int { return n.nodes }
 
-func (n *node) records() []journal.Record {
+func (n *node) Records() []journal.Record {
 	if n.journal == nil {
 		return nil
 	}

@@ -132,7 +132,7 @@ func newSources(url string, without bool) (*subscriptions.Sources, error) {
 	})
 	log := slog.New(slog.DiscardHandler)
 	cfg := subscriptions.Config{Node: thisNode, DefaultVPC: "default", Kinds: all}
-	return subscriptions.New(cfg, api, reflector.NewSet(rows, api, log), rows, func() []journal.Record { return nil }, log), nil
+	return subscriptions.New(cfg, api, reflector.NewSet(rows, api, log), rows, noRecords{}, log), nil
 }
 
 // report prints the figures of this process.
@@ -153,3 +153,8 @@ func report(out io.Writer, without bool, took time.Duration) error {
 		what, float64(memory.HeapInuse)/mib, float64(memory.StackInuse)/mib, usage.Maxrss/1024, cpu.Seconds(), took.Seconds())
 	return err
 }
+
+// noRecords stands for a node without attachments.
+type noRecords struct{}
+
+func (noRecords) Records() []journal.Record { return nil }

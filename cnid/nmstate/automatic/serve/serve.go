@@ -37,6 +37,18 @@ type Host interface {
 	RestoreResolver(c resolvconf.Copy) error
 }
 
+// Rules has the limits that others set for the clients.
+type Rules interface {
+	// IsReserved reports whether an address must not be used.
+	IsReserved(address netip.Prefix) bool
+	// IsPending reports whether a change of the network may still be undone. The clients that it
+	// has ended keep their leases until then.
+	IsPending() bool
+	// IsTransaction reports whether a file of the store's folder is the one that such a change
+	// has.
+	IsTransaction(path string) bool
+}
+
 // Config has what a Server works with.
 type Config struct {
 	Store   *automatic.Store
@@ -44,14 +56,7 @@ type Config struct {
 	Clients dhcp.Clients
 	// Hostname is the name of the host.
 	Hostname string
-	// Reserved reports whether an address must not be used.
-	Reserved func(netip.Prefix) bool
-	// Pending reports whether a change of the network may still be undone. The clients that it
-	// has ended keep their leases until then.
-	Pending func() bool
-	// IsTransaction reports whether a file of the store's folder is the one that such a change
-	// has.
-	IsTransaction func(path string) bool
+	Rules    Rules
 	// Log has a line for each failure.
 	Log io.Writer
 }
@@ -124,7 +129,7 @@ func (s *Server) wait(ctx context.Context, watcher *fsnotify.Watcher, again <-ch
 	for {
 		select {
 		case event := <-watcher.Events:
-			if !automatic.Concerns(event.Name) && !s.IsTransaction(event.Name) {
+			if !automatic.Concerns(event.Name) && !s.Rules.IsTransaction(event.Name) {
 				continue
 			}
 		case <-ctx.Done():
@@ -194,7 +199,7 @@ func (s *Server) Pass(ctx context.Context) error {
 // start lets the wanted clients run, and those whose end may be undone.
 func (s *Server) start(w *automatic.Wanted) error {
 	wanted := w.Clients(s.Hostname)
-	if s.Pending() {
+	if s.Rules.IsPending() {
 		for _, was := range s.last {
 			if !slices.ContainsFunc(wanted, func(c dhcp.Config) bool { return c.Interface == was.Interface }) {
 				wanted = append(wanted, was)
@@ -213,14 +218,14 @@ func (s *Server) held() []dhcp.Held {
 		if !h.Lease.HasAddress() {
 			continue
 		}
-		if s.Reserved(h.Lease.Address) {
+		if s.Rules.IsReserved(h.Lease.Address) {
 			list[n].Lease = nil
 			list[n].Problem = dhcp.Problem{Text: fmt.Sprintf("the server gave %s, which is reserved for Alioth", h.Lease.Address), Since: h.Lease.Acquired}
 			continue
 		}
 		allowed := *h.Lease
 		allowed.Routes = slices.DeleteFunc(slices.Clone(allowed.Routes), func(r dhcp.Route) bool {
-			return r.Destination.Bits() > 0 && s.Reserved(r.Destination)
+			return r.Destination.Bits() > 0 && s.Rules.IsReserved(r.Destination)
 		})
 		list[n].Lease = &allowed
 	}

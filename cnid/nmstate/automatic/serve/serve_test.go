@@ -84,10 +84,13 @@ func (n *node) boots(t *testing.T, boot string) {
 	n.host.Keep(n.store)
 	n.server = serve.New(serve.Config{
 		Store: n.store, Host: n.host, Clients: n.clients, Hostname: "node-1", Log: t.Output(),
-		Reserved: func(p netip.Prefix) bool { return p.Addr().IsLinkLocalUnicast() },
-		Pending:  func() bool { return n.pending }, IsTransaction: func(string) bool { return false },
+		Rules: n,
 	})
 }
+
+func (n *node) IsReserved(p netip.Prefix) bool { return p.Addr().IsLinkLocalUnicast() }
+func (n *node) IsPending() bool                { return n.pending }
+func (n *node) IsTransaction(string) bool      { return false }
 
 // turn turns DHCP on or off by a step.
 func (n *node) turn(t *testing.T, on bool) {

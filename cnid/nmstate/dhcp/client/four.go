@@ -40,7 +40,7 @@ func (f *four) resume(lease *dhcp.Lease) { f.state = v4.New(lease) }
 
 func (f *four) open(l link) error {
 	f.link = l
-	return f.in(func() (err error) {
+	return f.space.Do(func() (err error) {
 		if f.socket, err = wire.OpenV4(l.name, l.index, l.hardware); err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (f *four) send(m v4.Message) error {
 	}
 	payload := f.id.Encode(m)
 	if m.Unicast.IsValid() {
-		err := f.in(func() error { return f.socket.Unicast(context.Background(), payload, m.Client, m.Unicast) })
+		err := f.space.Do(func() error { return f.socket.Unicast(context.Background(), payload, m.Client, m.Unicast) })
 		if err == nil {
 			return nil
 		}
@@ -156,7 +156,7 @@ func (f *four) send(m v4.Message) error {
 
 func (f *four) withARP(do func(*wire.ARP) error) error {
 	if f.arp == nil {
-		err := f.in(func() (err error) {
+		err := f.space.Do(func() (err error) {
 			f.arp, err = wire.OpenARP(f.link.index, f.link.hardware)
 			return err
 		})

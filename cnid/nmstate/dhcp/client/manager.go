@@ -33,15 +33,26 @@ type Options struct {
 	// Folder has the leases. It is made if it is missing, for root alone.
 	Folder string
 	Log    *slog.Logger
-	// In runs a function in the network namespace of the interfaces. Nil: in the process's.
-	In func(func() error) error
+	// Space is the network namespace of the interfaces. Nil: the namespace of the process.
+	Space Space
 }
+
+// Space runs functions in a network namespace.
+type Space interface {
+	Do(run func() error) error
+}
+
+// here is the network namespace of the process.
+type here struct{}
+
+// Do implements Space.
+func (here) Do(run func() error) error { return run() }
 
 // Manager runs clients. It is a dhcp.Clients.
 type Manager struct {
 	folder  folder
 	log     *slog.Logger
-	in      func(func() error) error
+	space   Space
 	machine dhcp.Machine
 	changed chan struct{}
 
@@ -72,14 +83,14 @@ func New(o Options) (*Manager, error) {
 		return nil, fmt.Errorf("make the folder of DHCP leases: %w", err)
 	}
 	m := &Manager{
-		folder: folder(o.Folder), log: o.Log, in: o.In, changed: make(chan struct{}, 1),
+		folder: folder(o.Folder), log: o.Log, space: o.Space, changed: make(chan struct{}, 1),
 		runners: map[dhcp.Key]*runner{}, held: map[dhcp.Key]dhcp.Held{}, links: map[int]link{}, advices: map[int]advice{}, advertised: map[int]*dhcp.Advertised{},
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
-	if m.in == nil {
-		m.in = func(do func() error) error { return do() }
+	if m.space == nil {
+		m.space = here{}
 	}
 	var err error
 	if m.machine, err = m.folder.machine(time.Now()); err != nil {
@@ -156,7 +167,7 @@ func isName(name string) bool {
 
 func (m *Manager) start(key dhcp.Key, config dhcp.Config) {
 	r := &runner{
-		key: key, config: config, log: m.log, folder: m.folder, machine: m.machine, in: m.in, tell: m.tell,
+		key: key, config: config, log: m.log, folder: m.folder, machine: m.machine, space: m.space, listener: m,
 		events: make(chan func(*runner), waiting), inbox: make(inbox, waiting), done: make(chan struct{}),
 	}
 	m.mu.Lock()
@@ -232,7 +243,7 @@ func (m *Manager) Run(ctx context.Context) error {
 // follow handles what the kernel tells, until the socket fails or the context ends.
 func (m *Manager) follow(ctx context.Context) error {
 	var socket *nl.NetlinkSocket
-	err := m.in(func() (err error) {
+	err := m.space.Do(func() (err error) {
 		socket, err = subscribe()
 		return err
 	})
@@ -279,7 +290,7 @@ func (m *Manager) listOnce() error {
 // relist reads all links, and tells clients what changed.
 func (m *Manager) relist() error {
 	var notices []notice
-	err := m.in(func() (err error) {
+	err := m.space.Do(func() (err error) {
 		notices, err = listLinks()
 		return err
 	})

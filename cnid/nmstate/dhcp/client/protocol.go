@@ -60,12 +60,16 @@ func (b inbox) put(p packet) {
 // env has what a protocol uses of its surroundings.
 type env struct {
 	inbox inbox
-	// in runs a function in the network namespace of the interfaces.
-	in func(func() error) error
+	space Space
+	keeper
+}
+
+// keeper keeps the lease of a client.
+type keeper interface {
 	// hold is told which lease is in use from now on; it is on disk when hold returns.
-	hold func(*dhcp.Lease)
+	hold(lease *dhcp.Lease)
 	// failed hears of a message that could not be sent.
-	failed func(doing string, err error)
+	failed(doing string, err error)
 }
 
 func random() uint64 { return rand.Uint64() }

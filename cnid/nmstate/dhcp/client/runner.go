@@ -13,6 +13,11 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
+// listener publishes the state of clients.
+type listener interface {
+	tell(held dhcp.Held)
+}
+
 // runner runs one client. Its goroutine alone uses its protocol.
 type runner struct {
 	key     dhcp.Key
@@ -20,9 +25,8 @@ type runner struct {
 	log     *slog.Logger
 	folder  folder
 	machine dhcp.Machine
-	in      func(func() error) error
-	// tell publishes what the client holds.
-	tell func(dhcp.Held)
+	space   Space
+	listener
 
 	events chan func(*runner)
 	inbox  inbox
@@ -189,7 +193,7 @@ func (r *runner) load(p protocol) *dhcp.Lease {
 
 // newProtocol returns the client for a link; nil if routers have not told yet what to ask for.
 func (r *runner) newProtocol(l link) (protocol, error) {
-	e := env{inbox: r.inbox, in: r.in, hold: r.hold, failed: r.failed}
+	e := env{inbox: r.inbox, space: r.space, keeper: r}
 	if r.key.Family == ipfamily.IPv4 {
 		return newFour(r.config.V4, l, r.machine, e)
 	}

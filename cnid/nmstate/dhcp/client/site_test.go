@@ -93,8 +93,7 @@ type running struct {
 // run starts a Manager. Like the rest of the engine, it puts addresses of leases on interfaces.
 func (s *site) run(configs ...dhcp.Config) *running {
 	s.t.Helper()
-	in := func(do func() error) error { return s.client.Do(func(ns.NetNS) error { return do() }) }
-	manager, err := client.New(client.Options{Folder: s.folder, In: in})
+	manager, err := client.New(client.Options{Folder: s.folder, Space: space{s.client}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -236,3 +235,8 @@ var (
 	four = dhcp.Config{Interface: "eth1", V4: &dhcp.V4{Hostname: "node-1"}}
 	six  = dhcp.Config{Interface: "eth1", V6: &dhcp.V6{}}
 )
+
+// space is a client.Space.
+type space struct{ in ns.NetNS }
+
+func (s space) Do(run func() error) error { return s.in.Do(func(ns.NetNS) error { return run() }) }

@@ -44,7 +44,7 @@ func (s *six) identity() []byte {
 func (s *six) resume(lease *dhcp.Lease) { s.state = v6.New(s.stateless, lease) }
 
 func (s *six) open(l link) error {
-	return s.in(func() (err error) {
+	return s.space.Do(func() (err error) {
 		if s.socket, err = wire.OpenV6(context.Background(), l.name, l.index); err != nil {
 			return err
 		}
