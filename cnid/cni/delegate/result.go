@@ -82,7 +82,7 @@ func plain(res *types100.Result) (*attach.Result, error) {
 			return nil, errors.New("the result has an interface that is null")
 		}
 		out.Interfaces = append(out.Interfaces, attach.ResultInterface{
-			Name: i.Name, MAC: i.Mac, MTU: i.Mtu, Sandbox: i.Sandbox, SocketPath: i.SocketPath, PCIID: i.PciID,
+			Name: i.Name, MAC: i.Mac, MTU: i.Mtu, Sandbox: i.Sandbox, SocketPath: i.SocketPath, PCIID: said.Cut(i.PciID, maxPCIID),
 		})
 	}
 	for _, ip := range res.IPs {

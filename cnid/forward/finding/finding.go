@@ -11,7 +11,7 @@ import "fmt"
 // restored.
 type Repair struct{ Kind, Detail string }
 
-// Kinds of repair, beside those of netdev and datapath.
+// Kinds of repair, beside the kinds of netdev and datapath.
 const (
 	RepairFilter    = "packet_filter"
 	RepairInterface = "pod_interface"
@@ -20,7 +20,7 @@ const (
 // Problem is a fault of the node's network that an administrator has to correct.
 type Problem struct{ Reason, Message string }
 
-// AndMore ends a list from which n names are omitted.
+// AndMore returns the end of a list that omits n names.
 func AndMore(n int) string {
 	if n == 0 {
 		return ""

@@ -41,10 +41,10 @@ func New(managed func() Managed, recheck func(), log *slog.Logger) *Watcher {
 
 // Managed has the objects of the node that only Alioth changes.
 type Managed struct {
-	// Records are those of complete attachments that are not being removed.
+	// Records are the records of complete attachments that are not being removed.
 	Records []journal.Record
-	// Devices are the indexes of the devices that exist always, and that of the
-	// underlay.
+	// Devices are the indexes of the devices that always exist, and the index of the
+	// underlay device.
 	Devices []int
 }
 

@@ -31,7 +31,7 @@ const (
 // joins their multicast groups, because switches may deliver requests only to members.
 type Announcer struct {
 	log *slog.Logger
-	// send is neighbours.Announce, join that of netdev.Groups.
+	// send is neighbours.Announce, and join is the method of netdev.Groups.
 	send func(ifindex int, mac [6]byte, ips []netip.Addr) error
 	join func(ifindex int, ips []netip.Addr) error
 
@@ -48,7 +48,7 @@ func NewAnnouncer(log *slog.Logger) *Announcer {
 	return &Announcer{log: log, send: neighbours.Announce, join: new(netdev.Groups).Join, due: map[netip.Addr]int{}, more: make(chan struct{}, 1)}
 }
 
-// Update sets the addresses for which the program replies, and the device.
+// Update sets the addresses that the program answers for, and the device.
 func (a *Announcer) Update(at netdev.Underlay, ips []netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -34,8 +34,8 @@ type StaleSockets struct {
 	log     *slog.Logger
 }
 
-// NewStaleSockets returns a StaleSockets for the node's own network namespace and those of
-// records.
+// NewStaleSockets returns a StaleSockets for the node's own network namespace and the
+// namespaces of records.
 func NewStaleSockets(find func() ([]connections.StaleSocket, error), changed <-chan struct{}, own uint64,
 	records journal.Reader, registry prometheus.Registerer, log *slog.Logger,
 ) *StaleSockets {

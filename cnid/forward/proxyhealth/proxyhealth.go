@@ -35,8 +35,8 @@ const (
 // State is the input of the pages.
 type State struct {
 	// Programmed reports that the node is programmed as the API requires, or that this
-	// has failed only for a short time. Since is the time of the last success, the zero
-	// value if there was none.
+	// has failed only for a short time. Since is the time of the last success, or the
+	// zero value before the first success.
 	Programmed bool
 	Since      time.Time
 	// Eligible is false for a node that is about to be deleted.

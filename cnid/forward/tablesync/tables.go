@@ -22,11 +22,11 @@ type Table struct {
 	Subnets, Addresses bool
 	// Known are the names of Subnets that it has where it lacks others.
 	Known map[string]bool
-	// OfSubnets are the names of Subnets of which it has all Addresses.
+	// OfSubnets are the names of the Subnets whose Addresses it has completely.
 	OfSubnets map[string]bool
 }
 
-// Of returns what is complete of a VPC. Nil tables stand for a store that has everything.
+// Of returns the Table of a VPC. Nil tables stand for a store that has everything.
 func (t *Tables) Of(vpc string) Table {
 	if t == nil {
 		return Table{Members: true, Subnets: true, Addresses: true}
@@ -40,8 +40,8 @@ func (t Table) Knows(subnet string) bool { return t.Subnets || t.Known[subnet] }
 // Has reports whether all Addresses of a subnet are in the store.
 func (t Table) Has(subnet string) bool { return t.Addresses || t.OfSubnets[subnet] }
 
-// Common returns what two tables have in common: what was complete before a snapshot of
-// the store was taken, and still is after it, is complete in the snapshot.
+// Common returns the entries that are complete in both tables. An entry that was complete
+// before a snapshot of the store, and still is after it, is complete in the snapshot.
 func Common(a, b *Tables) *Tables {
 	if a == b || a == nil {
 		return b
@@ -64,7 +64,8 @@ func Common(a, b *Tables) *Tables {
 	return &all
 }
 
-// commonNames returns those of the names for which both hold, nil for none.
+// commonNames returns the names that satisfy both holdsA and holdsB. It returns nil if no
+// name does.
 func commonNames(a, b map[string]bool, holdsA, holdsB func(string) bool) map[string]bool {
 	var both map[string]bool
 	for _, names := range []map[string]bool{a, b} {
@@ -81,7 +82,7 @@ func commonNames(a, b map[string]bool, holdsA, holdsB func(string) bool) map[str
 	return both
 }
 
-// Changed returns the names of the VPCs of which another part is complete.
+// Changed returns the names of the VPCs whose complete parts differ between the tables.
 func (t *Tables) Changed(now *Tables) map[string]bool {
 	names := map[string]bool{}
 	if t == now || t == nil || now == nil {

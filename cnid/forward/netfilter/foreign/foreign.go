@@ -20,7 +20,7 @@ import (
 
 // Traffic has the packets that every packet filter of the host has to accept.
 type Traffic struct {
-	// Shadows are the ranges of shadow addresses, of the families in which
+	// Shadows are the ranges of shadow addresses, for each IP family whose
 	// packets leave the node.
 	Shadows []netip.Prefix
 	// PodGroup, NodeDevice and TunnelPort are the fields of ruleset.State. PodDevices is the

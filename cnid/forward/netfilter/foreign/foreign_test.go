@@ -35,7 +35,7 @@ func trustsNoName(t *testing.T, b Block) {
 	}
 }
 
-// applyOurs makes Alioth's own table, which drops much and is no block.
+// applyOurs makes Alioth's own table. It drops much, but must not be reported as a block.
 func applyOurs(t *testing.T) {
 	t.Helper()
 	traffic := testTraffic()

@@ -99,7 +99,8 @@ var (
 	legacyComment = regexp.MustCompile(`-m comment --comment ("(?:\\.|[^"\\])*"|\S+) `)
 )
 
-// legacyVerdicts are the targets that are no chains. LOG and others are chains that do not exist.
+// legacyVerdicts are the targets that end in a verdict, not in a chain. LOG and other targets
+// count as jumps to chains that do not exist.
 var legacyVerdicts = map[string]expr.VerdictKind{
 	"ACCEPT": expr.VerdictAccept, "DROP": expr.VerdictDrop, "REJECT": expr.VerdictDrop, "RETURN": expr.VerdictReturn,
 }
