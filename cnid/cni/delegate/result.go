@@ -14,8 +14,12 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/cni/pkg/types/create"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
+
+// maxPCIID is the length of the PCI addresses that are kept, in bytes. Linux writes 12 or 13.
+const maxPCIID = 64
 
 // result returns the result that a plugin printed, in the version of the list. A result without a
 // version counts as one in the version of the list, as in package libcni.
