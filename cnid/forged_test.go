@@ -49,7 +49,7 @@ func TestForgedAnnotation_NoAdmissionPolicy_NothingAttached(t *testing.T) {
 	said := n.get(t, thief).Annotations
 	said[v1alpha1.AttachmentsAnnotation] = `[{"name":"eth0","kind":"veth","outside":"physical","addresses":["192.0.2.77/24"]}]`
 	says(said)
-	refused("with a way out of every VPC", "outside of every VPC, and kind")
+	refused("with a way out of every VPC", "its AttachmentClaim has not arrived")
 
 	if err := n.lab.cni(t, "ADD", victim); err != nil {
 		t.Errorf("ADD of the pod whose address it is: %v", err)

@@ -155,6 +155,10 @@ func (w *world) keepsToItsOwn() {
 			w.fail("pod %s was told VPC %s", pod.Name, told.VPC)
 		}
 		text, before := fmt.Sprint(told.VPC, told.Addresses), w.toldBefore[pod.UID]
+		if before == "" && !w.holdsAny(pod.UID) { // the backup is from after the deletion
+			before = bereft
+			w.remember(pod.UID, bereft)
+		}
 		if before == bereft {
 			if !w.holdsAny(pod.UID) {
 				continue

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/annotations"
-	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -25,7 +24,7 @@ func (r request) onDevice() bool {
 // the namespace write definitions. So settings with power over others need a grant, and pods of
 // tenants have no grant.
 func (cfg Config) define(tx store.ReadTx, p *store.Pod, r *request, def *multinet.Definition) *tenancy.Refusal {
-	own := netif.VF(def.VF)
+	own := def.VF
 	if !r.onDevice() {
 		if len(own.Keys()) > 0 {
 			return invalid("%s has the annotation %s, and %s is not of type %s: remove the annotation", def, annotations.VFKey, r, multinet.TypeSRIOV)

@@ -148,7 +148,7 @@ func (cfg Config) resolve(tx store.ReadTx, p *store.Pod, one annotations.Interfa
 	if refusal != nil {
 		return request{}, refusal
 	}
-	r := request{Interface: one, net: net, vf: netif.VF(net.VF)}
+	r := request{Interface: one, net: net, vf: net.VF}
 	if slices.Contains(cfg.VPCTypes, net.Type) {
 		r.target, refusal = cfg.standsForVPC(tx, p, r)
 		return r, refusal

@@ -85,7 +85,7 @@ func editsOfKind(of reflect.Type, name string, path func(reflect.Value) reflect.
 		}
 	case reflect.Bool:
 		then("=not", func(field reflect.Value) { field.SetBool(!field.Bool()) })
-	case reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		for _, value := range hostile.Numbers {
 			then(fmt.Sprint("=", value), func(field reflect.Value) { field.SetUint(value & (1<<of.Bits() - 1)) })
 		}
