@@ -90,9 +90,13 @@ func TestStaleSockets_BackendGone_OnlyItsSocketsEnded(t *testing.T) {
 	for _, conn := range goes {
 		eventually(t, "a socket of the backend that is gone is ended", func() error { return ended(t, conn) })
 	}
-	if got := m.metric(t, "alioth_cnid_stale_sockets_ended_total"); got != len(goes) {
-		t.Errorf("%d sockets were ended, want %d", got, len(goes))
-	}
+	// The daemon counts after it has ended the sockets of all namespaces.
+	eventually(t, "the ended sockets to be counted", func() error {
+		if got := m.metric(t, "alioth_cnid_stale_sockets_ended_total"); got != len(goes) {
+			return fmt.Errorf("%d sockets were ended, want %d", got, len(goes))
+		}
+		return nil
+	})
 	late := ask(t, m, "10.96.0.50:53")
 	m.stop(unix.SIGKILL)
 	s.Slices = []store.EndpointSlice{leadsTo("moves", "10.244.0.21"), leadsTo("stays", "10.244.0.21")}
