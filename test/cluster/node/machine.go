@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -44,12 +45,13 @@ func binds() map[string]string {
 	}
 }
 
-// MountPoints returns the folders of the host that a node mounts its own over.
+// MountPoints returns the folders of the host that a node mounts its own over, sorted.
 func MountPoints() []string {
 	points := make([]string, 0, len(binds()))
 	for _, point := range binds() {
 		points = append(points, point)
 	}
+	slices.Sort(points)
 	return points
 }
 
