@@ -89,7 +89,7 @@ func TestHostLink_SecondDevice_PodsReachEachOther(t *testing.T) {
 	}
 }
 
-// TestVXLAN_UDPPort_MatchesDANM, and that of the kernel, beside a tunnel that has another one.
+// TestVXLAN_UDPPort_MatchesDANM also checks the default port of the kernel, beside a tunnel with another port.
 func TestVXLAN_UDPPort_MatchesDANM(t *testing.T) {
 	for name, ports := range map[string]struct{ links, tunnel uint16 }{"of DANM": {4789, 8472}, "of the kernel": {8472, 4789}} {
 		t.Run(name, func(t *testing.T) {

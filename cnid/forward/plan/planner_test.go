@@ -106,7 +106,7 @@ func balancers(w whole) (list []netip.Addr) {
 	return list
 }
 
-// TestPlanner_Sharing_EqualsBuild has Services that there is no room for together.
+// TestPlanner_Sharing_EqualsBuild plans Services that exceed the room of the node together.
 func TestPlanner_Sharing_EqualsBuild(t *testing.T) {
 	w := scaledTenants(t)
 	random := rand.New(rand.NewPCG(5, 6))

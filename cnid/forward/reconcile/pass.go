@@ -59,7 +59,7 @@ func (l *Loop) pass(look Scope) (o outcome) {
 // among those read.
 func (l *Loop) input(look Scope) (plan.Input, error) {
 	input := plan.Input{Config: l.cfg.Plan, Records: l.cfg.Journal.Records(), NodePeer: l.cfg.Kernel.Made().NodePeer}
-	input.Removed = l.cfg.Held.Removed() // behind the records, out of which they come
+	input.Removed = l.cfg.Held.Removed() // read after the records, because removed records come from them
 	input.Reserved = slices.Concat(l.cfg.Plan.Reserved, l.cfg.APIServers.Addresses())
 	err := l.existing.look(l.cfg.Kernel, input.Records, look.thorough())
 	input.Devices = l.existing.devices
