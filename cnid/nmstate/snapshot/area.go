@@ -38,6 +38,9 @@ type Area struct {
 	Added  []Addition
 	// Rules are the priorities of the rules that it adds and removes.
 	Rules []uint32
+	// Under are the devices outside of the area that carry routes of it. An undo turns IPv6 on, or
+	// sets such a device up, for as long as the kernel takes to add a route.
+	Under []string `json:",omitempty"`
 }
 
 // Addition is a route that a change adds.
@@ -103,6 +106,22 @@ func (i *Image) Within(a Area) *Image {
 	part := i.on(a.Reach(i), a.Routes)
 	part.Routes = withOthersOfSlots(i.Routes, part.Routes)
 	return part
+}
+
+// Under returns the sorted names of the devices that carry routes of a part of an image, and are
+// no devices of that part.
+func (i *Image) Under(part *Image) (names []string) {
+	_, all := linksOf(i)
+	_, inside := linksOf(part)
+	for _, m := range part.Routes {
+		for _, out := range object.OutsOf(m) {
+			if l, ok := all[out]; ok && inside[out].Name == "" {
+				names = append(names, l.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // on returns what an image has of some devices, by their sorted names, and of some routes.

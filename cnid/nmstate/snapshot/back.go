@@ -51,6 +51,8 @@ type planner struct {
 	sources map[string]bool
 	// withoutIPv6 are the settings of devices that had no IPv6, by the names of the devices.
 	withoutIPv6 map[string]string
+	// under are the devices outside of the area that carry routes of it, as they are now.
+	under map[uint32]object.Link
 	// age is how old before is.
 	age time.Duration
 	// theirs: requests are about what others have added.
@@ -97,6 +99,7 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	p.own = canonical(object.Routes(), before.on(before.Names(), a.Routes).Routes)
 	p.replaced = canonical(object.Routes(), before.Replaced)
 	p.withoutIPv6 = withoutIPv6(before.Settings)
+	p.noteUnder(now)
 	p.restoreNextHops(before.NextHops, now.NextHops)
 	p.restoreRoutes(before.Routes, present.Routes, now.Routes)
 	p.restoreRules(before.Rules, now.Rules)
@@ -217,6 +220,32 @@ func withoutIPv6(settings map[string]map[string]string) map[string]string {
 		}
 	}
 	return off
+}
+
+// noteUnder notes the devices outside of the area that carry routes of it. No undo restores such a
+// device, so the present settings count.
+func (p *planner) noteUnder(now *Image) {
+	p.under = map[uint32]object.Link{}
+	off := withoutIPv6(now.Settings)
+	for index, l := range p.now {
+		if _, inside := p.before[index]; inside || !slices.Contains(p.area.Under, l.Name) {
+			continue
+		}
+		p.under[index] = l
+		if path := off[l.Name]; path != "" {
+			p.withoutIPv6[l.Name] = path
+		}
+	}
+}
+
+// carrier returns the device that carries a route: its former state in the area, its present
+// state outside.
+func (p *planner) carrier(index uint32) (object.Link, bool) {
+	if l, ok := p.before[index]; ok {
+		return l, true
+	}
+	l, ok := p.under[index]
+	return l, ok
 }
 
 // restoreNeighbors adds neighbours or entries of bridges that are missing. No change adds any, so

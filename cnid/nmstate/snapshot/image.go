@@ -11,6 +11,7 @@ package snapshot
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -161,7 +162,7 @@ func Take(ctx context.Context, k Kernel, a Area) (*Image, error) {
 }
 
 func (i *Image) readSettings(k Kernel, a Area) error {
-	for _, name := range a.Reach(i) {
+	for _, name := range slices.Concat(a.Reach(i), a.Under) {
 		settings, err := k.Settings(name)
 		if err != nil {
 			return fmt.Errorf("read settings of %s: %w", name, err)

@@ -62,7 +62,7 @@ func (p *planner) stoppedUnder(m Message) (list []object.Link) {
 		return nil // The kernel has removed their next hop objects.
 	}
 	for hop := range object.HopsOf(attributes.Get(unix.RTA_MULTIPATH)) {
-		l, ok := p.before[binary.NativeEndian.Uint32(hop[4:])]
+		l, ok := p.carrier(binary.NativeEndian.Uint32(hop[4:]))
 		same := func(other object.Link) bool { return other.Index == l.Index }
 		if ok && l.Flags&unix.IFF_UP == 0 && !slices.ContainsFunc(list, same) {
 			list = append(list, l)
@@ -74,7 +74,8 @@ func (p *planner) stoppedUnder(m Message) (list []object.Link) {
 // turnedOff are the settings that turn IPv6 off for the devices of a route that need it.
 func (p *planner) turnedOff(m Message) (paths []string) {
 	find := func(index uint32, hop attribute.List) {
-		if path := p.withoutIPv6[p.before[index].Name]; path != "" && (m[0] == unix.AF_INET6 || object.GatewayOf(hop).Is6()) && !slices.Contains(paths, path) {
+		l, _ := p.carrier(index)
+		if path := p.withoutIPv6[l.Name]; path != "" && (m[0] == unix.AF_INET6 || object.GatewayOf(hop).Is6()) && !slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
 	}

@@ -5,12 +5,14 @@ package snapshot_test
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/randomhost"
@@ -430,6 +432,48 @@ ip route append 198.18.0.0/24 via 192.0.2.3 dev eth2`)
 		"198.18.0.0/24 via 192.0.2.3 dev eth2 \n"
 	if out, err := h.Try("ip -4 route show table main"); err != nil || out != want {
 		t.Errorf("the routes are\n%s, %v; want\n%s", out, err, want)
+	}
+}
+
+// TestRestore_RouteOnDeviceOutsideArea_AddedAgain: the kernel keeps a route when somebody turns IPv6
+// off for the device, or sets one of several devices down, and takes no such route afterwards.
+func TestRestore_RouteOnDeviceOutsideArea_AddedAgain(t *testing.T) {
+	for name, c := range map[string]struct{ host, change string }{
+		"a gateway of IPv6": {
+			host: `ip link set eth2 up
+ip route add 198.18.0.0/24 via inet6 fd00::5 dev eth2 onlink
+sysctl -qw net.ipv6.conf.eth2.disable_ipv6=1`,
+			change: "ip route del 198.18.0.0/24",
+		},
+		"one of two gateways of IPv6": {
+			host: `ip link set eth1 up
+ip link set eth2 up
+ip route add 198.18.0.0/24 nexthop via inet6 fd00::5 dev eth1 onlink nexthop via inet6 fd00::6 dev eth2 onlink
+sysctl -qw net.ipv6.conf.eth2.disable_ipv6=1`,
+			change: "ip link set eth1 down",
+		},
+		"one of two devices down": {
+			host: `ip link set eth1 up
+ip link set eth2 up
+ip addr add 192.0.2.10/24 dev eth1
+ip addr add 192.0.2.11/24 dev eth2
+ip route add 198.18.0.0/24 nexthop via 192.0.2.5 dev eth1 onlink nexthop via 192.0.2.6 dev eth2 onlink
+ip link set eth2 down`,
+			change: "ip link set eth1 down",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := furnished(t, c.host)
+			a := snapshot.Area{Names: []string{"eth1"}, Routes: []snapshot.Destination{{Prefix: netip.MustParsePrefix("198.18.0.0/24"), Table: unix.RT_TABLE_MAIN}}}
+			before, all := h.Settled(), h.all(a)
+			image := all.Within(a)
+			a.Under = all.Under(image)
+			h.Run(c.change)
+			if gone := h.back(image, a); len(gone) > 0 {
+				t.Errorf("gone: %v", gone)
+			}
+			h.Is(before)
+		})
 	}
 }
 

@@ -35,7 +35,7 @@ func (m *Manager) keep(ctx context.Context, r *Record, c change) error {
 		return fmt.Errorf("%w: %s; save what is needed and delete it by hand first", ErrFinal, strings.Join(final, "; "))
 	}
 	// The change may separate devices that are connected now.
-	r.Area.Reached = r.Image.Names()
+	r.Area.Reached, r.Area.Under = r.Image.Names(), now.Under(r.Image)
 	if r.Automatic, err = m.Host.Automatic(); err != nil {
 		return err
 	}
