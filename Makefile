@@ -147,7 +147,7 @@ site: ## Build a site of README.md, ARCHITECTURE.md and docs/ into bin/site
 
 trust: ## Write docs/security/trust.md again: what the product reads, who may write it, what is believed
 	$(LAB) build kubernetes helm
-	$(RUN_TESTS) -count=1 -run TestTheInventoryIsAsComputed ./test/api/trust -update
+	$(RUN_TESTS) -count=1 -run TestTrustInventory_Document_MatchesAPIServer ./test/api/trust -update
 
 ##@ Test
 

@@ -100,17 +100,17 @@ var (
 	_ = kept(Report{
 		Name: "gateway-is-broadcast", Source: trial("values/gateway-is-broadcast"), Kind: values,
 		Input: "The gateway of a Subnet is its broadcast address.",
-		Want:  "The API server refuses it, with the field and the remedy.", Test: "test/api/schema TestWrongNeighboursAreRefused",
+		Want:  "The API server refuses it, with the field and the remedy.", Test: "test/api/schema TestField_WrongValueBesideValid_RefusedByName",
 	})
 	_ = kept(Report{
 		Name: "reserved-with-host-bits", Source: trial("values/reserved-with-host-bits"), Kind: values,
 		Input: "A reserved range of a Subnet has host bits.",
-		Want:  "The API server refuses it.", Test: "test/api/schema TestWrongNeighboursAreRefused",
+		Want:  "The API server refuses it.", Test: "test/api/schema TestField_WrongValueBesideValid_RefusedByName",
 	})
 	_ = kept(Report{
 		Name: "chart-values", Source: trial("values/chart"), Kind: values,
 		Input: "Values of the chart can't work alone or together: ports in hosts, equal ports, host bits.",
-		Want:  "helm refuses them.", Test: "test/api/chart TestWrongChartValuesAreRefused",
+		Want:  "helm refuses them.", Test: "test/api/chart TestChartValue_Wrong_Refused",
 	})
 	_ = kept(Report{
 		Name: "static-twice", Source: trial("danm/static-twice"), Kind: danm,

@@ -123,7 +123,7 @@ func TestTheTestsOfMakeSoakAreFound(t *testing.T) {
 		{"./cnid/nmstate/dhcp/v6", "TestDHCPClient_RandomMessages_OnlyPromisedUsed", ""},
 		{"./cnid/nmstate/dhcp/client", "TestDHCPClient_ThirdOfPacketsLost_LeaseObtained", ""},
 		{"./cnid/nodeipam", "TestNodeIPAM_RequestReleaseCycles_NothingLeft", ""},
-		{"./test/api/rights", "TestPodsOfOneNetworkGetAsManyAddresses", ""},
+		{"./test/api/rights", "TestAddressClaims_ManyPodsOneNetwork_AllDistinct", ""},
 		{"./cnid/cni/drivers/sriov", "TestSRIOV_ProcessKilledAtEachMoment_DeviceRestored", ""},
 		{"./cnid/cni/drivers/ipvlan", "TestAttach_DaemonKilledAtEachMoment_NothingLeft", ""},
 		{"./cnid/nodeipam/plugin/delegatednic", "TestDelegatedNIC_KilledAtEachMoment_NodeRestored", ""},
