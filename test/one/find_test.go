@@ -157,13 +157,13 @@ func TestTheCommandThatTakesALabDownIsTheStepsOwn(t *testing.T) {
 func TestMakeRunsEachTestByItsStep(t *testing.T) {
 	steps := stepsOfMake(t)
 	for name, want := range map[string]string{
-		"TestMakeRunsEachTestByItsStep":                                "test-unit",
-		"TestAnythingMayHappen":                                        "test-operator",
-		"TestTrustInventory_Document_MatchesAPIServer":                 "test-api",
-		"TestReports":                                                  "test-scenes",
-		"TestWhatAPodOfALostNodeHeldIsReleasedOnlyOnceTheNodeIsFenced": "test-faults",
-		"TestUpDownLeavesNothing":                                      "test-updown",
-		"TestTheDemoRunsTwiceAndItsThingsToTryWork":                    "test-demo",
+		"TestMakeRunsEachTestByItsStep":                "test-unit",
+		"TestAnythingMayHappen":                        "test-operator",
+		"TestTrustInventory_Document_MatchesAPIServer": "test-api",
+		"TestReports":                                  "test-scenes",
+		"TestLostNode_PodAddresses_ReleasedOnceFenced": "test-faults",
+		"TestUpDownLeavesNothing":                      "test-updown",
+		"TestTheDemoRunsTwiceAndItsThingsToTryWork":    "test-demo",
 	} {
 		path, err := find(os.DirFS("../.."), name, "")
 		if err != nil {

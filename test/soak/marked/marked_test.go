@@ -133,11 +133,11 @@ func TestTheTestsOfMakeSoakAreFound(t *testing.T) {
 		{"./test/reports", "TestReports", ""},
 		{"./test/reports", "TestReportsThatDisturb", ""},
 		{"./test/reports", "TestReportsOfOutages", ""},
-		{"./test/e2e", "TestANodeHasManyServices", ""},
-		{"./test/e2e/faults", "TestPodsEndWithoutAPIServerAndNothingElseHappens", ""},
-		{"./test/e2e/faults", "TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn", ""},
-		{"./test/e2e/upgrade", "TestNobodyNoticesUpgradesWithAllThatGoesWrong", ""},
-		{"./test/e2e/upgrade", "TestDaemonsMayStayAtTheReleaseWhileTheOperatorIsNew", ""},
+		{"./test/e2e", "TestServices_ManyOnNode_ServedAndRemoved", ""},
+		{"./test/e2e/faults", "TestAPIServerOutage_Pods_OnlyEndingsHappen", ""},
+		{"./test/e2e/faults", "TestPodWave_EachProgramKilled_StartsAndEnds", ""},
+		{"./test/e2e/upgrade", "TestUpgrade_LeaderKilled_Unnoticed", ""},
+		{"./test/e2e/upgrade", "TestUpgrade_OperatorAlone_OldDaemonsWork", ""},
 	} {
 		if !slices.Contains(tests, want) {
 			t.Errorf("%v is not found", want)
