@@ -83,8 +83,8 @@ func TestDaemonAddressRelease_OtherNode_Refused(t *testing.T) {
 	})
 }
 
-// TestDaemonAddressCreation_AnyRole_Refused: a role with too many rights is a common
-// accident, also in upgrades by hand.
+// TestDaemonAddressCreation_AnyRole_Refused: a role with too many rights is a common accident, also
+// in upgrades by hand.
 func TestDaemonAddressCreation_AnyRole_Refused(t *testing.T) {
 	admin := start(t)
 	generous := daemonOn("node-a")
@@ -190,8 +190,8 @@ func TestDaemonRollCall_OtherNode_Refused(t *testing.T) {
 	})
 }
 
-// TestDaemonLinkReport_OtherNodeOrOversized_Refused: a stolen token says wrong things about one node at
-// most, and not more than a report has room for.
+// TestDaemonLinkReport_OtherNodeOrOversized_Refused: a stolen token says wrong things about one
+// node at most, and not more than a report has room for.
 func TestDaemonLinkReport_OtherNodeOrOversized_Refused(t *testing.T) {
 	start(t)
 	reporting := func(name string, change ...func(*v1alpha1.HostLinkReport)) func(context.Context, client.Client) error {
@@ -301,7 +301,8 @@ func TestDaemonNodeCondition_OtherNode_Refused(t *testing.T) {
 	}, "cannot delete resource"}})
 }
 
-// TestNodeConditions_EachWriter_ChangesOnlyItsOwn has others change their own conditions beside those.
+// TestNodeConditions_EachWriter_ChangesOnlyItsOwn has others change their own conditions beside
+// those.
 func TestNodeConditions_EachWriter_ChangesOnlyItsOwn(t *testing.T) {
 	admin := start(t)
 	create(t, admin, node("node-e"))

@@ -37,8 +37,8 @@ func naming(kind, policy string) func(anEnactment) {
 	return func(e anEnactment) { named(e, kind, policy) }
 }
 
-// TestEnactmentName_OtherPolicyOrNode_Refused: its node is read from both, so that a daemon
-// could write in the name of another node otherwise.
+// TestEnactmentName_OtherPolicyOrNode_Refused: its node is read from both, so that a daemon could
+// write in the name of another node otherwise.
 func TestEnactmentName_OtherPolicyOrNode_Refused(t *testing.T) {
 	admin := start(t)
 	type edit = change[anEnactment]
@@ -69,8 +69,8 @@ func TestEnactmentName_OtherPolicyOrNode_Refused(t *testing.T) {
 	))
 }
 
-// TestEnactmentPolicy_Removed_Refused: one without a policy would have no row, and its
-// slot would count for nobody.
+// TestEnactmentPolicy_Removed_Refused: one without a policy would have no row, and its slot would
+// count for nobody.
 func TestEnactmentPolicy_Removed_Refused(t *testing.T) {
 	admin := start(t)
 	type edit = change[anEnactment]

@@ -48,8 +48,8 @@ var (
 )
 
 // TestGuideExamples_StrictValidation_Accepted creates the objects of each document in its order,
-// with strict field validation, and requires the lists of interfaces to be valid and to
-// name networks of the document.
+// with strict field validation, and requires the lists of interfaces to be valid and to name
+// networks of the document.
 func TestGuideExamples_StrictValidation_Accepted(t *testing.T) {
 	admin := start(t)
 	for _, name := range guides {

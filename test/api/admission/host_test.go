@@ -114,8 +114,8 @@ func TestHostAccess_TenantWithoutGrant_Refused(t *testing.T) {
 	))
 }
 
-// Without the object no tenant has pods: if it is absent nothing else refuses them the
-// nodes' network.
+// Without the object no tenant has pods: if it is absent nothing else refuses them the nodes'
+// network.
 func TestTenantPods_GrantsObjectMissing_Refused(t *testing.T) {
 	admin := start(t)
 	establish(t, admin, namespace("host-before", tenant("before")))

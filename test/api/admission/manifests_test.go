@@ -15,8 +15,9 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// TestDANMManifests_TenantConfigOffers_Accepted creates the objects of DANM's manifests as an administrator,
-// where a TenantConfig offers their devices and numbers. The schemas are tested in test/api/schema.
+// TestDANMManifests_TenantConfigOffers_Accepted creates the objects of DANM's manifests as an
+// administrator, where a TenantConfig offers their devices and numbers. The schemas are tested in
+// test/api/schema.
 func TestDANMManifests_TenantConfigOffers_Accepted(t *testing.T) {
 	admin := start(t)
 	offer(t, &v1alpha1.TenantNetworkGrant{TenantConfig: "tenant-config", Devices: []string{"ens4", "ens5"}, NetworkTypes: []string{"flannel", "calico"}})

@@ -32,8 +32,8 @@ func danmNet(namespace, name string, edit func(*danmv1.NetworkSpec)) *danmv1.Dan
 	return &network
 }
 
-// TestNetworkRanges_Contradictory_RefusedByPolicy has the rest of the cases 91 and 110 of DANM's own tests, and
-// the keys of routes, which DANM does not check.
+// TestNetworkRanges_Contradictory_RefusedByPolicy has the rest of the cases 91 and 110 of DANM's
+// own tests, and the keys of routes, which DANM does not check.
 func TestNetworkRanges_Contradictory_RefusedByPolicy(t *testing.T) {
 	start(t)
 	pool := func(cidr, start, end string) func(*danmv1.NetworkSpec) {
@@ -114,8 +114,8 @@ func TestNetworkRanges_Contradictory_RefusedByPolicy(t *testing.T) {
 }
 
 // TestTenantConfig_InvalidNetworkIDs_Refused is case 74 of DANM's own tests, and rule 4 of the user
-// guide's rules of TenantConfigs. A device with a vniType gives networks a number, so the
-// limit is 10 then, as in the network itself.
+// guide's rules of TenantConfigs. A device with a vniType gives networks a number, so the limit is
+// 10 then, as in the network itself.
 func TestTenantConfig_InvalidNetworkIDs_Refused(t *testing.T) {
 	start(t)
 	config := func(kind danmv1.VNIType, numbers string, ids map[string]danmv1.NetworkID) *danmv1.TenantConfig {
@@ -169,9 +169,9 @@ func usedSpec(s *danmv1.NetworkSpec) {
 	s.Options = danmv1.NetworkOptions{HostDevice: "ens4", VLAN: 300, CIDR: "10.0.0.0/24", Net6: "2001:db8::/64", MTU: 1500}
 }
 
-// TestNetwork_ChangeWhileInUse_Refused is rule 14 of the user guide and case 105 of DANM's
-// own tests. Expressed otherwise: pods are counted in the status, and device_pool, cidr,
-// net6, NetworkType and mtu are protected, too.
+// TestNetwork_ChangeWhileInUse_Refused is rule 14 of the user guide and case 105 of DANM's own
+// tests. Expressed otherwise: pods are counted in the status, and device_pool, cidr, net6,
+// NetworkType and mtu are protected, too.
 func TestNetwork_ChangeWhileInUse_Refused(t *testing.T) {
 	admin := start(t)
 	used, unused := clusterNetwork("in-use", usedSpec), clusterNetwork("not-in-use", usedSpec)
@@ -221,8 +221,8 @@ func TestNetwork_ChangeWhileInUse_Refused(t *testing.T) {
 }
 
 // TestNetwork_DeletionWhileInUse_Refused is rule 15 of the user guide and the cases 112 and 118 of
-// DANM's own tests. The cases 114-117 are expressed otherwise: a claim of a number is freed
-// by the operator when the network is gone, so no TenantConfig is needed.
+// DANM's own tests. The cases 114-117 are expressed otherwise: a claim of a number is freed by the
+// operator when the network is gone, so no TenantConfig is needed.
 func TestNetwork_DeletionWhileInUse_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("delete-nets", nil))
@@ -259,8 +259,8 @@ func TestNetwork_DeletionWhileInUse_Refused(t *testing.T) {
 	eventually(t, func(ctx context.Context) error { return deletion(used)(ctx, as(t, clusterAdmin())) })
 }
 
-// TestNetworkStatusAndFinalizer_WriterNotOperator_Refused: the owner of a namespace can have
-// all rights in it.
+// TestNetworkStatusAndFinalizer_WriterNotOperator_Refused: the owner of a namespace can have all
+// rights in it.
 func TestNetworkStatusAndFinalizer_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("owned-nets", nil))
@@ -286,8 +286,8 @@ func TestNetworkStatusAndFinalizer_WriterNotOperator_Refused(t *testing.T) {
 	})
 }
 
-// TestVPCNetworkStatus_WriterNotOperator_Refused: the operator repeats reasons
-// and messages of a Network's conditions in events and metrics.
+// TestVPCNetworkStatus_WriterNotOperator_Refused: the operator repeats reasons and messages of a
+// Network's conditions in events and metrics.
 func TestVPCNetworkStatus_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("owned-vpc-nets", nil))

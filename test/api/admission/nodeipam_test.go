@@ -142,8 +142,8 @@ func TestPodConfig_WriterNotOperator_Refused(t *testing.T) {
 	})
 }
 
-// TestReservation_WriterNotOperator_Refused: the status of an instance keeps addresses from
-// others, and its finalizer keeps the instance.
+// TestReservation_WriterNotOperator_Refused: the status of an instance keeps addresses from others,
+// and its finalizer keeps the instance.
 func TestReservation_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("ipam-status", nil))
@@ -215,8 +215,7 @@ func TestDaemonNodeInfo_OtherNode_Refused(t *testing.T) {
 	})
 }
 
-// TestDaemonPodNetworkWrite_BroadRole_Refused: a role with too many rights is a common
-// accident.
+// TestDaemonPodNetworkWrite_BroadRole_Refused: a role with too many rights is a common accident.
 func TestDaemonPodNetworkWrite_BroadRole_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("ipam-broad", nil))
@@ -288,8 +287,8 @@ func TestTenantServiceAccount_PodNetworkWrite_Refused(t *testing.T) {
 	})
 }
 
-// TestPodNetworkRoles_OtherRole_NoRights: in a namespace the role gives its
-// instances, everywhere also PodNetworks.
+// TestPodNetworkRoles_OtherRole_NoRights: in a namespace the role gives its instances, everywhere
+// also PodNetworks.
 func TestPodNetworkRoles_OtherRole_NoRights(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("ipam-roles", nil))

@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestNodeIPAMGuide_Objects_Accepted creates the objects as they are written, with strict validation.
+// TestNodeIPAMGuide_Objects_Accepted creates the objects as they are written, with strict
+// validation.
 func TestNodeIPAMGuide_Objects_Accepted(t *testing.T) {
 	admin := start(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}

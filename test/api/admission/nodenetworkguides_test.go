@@ -49,8 +49,8 @@ func guideExamples(t *testing.T, name string) (all []map[string]any) {
 	return all
 }
 
-// TestGuidePolicies_RenderedForNode_StatesResolved renders each policy for a node, and resolves its desired
-// state against the node's current state.
+// TestGuidePolicies_RenderedForNode_StatesResolved renders each policy for a node, and resolves its
+// desired state against the node's current state.
 func TestGuidePolicies_RenderedForNode_StatesResolved(t *testing.T) {
 	current, node := currentOfGuides(t)
 	for _, name := range nodeNetworkGuides {
@@ -139,8 +139,8 @@ func renderedExample(t *testing.T, row *nmstate.Policy, current map[string]any) 
 	return desired
 }
 
-// TestNodeNetworkGuides_Manifests_Accepted creates the objects of each document with
-// strict field validation.
+// TestNodeNetworkGuides_Manifests_Accepted creates the objects of each document with strict field
+// validation.
 func TestNodeNetworkGuides_Manifests_Accepted(t *testing.T) {
 	admin := start(t)
 	created := 0

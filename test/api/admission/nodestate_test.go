@@ -282,8 +282,8 @@ func TestTenantServiceAccount_NodeNetworkWrite_Refused(t *testing.T) {
 	})
 }
 
-// TestNamespaceOwner_NodeNetworkObjects_NoRights: roles of a namespace give no right on objects of the
-// cluster.
+// TestNamespaceOwner_NodeNetworkObjects_NoRights: roles of a namespace give no right on objects of
+// the cluster.
 func TestNamespaceOwner_NodeNetworkObjects_NoRights(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("nodes-owned", tenant("owned")))

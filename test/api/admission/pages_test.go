@@ -57,8 +57,8 @@ func pagesOf(t *testing.T) (list []*pages.Page) {
 }
 
 // TestPageManifests_StrictValidation_Accepted asks the API server, with strict field validation and
-// Alioth's policies. Blocks without a kind are values of the chart, documents of the state of
-// a node, or marked as fragments.
+// Alioth's policies. Blocks without a kind are values of the chart, documents of the state of a
+// node, or marked as fragments.
 func TestPageManifests_StrictValidation_Accepted(t *testing.T) {
 	admin := start(t)
 	values := chartValues(t)

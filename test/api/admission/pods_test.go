@@ -128,8 +128,8 @@ func say(kind string, status corev1.ConditionStatus) func(*corev1.Pod) {
 	}
 }
 
-// TestPodConditions_WriterNotOperator_Refused: neither an administrator, nor a controller
-// of readiness gates with rights on pods/status, nor a kubelet.
+// TestPodConditions_WriterNotOperator_Refused: neither an administrator, nor a controller of
+// readiness gates with rights on pods/status, nor a kubelet.
 func TestPodConditions_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	podsNamespace(t)
@@ -171,8 +171,8 @@ func TestPodConditions_WriterNotOperator_Refused(t *testing.T) {
 	))
 }
 
-// TestOtherSubresources_PodConditions_Ignored: the API server takes from them only the fields
-// that they are for.
+// TestOtherSubresources_PodConditions_Ignored: the API server takes from them only the fields that
+// they are for.
 func TestOtherSubresources_PodConditions_Ignored(t *testing.T) {
 	admin := start(t)
 	podsNamespace(t)
@@ -207,8 +207,8 @@ func TestRestoredPod_OperatorAnnotations_Accepted(t *testing.T) {
 	run(t, all)
 }
 
-// TestOtherSubresources_PodMetadata_Ignored: the API server takes from them only the fields
-// that they are for, from any user.
+// TestOtherSubresources_PodMetadata_Ignored: the API server takes from them only the fields that
+// they are for, from any user.
 func TestOtherSubresources_PodMetadata_Ignored(t *testing.T) {
 	admin := start(t)
 	podsNamespace(t)

@@ -79,8 +79,8 @@ func TestSubnet_OverlapInVPC_Refused(t *testing.T) {
 	})
 }
 
-// TestSubnet_ExistingOverlap_StaysEditable: two that were created at one moment
-// may overlap; they must still lose their finalizers.
+// TestSubnet_ExistingOverlap_StaysEditable: two that were created at one moment may overlap; they
+// must still lose their finalizers.
 func TestSubnet_ExistingOverlap_StaysEditable(t *testing.T) {
 	admin := start(t)
 	create(t, admin, subnet("late-one", "late", "", "10.30.0.0/24"))
@@ -141,9 +141,8 @@ func TestVPC_OverlapsClusterRange_Refused(t *testing.T) {
 	})
 }
 
-// TestChartVPC_ParametersUnread_Accepted: it is created when the API server
-// may not have read any parameter yet, which refuses everything else. The
-// operator checks the same ranges.
+// TestChartVPC_ParametersUnread_Accepted: it is created when the API server may not have read any
+// parameter yet, which refuses everything else. The operator checks the same ranges.
 func TestChartVPC_ParametersUnread_Accepted(t *testing.T) {
 	admin := start(t)
 	who := clusterAdmin()

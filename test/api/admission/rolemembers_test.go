@@ -56,8 +56,8 @@ func TestDaemonRoleMember_OtherNode_Refused(t *testing.T) {
 	})
 }
 
-// TestRoleMemberReport_OtherFields_Unchanged: with a finalizer the member would stay, and
-// with another owner it would go with that.
+// TestRoleMemberReport_OtherFields_Unchanged: with a finalizer the member would stay, and with
+// another owner it would go with that.
 func TestRoleMemberReport_OtherFields_Unchanged(t *testing.T) {
 	admin := start(t)
 	create(t, admin, memberOn("node-m"))

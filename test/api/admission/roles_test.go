@@ -449,8 +449,8 @@ func TestUserRoles_Aggregated_MatchList(t *testing.T) {
 	checkRights(t, admin, rights(person("roles-view"), "roles", false, write...))
 }
 
-// TestNodeNetworkRoles_OtherRole_NoRights: the objects have no namespace, so the
-// rights of a namespace do not reach them.
+// TestNodeNetworkRoles_OtherRole_NoRights: the objects have no namespace, so the rights of a
+// namespace do not reach them.
 func TestNodeNetworkRoles_OtherRole_NoRights(t *testing.T) {
 	admin := start(t)
 	owner, viewer, editor := person("nodes-owner"), person("nodes-viewer"), person("nodes-editor")

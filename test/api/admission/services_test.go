@@ -69,9 +69,9 @@ func TestExternalIPs_NoPoolGrant_Refused(t *testing.T) {
 	})
 }
 
-// TestSliceDomain_WriterNotOperator_Refused: a slice with a network's domain takes room in
-// the tables of all nodes with pods there. Kubernetes copies labels from a Service, and from
-// Endpoints, to slices.
+// TestSliceDomain_WriterNotOperator_Refused: a slice with a network's domain takes room in the
+// tables of all nodes with pods there. Kubernetes copies labels from a Service, and from Endpoints,
+// to slices.
 func TestSliceDomain_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	establish(t, admin, namespace("slices", tenant("blue")))

@@ -85,8 +85,8 @@ func TestTenantNetwork_DeviceUnoffered_Refused(t *testing.T) {
 	))
 }
 
-// TestTenantNetwork_OperatorFieldsChanged_Refused has the user guide's rules 1-6 of
-// TenantNetworks, and case 92 of DANM's own tests for UPDATE.
+// TestTenantNetwork_OperatorFieldsChanged_Refused has the user guide's rules 1-6 of TenantNetworks,
+// and case 92 of DANM's own tests for UPDATE.
 func TestTenantNetwork_OperatorFieldsChanged_Refused(t *testing.T) {
 	admin := start(t)
 	offer(t, &v1alpha1.TenantNetworkGrant{TenantConfig: "config", Devices: []string{"ens4", "ens5"}})

@@ -35,9 +35,9 @@ func foreignCRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefin
 	}
 }
 
-// TestForeignCRDs_InstallUpgradeUninstall_Unchanged: DANM, Multus, kubernetes-nmstate and Azure CNS bring kinds
-// of the same names. Neither an installation nor an upgrade, with and without the area, nor
-// an uninstallation that keeps nothing may touch them.
+// TestForeignCRDs_InstallUpgradeUninstall_Unchanged: DANM, Multus, kubernetes-nmstate and Azure CNS
+// bring kinds of the same names. Neither an installation nor an upgrade, with and without the area,
+// nor an uninstallation that keeps nothing may touch them.
 func TestForeignCRDs_InstallUpgradeUninstall_Unchanged(t *testing.T) {
 	server := bareServer(t)
 	c, helm := newClient(t, server), chart.New(t, root, server.Config())

@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/test/release"
 )
 
-// TestReleaseManifests_WithoutHelm_InstallAlioth applies them by the commands that the files themselves
-// name.
+// TestReleaseManifests_WithoutHelm_InstallAlioth applies them by the commands that the files
+// themselves name.
 func TestReleaseManifests_WithoutHelm_InstallAlioth(t *testing.T) {
 	needs.Kubernetes(t)
 	cache, err := build.DefaultCache()

@@ -69,8 +69,8 @@ func TestChartNodeIPAM_GroupNotServed_NothingRendered(t *testing.T) {
 	}
 }
 
-// TestDevicePolicy_OtherDevicePlugin_NotRendered: without Alioth's plugin the resources of the group belong
-// to another plugin.
+// TestDevicePolicy_OtherDevicePlugin_NotRendered: without Alioth's plugin the resources of the
+// group belong to another plugin.
 func TestDevicePolicy_OtherDevicePlugin_NotRendered(t *testing.T) {
 	const policy = "ValidatingAdmissionPolicy alioth-nodeipam-resources"
 	for set, want := range map[string]bool{nodeIPAMOn: true, nodeIPAMOn + ",nodeIPAM.devicePlugin=false": false} {

@@ -322,8 +322,8 @@ func TestProgramPorts_OneNode_AllDistinct(t *testing.T) {
 	}
 }
 
-// TestOperators_DefaultValues_TwoStandForElection: one alone would leave new pods waiting
-// while it is replaced.
+// TestOperators_DefaultValues_TwoStandForElection: one alone would leave new pods waiting while it
+// is replaced.
 func TestOperators_DefaultValues_TwoStandForElection(t *testing.T) {
 	deployments := rendered(t, "Deployment")
 	if len(deployments) != 2 {
@@ -458,8 +458,8 @@ func TestMetrics_ListenOnNode_ReadersAuthorized(t *testing.T) {
 	}
 }
 
-// Pods in the default VPC reach nodes: a tenant gets into it only by the values of the
-// cluster's operator, and keeps that through upgrades.
+// Pods in the default VPC reach nodes: a tenant gets into it only by the values of the cluster's
+// operator, and keeps that through upgrades.
 func TestDefaultVPC_AllowedTenants_FollowValues(t *testing.T) {
 	helm := chart.New(t, root, nil)
 	for set, want := range map[string][]string{

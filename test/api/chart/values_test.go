@@ -166,8 +166,8 @@ func wrongValues(row refusedRow, schema *jsonSchema) []any {
 	return list
 }
 
-// TestChartValue_Wrong_Refused sets each value to each wrong one, as many as possible at a
-// time: helm names all values that the schema refuses.
+// TestChartValue_Wrong_Refused sets each value to each wrong one, as many as possible at a time:
+// helm names all values that the schema refuses.
 func TestChartValue_Wrong_Refused(t *testing.T) {
 	helm, known := chart.New(t, root, nil), chartValues(t)
 	wrong := map[string][]any{}

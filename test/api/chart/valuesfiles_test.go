@@ -56,8 +56,8 @@ func textOf(t *testing.T, helm *chart.Helm, file string) string {
 	return text
 }
 
-// TestValuesFile_Rendered_AcceptedAndStable: helm lint accepts the file, and the API server accepts the
-// objects that the chart renders with it. A second rendering is equal.
+// TestValuesFile_Rendered_AcceptedAndStable: helm lint accepts the file, and the API server accepts
+// the objects that the chart renders with it. A second rendering is equal.
 func TestValuesFile_Rendered_AcceptedAndStable(t *testing.T) {
 	needs.Kubernetes(t)
 	server, err := apiserver.New(t.Context())
@@ -116,9 +116,9 @@ func versions(t *testing.T, helm *chart.Helm, c client.Client) map[string]string
 	return all
 }
 
-// TestUpgrade_ValuesUnchanged_NothingWritten has every area on, and the values that people set
-// for pods. After the second upgrade the default VPC is an ordinary object of the release; the
-// third one must not write.
+// TestUpgrade_ValuesUnchanged_NothingWritten has every area on, and the values that people set for
+// pods. After the second upgrade the default VPC is an ordinary object of the release; the third
+// one must not write.
 func TestUpgrade_ValuesUnchanged_NothingWritten(t *testing.T) {
 	server := bareServer(t)
 	helm, c := chart.New(t, root, server.Config()), newClient(t, server)
@@ -133,8 +133,8 @@ func TestUpgrade_ValuesUnchanged_NothingWritten(t *testing.T) {
 	}
 }
 
-// TestNameValues_Set_ReferencedNamesKept gives other names by the values: policies, roles and tools refer
-// to them.
+// TestNameValues_Set_ReferencedNamesKept gives other names by the values: policies, roles and tools
+// refer to them.
 func TestNameValues_Set_ReferencedNamesKept(t *testing.T) {
 	helm := chart.New(t, root, nil)
 	kinds := []string{

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// TestDaemonRights_NodeInfoRequests_Permitted makes the requests of a daemon about
-// the NodeInfos of its node, in both groups.
+// TestDaemonRights_NodeInfoRequests_Permitted makes the requests of a daemon about the NodeInfos of
+// its node, in both groups.
 func TestDaemonRights_NodeInfoRequests_Permitted(t *testing.T) {
 	args := []string{"--set", "nodeIPAM.enabled=true,nodeIPAM.infraSubnet=default"}
 	admin, server := install(t, args...)

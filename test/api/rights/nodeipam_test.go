@@ -21,8 +21,8 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// TestOperatorRights_NodeIPAM_ExactlyUsed has the operator write each kind of
-// the node IPAM API in both groups, with its admission policies.
+// TestOperatorRights_NodeIPAM_ExactlyUsed has the operator write each kind of the node IPAM API in
+// both groups, with its admission policies.
 func TestOperatorRights_NodeIPAM_ExactlyUsed(t *testing.T) {
 	args := []string{"--set", "nodeIPAM.enabled=true,nodeIPAM.infraSubnet=" + name}
 	admin, server := install(t, args...)

@@ -33,8 +33,8 @@ type handlers struct {
 	operator, daemon, other client.WithWatch
 }
 
-// TestHandlerRights_NodeNetworkPolicy_ExactlyUsed makes the requests that a policy
-// causes, in both modes.
+// TestHandlerRights_NodeNetworkPolicy_ExactlyUsed makes the requests that a policy causes, in both
+// modes.
 func TestHandlerRights_NodeNetworkPolicy_ExactlyUsed(t *testing.T) {
 	for _, mode := range []string{"distributed", "centralized"} {
 		t.Run(mode, func(t *testing.T) {

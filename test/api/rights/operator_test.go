@@ -138,8 +138,8 @@ func ignoreNotReady(err error) error {
 	return err
 }
 
-// TestOperatorRights_AllControllers_ExactlyUsed leads it through everything that it writes:
-// lease, finalizers, status, claims, the pod's patch, events, release.
+// TestOperatorRights_AllControllers_ExactlyUsed leads it through everything that it writes: lease,
+// finalizers, status, claims, the pod's patch, events, release.
 func TestOperatorRights_AllControllers_ExactlyUsed(t *testing.T) {
 	// Without ScaledEndpoints no role is placed.
 	admin, server := install(t, "--set", "scaledEndpoints.enabled=true")

@@ -23,7 +23,8 @@ import (
 // size is the size of the small run. A hollow node costs as much as many holders of watches.
 var size = scale.Size{Nodes: 50, Hollow: 6, Bouncers: 3, Bounced: 5, PodsPerNode: 2}
 
-// TestNodeWatches_ScaleLab_OnlyFollowedPartsReceived runs on one lab, which takes longest to come up.
+// TestNodeWatches_ScaleLab_OnlyFollowedPartsReceived runs on one lab, which takes longest to come
+// up.
 func TestNodeWatches_ScaleLab_OnlyFollowedPartsReceived(t *testing.T) {
 	needs.Kubernetes(t)
 	ctrllog.SetLogger(logr.Discard())

@@ -38,8 +38,8 @@ func manifests(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestDANMManifests_AppliedTwice_StoredUnchanged applies DANM's manifests, twice each, in both groups.
-// The API server must know each field and store each value.
+// TestDANMManifests_AppliedTwice_StoredUnchanged applies DANM's manifests, twice each, in both
+// groups. The API server must know each field and store each value.
 func TestDANMManifests_AppliedTwice_StoredUnchanged(t *testing.T) {
 	for file, text := range manifests(t) {
 		for _, group := range bothGroups {

@@ -167,8 +167,8 @@ func TestDANMNetwork_WrongRange_Refused(t *testing.T) {
 	})
 }
 
-// TestDANMNetwork_WrongTypeOrNumber_Refused has the cases 84-88 and 92 (CREATE), 102 and 104 of DANM's own
-// tests. Expressed otherwise:
+// TestDANMNetwork_WrongTypeOrNumber_Refused has the cases 84-88 and 92 (CREATE), 102 and 104 of
+// DANM's own tests. Expressed otherwise:
 //   - 84: TenantNetworks are refused for each of the two numbers already.
 //   - 88: the type is compared without regard to case. DANM accepts SRIOV without a pool.
 //   - 104: a TenantNetwork without NetworkID is accepted, and not Ready unless the
@@ -291,8 +291,8 @@ func TestDANMNetwork_WrongInterfaceOption_Refused(t *testing.T) {
 	})
 }
 
-// TestDANMNetwork_UnknownField_Refused is case 76 of DANM's own tests, with the strict
-// field validation that kubectl asks for.
+// TestDANMNetwork_UnknownField_Refused is case 76 of DANM's own tests, with the strict field
+// validation that kubectl asks for.
 func TestDANMNetwork_UnknownField_Refused(t *testing.T) {
 	c := newClient(t)
 	for _, group := range bothGroups {
@@ -309,8 +309,8 @@ func TestDANMNetwork_UnknownField_Refused(t *testing.T) {
 	}
 }
 
-// TestDANMNetwork_RecordsOfDANM_Ignored: `kubectl apply` of an object that DANM has written
-// changes a network that exists.
+// TestDANMNetwork_RecordsOfDANM_Ignored: `kubectl apply` of an object that DANM has written changes
+// a network that exists.
 func TestDANMNetwork_RecordsOfDANM_Ignored(t *testing.T) {
 	c := newClient(t)
 	for _, group := range bothGroups {

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestNetworkAttachmentDefinition_FieldsOfSpecification_Accepted: an object without a spec
-// is the non-delegating form, whose network its annotations name.
+// TestNetworkAttachmentDefinition_FieldsOfSpecification_Accepted: an object without a spec is the
+// non-delegating form, whose network its annotations name.
 func TestNetworkAttachmentDefinition_FieldsOfSpecification_Accepted(t *testing.T) {
 	c := newClient(t)
 	for _, tt := range []struct {

@@ -179,8 +179,8 @@ func column[S ~string](list []S) string {
 	return string(text)
 }
 
-// A name that kubectl accepts for a resource must mean one only: of two, it silently
-// takes the first.
+// A name that kubectl accepts for a resource must mean one only: of two, it silently takes the
+// first.
 func TestShortNames_AllKinds_Unambiguous(t *testing.T) {
 	lists, err := discovery.NewDiscoveryClientForConfigOrDie(server.Config(t)).ServerPreferredResources()
 	if err != nil {

@@ -257,8 +257,9 @@ func number64(value any) any {
 	return value
 }
 
-// TestField_WrongValueBesideValid_RefusedByName sets each field to a valid value, which is accepted, and to each
-// wrong value beside it. The wrong value is refused with the name of the field.
+// TestField_WrongValueBesideValid_RefusedByName sets each field to a valid value, which is
+// accepted, and to each wrong value beside it. The wrong value is refused with the name of the
+// field.
 func TestField_WrongValueBesideValid_RefusedByName(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kinds.AddToScheme} {

@@ -133,8 +133,8 @@ func TestTrustTable_NamedTests_Exist(t *testing.T) {
 	}
 }
 
-// TestTrustInventory_Document_MatchesAPIServer asks the real API server who may write each field, and compares
-// the document with the answer. With -update it writes the document.
+// TestTrustInventory_Document_MatchesAPIServer asks the real API server who may write each field,
+// and compares the document with the answer. With -update it writes the document.
 func TestTrustInventory_Document_MatchesAPIServer(t *testing.T) {
 	found, _ := productReads(t)
 	paths := map[schema.GroupKind][]string{}

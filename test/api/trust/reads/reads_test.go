@@ -13,8 +13,8 @@ import (
 
 const module = "github.com/alioth-net/alioth"
 
-// TestReads_EachAccess_OnlyReadsFound runs over a program with one example of each way
-// to read or write a field.
+// TestReads_EachAccess_OnlyReadsFound runs over a program with one example of each way to read or
+// write a field.
 func TestReads_EachAccess_OnlyReadsFound(t *testing.T) {
 	program, err := reads.Load(t.Context(), ".", module, "./testdata/sample")
 	if err != nil {
@@ -41,8 +41,7 @@ func TestReads_EachAccess_OnlyReadsFound(t *testing.T) {
 	}
 }
 
-// TestReads_CallWithUnknownKind_Reported: the reads of another module can't be attributed to
-// kinds.
+// TestReads_CallWithUnknownKind_Reported: the reads of another module can't be attributed to kinds.
 func TestReads_CallWithUnknownKind_Reported(t *testing.T) {
 	program, err := reads.Load(t.Context(), ".", module, "./testdata/opaque")
 	if err != nil {
