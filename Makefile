@@ -140,7 +140,7 @@ format: ## Format the BPF C by .clang-format
 	$(CLANG_FORMAT) -i $(BPF_C)
 
 docs-reference: ## Write the pages of docs/reference again that follow from the source: the API, the command lines
-	$(RUN_TESTS) -count=1 -run 'TestThePage' ./test/docs/reference ./cmd/aliothctl ./cmd/alioth-operator ./cmd/alioth-cnid -update
+	$(RUN_TESTS) -count=1 -run TestReferencePage_ ./test/docs/reference ./cmd/aliothctl ./cmd/alioth-operator ./cmd/alioth-cnid -update
 
 site: ## Build a site of README.md, ARCHITECTURE.md and docs/ into bin/site
 	$(GO) run ./test/docs/site --out bin/site

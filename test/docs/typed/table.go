@@ -13,8 +13,8 @@ const (
 	beside      = "needs a cluster with another network; TestAliothComesAndGoesBesideAnotherNetwork asks preflight there"
 	whole       = "needs a cluster with another network; TestAliothComesAndGoesBesideAnotherNetwork installs on all nodes at once"
 	moves       = "needs a cluster with another network; TestNodesMoveToAliothOneByOneAndOneComesBack types it there"
-	atBoots     = "installs a unit of systemd, which the lab's nodes lack; TestTheUnitForBootsIsInstalledAndRemoved installs it"
-	competes    = "competes with the daemons and operators of the lab; TestPoliciesAreHandledWithAKubeconfig runs it without them"
+	atBoots     = "installs a unit of systemd, which the lab's nodes lack; TestBootUnit_InstallAndUninstall_UnitFollows installs it"
+	competes    = "competes with the daemons and operators of the lab; TestPolicyHandle_Kubeconfig_PoliciesHandled runs it without them"
 	bonds       = "needs two devices for a bond, and a kernel with bonds; TestNmstatePolicies_EachKind_AppliedChangedRemoved has both"
 	changesTree = "changes the sources of the work tree under test; TestTheFirstChangeOfContributorsIsPossible looks that its texts are there"
 )
