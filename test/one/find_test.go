@@ -162,7 +162,7 @@ func TestMakeRunsEachTestByItsStep(t *testing.T) {
 		"TestTrustInventory_Document_MatchesAPIServer": "test-api",
 		"TestReports":                                  "test-scenes",
 		"TestLostNode_PodAddresses_ReleasedOnceFenced": "test-faults",
-		"TestUpDownLeavesNothing":                      "test-updown",
+		"TestUpDown_Alioth_NothingLeft":                "test-updown",
 		"TestTheDemoRunsTwiceAndItsThingsToTryWork":    "test-demo",
 	} {
 		path, err := find(os.DirFS("../.."), name, "")
