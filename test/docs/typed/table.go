@@ -7,16 +7,16 @@ package typed
 const (
 	asAFunction = "builds or tests the whole work tree, as the steps of `make test` do"
 	fromTheWeb  = "clones from the forge, which tests do not reach"
-	ofARelease  = "needs the files of a published release; TestTwoFoldersGiveTheSameRelease builds one, and TestManifestsRunTheImageOfTheRelease reads its manifests"
+	ofARelease  = "needs the files of a published release; TestBuild_OtherFolder_SameRelease builds one, and TestManifests_Containers_RunReleaseImage reads its manifests"
 	registry    = "needs a registry, and programs that the repository does not build"
-	installs    = "is typed in another order, by TestTheChartIsRemovedAndInstalledAsThePagesSay"
+	installs    = "is typed in another order, by TestPages_InstallAndUninstall_WorkOnLab"
 	beside      = "needs a cluster with another network; TestAlioth_BesideOtherNetwork_ComesAndGoes asks preflight there"
 	whole       = "needs a cluster with another network; TestAlioth_BesideOtherNetwork_ComesAndGoes installs on all nodes at once"
 	moves       = "needs a cluster with another network; TestNodes_MoveOneByOne_PodsStayConnected types it there"
 	atBoots     = "installs a unit of systemd, which the lab's nodes lack; TestBootUnit_InstallAndUninstall_UnitFollows installs it"
 	competes    = "competes with the daemons and operators of the lab; TestPolicyHandle_Kubeconfig_PoliciesHandled runs it without them"
 	bonds       = "needs two devices for a bond, and a kernel with bonds; TestNmstatePolicies_EachKind_AppliedChangedRemoved has both"
-	changesTree = "changes the sources of the work tree under test; TestTheFirstChangeOfContributorsIsPossible looks that its texts are there"
+	changesTree = "changes the sources of the work tree under test; TestContributing_FirstChange_TextsExist looks that its texts are there"
 )
 
 // follows ends commands that follow events, as a person does after some seconds. findings lets
