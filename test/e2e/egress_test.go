@@ -64,7 +64,7 @@ func TestEgress_SameAddressPortAndPeer_BothAnswered(t *testing.T) {
 	}
 }
 
-func TestEgress_VPCLists_Narrow(t *testing.T) {
+func TestEgress_VPCLists_Narrowed(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	host := e.outsideHost(t, "listed", 205)

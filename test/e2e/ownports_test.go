@@ -67,9 +67,9 @@ func (e *env) awaitAnswers(t *testing.T, from, server *corev1.Pod, targets ...st
 	}
 }
 
-// TestLocalService_ClientNode_OwnSourceAddress has a node with a backend and one without. Each asks
+// TestLocalService_ClientNode_SeenByOwnAddress has a node with a backend and one without. Each asks
 // at an address of its own, as load balancers on nodes do.
-func TestLocalService_ClientNode_OwnSourceAddress(t *testing.T) {
+func TestLocalService_ClientNode_SeenByOwnAddress(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, _ := e.Nodes()

@@ -35,8 +35,8 @@ func TestMergeAltNames_BothLists_MergedByName(t *testing.T) {
 	}
 }
 
-// TestKernelNames_UnprintableName_NotUsed: a node reports its state as it likes.
-func TestKernelNames_UnprintableName_NotUsed(t *testing.T) {
+// TestKernelNames_UnusableName_NotUsed: a node reports its state as it likes.
+func TestKernelNames_UnusableName_NotUsed(t *testing.T) {
 	for _, name := range []string{strings.Repeat("x", said.MaxQuoted+1), "a\nb", ""} {
 		current := map[string]any{"interfaces": []any{map[string]any{"name": name, "alt-names": []any{map[string]any{"name": "port1"}}}}}
 		desired := object(t, `interfaces: [{name: port1}]`)
