@@ -140,14 +140,14 @@ format: ## Format the BPF C by .clang-format
 	$(CLANG_FORMAT) -i $(BPF_C)
 
 docs-reference: ## Write the pages of docs/reference again that follow from the source: the API, the command lines
-	$(RUN_TESTS) -count=1 -run 'TestThePage' ./test/docs/reference ./cmd/aliothctl ./cmd/alioth-operator ./cmd/alioth-cnid -update
+	$(RUN_TESTS) -count=1 -run TestReferencePage_ ./test/docs/reference ./cmd/aliothctl ./cmd/alioth-operator ./cmd/alioth-cnid -update
 
 site: ## Build a site of README.md, ARCHITECTURE.md and docs/ into bin/site
 	$(GO) run ./test/docs/site --out bin/site
 
 trust: ## Write docs/security/trust.md again: what the product reads, who may write it, what is believed
 	$(LAB) build kubernetes helm
-	$(RUN_TESTS) -count=1 -run TestTheInventoryIsAsComputed ./test/api/trust -update
+	$(RUN_TESTS) -count=1 -run TestTrustInventory_Document_MatchesAPIServer ./test/api/trust -update
 
 ##@ Test
 

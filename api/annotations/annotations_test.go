@@ -28,7 +28,7 @@ func addrs(texts ...string) []netip.Addr {
 	return list
 }
 
-func TestParseNICReadsWhatTheDocumentShows(t *testing.T) {
+func TestParseNIC_DocumentedForms_Read(t *testing.T) {
 	tests := map[string]annotations.NIC{
 		"":                                     {},
 		"  ":                                   {},
@@ -53,7 +53,7 @@ func TestParseNICReadsWhatTheDocumentShows(t *testing.T) {
 	}
 }
 
-func TestParseNICRefusesWhatItWouldHaveToGuess(t *testing.T) {
+func TestParseNIC_AmbiguousText_Refused(t *testing.T) {
 	for _, text := range []string{
 		"eth0", "null", "[]", `"{}"`, `{"ip": }`, `{"ip": "10.10.1.12"`, `{} {}`, `{}x`,
 		`{"ipAddress": "10.10.1.12"}`, `{"IP": "10.10.1.12"}`, `{"ip": "10.10.1.12", "ip": "10.10.1.13"}`, `{"ip": 10}`, `{"ip": ["10.10.1.12"]}`,
@@ -68,14 +68,14 @@ func TestParseNICRefusesWhatItWouldHaveToGuess(t *testing.T) {
 	}
 }
 
-func TestParseNICErrorsShowHowToWriteIt(t *testing.T) {
+func TestParseNIC_Error_ShowsExample(t *testing.T) {
 	_, err := annotations.ParseNIC("{ip: 10.10.1.12}")
 	if err == nil || !strings.Contains(err.Error(), `{"name": "eth0", "ip": "10.10.1.12", "subnet": "net1"}`) {
 		t.Errorf("error %v doesn't show an example", err)
 	}
 }
 
-func TestFormatUserInputEqualsTheDocumentedText(t *testing.T) {
+func TestFormatUserInput_Values_DocumentedText(t *testing.T) {
 	got := annotations.FormatUserInput(annotations.UserInput{VPC: "vpc-1", Net: "net1", IP: "10.10.1.12"})
 	if want := `{"vpc": "vpc-1", "net": "net1", "ip": "10.10.1.12"}`; got != want {
 		t.Errorf("text is %s, want %s", got, want)

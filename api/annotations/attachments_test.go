@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/netif"
 )
 
-func TestAttachmentsHaveAStableText(t *testing.T) {
+func TestFormatAttachments_InVPC_StableText(t *testing.T) {
 	text, err := annotations.FormatAttachments([]netif.Interface{{
 		Name: "eth0", Kind: "veth", VPC: "vpc-1", Subnet: "net1", MAC: "02:00:0a:0a:01:0c",
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.10.1.12/24")}, Gateways: addrs("10.10.1.1"),
@@ -29,7 +29,7 @@ func TestAttachmentsHaveAStableText(t *testing.T) {
 	}
 }
 
-func TestParseAttachmentsAcceptsWhatANewerOperatorAdds(t *testing.T) {
+func TestParseAttachments_UnknownKeys_Accepted(t *testing.T) {
 	got, err := annotations.ParseAttachments(`[{"name":"eth0","kind":"veth","vpc":"v","subnet":"s","addresses":["fd00::2/64"],"mac":"06:00:00:00:00:01","queues":4}]`)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestParseAttachmentsAcceptsWhatANewerOperatorAdds(t *testing.T) {
 	}
 }
 
-func TestParseAttachmentsRefusesWhatIsNoList(t *testing.T) {
+func TestParseAttachments_NotList_Refused(t *testing.T) {
 	for _, text := range []string{"", "{}", "[", "[] []", `[{"addresses":["10.0.0.1"]}]`, `[{"gateways":["x"]}]`} {
 		if got, err := annotations.ParseAttachments(text); err == nil {
 			t.Errorf("%q: accepted as %+v", text, got)
@@ -68,7 +68,7 @@ func outside() netif.Interface {
 	}
 }
 
-func TestAttachmentsOutsideOfVPCsHaveAStableText(t *testing.T) {
+func TestFormatAttachments_OutsideVPCs_StableText(t *testing.T) {
 	text, err := annotations.FormatAttachments([]netif.Interface{outside()})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestAttachmentsOutsideOfVPCsHaveAStableText(t *testing.T) {
 	}
 }
 
-func TestParseAttachmentsLimitsTheirNumber(t *testing.T) {
+func TestParseAttachments_TooMany_Refused(t *testing.T) {
 	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("{},", n), ",") + "]" }
 	if _, err := annotations.ParseAttachments(list(129)); err != nil {
 		t.Errorf("129 attachments: %v", err)
@@ -98,7 +98,7 @@ func TestParseAttachmentsLimitsTheirNumber(t *testing.T) {
 	}
 }
 
-func TestElementHash(t *testing.T) {
+func TestElementHash_SameMeaning_SameHash(t *testing.T) {
 	const element = `{"name":"net1","link":{"vlan":300}}`
 	// Written down, because claims outlive the version that makes them.
 	const want = "6e9cabace6837ec694ecde619455b8be4659ee8f3f1907a01ab8595d056bc867"
@@ -128,7 +128,7 @@ func TestElementHash(t *testing.T) {
 	}
 }
 
-func TestHashesOfTheTextAreThoseOfTheAttachments(t *testing.T) {
+func TestParseAttachmentsHashed_Text_HashesOfAttachments(t *testing.T) {
 	inside := netif.Interface{Name: "eth0", Kind: "veth", VPC: "v", Subnet: "s", Network: "<a>&", MAC: "06:00:00:00:00:01"}
 	list := []netif.Interface{inside, outside()}
 	text, err := annotations.FormatAttachments(list)
@@ -150,7 +150,7 @@ func TestHashesOfTheTextAreThoseOfTheAttachments(t *testing.T) {
 	}
 }
 
-func TestParseAttachmentsHashedNoticesWhatItCannotRead(t *testing.T) {
+func TestParseAttachmentsHashed_UnknownKey_HashDiffers(t *testing.T) {
 	text, err := annotations.FormatAttachments([]netif.Interface{outside()})
 	if err != nil {
 		t.Fatal(err)

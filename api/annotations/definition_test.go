@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/api/netif"
 )
 
-func TestDefinitionOf(t *testing.T) {
+func TestDefinitionOf_Annotations_TargetRead(t *testing.T) {
 	const network, kuryr, resource = annotations.NetworkKey, annotations.KuryrConfigKey, annotations.ResourceNameKey
 	target := func(kind, name, subnet string) annotations.Definition {
 		return annotations.Definition{Target: annotations.Target{Kind: kind, Name: name, Subnet: subnet}}
@@ -52,7 +52,7 @@ func TestDefinitionOf(t *testing.T) {
 	}
 }
 
-func TestDefinitionOfRefusesWithTheCause(t *testing.T) {
+func TestDefinitionOf_WrongAnnotations_RefusedWithCause(t *testing.T) {
 	const network, kuryr, resource = annotations.NetworkKey, annotations.KuryrConfigKey, annotations.ResourceNameKey
 	for name, test := range map[string]struct {
 		annotations map[string]string

@@ -17,7 +17,7 @@ func network(kind, name string) annotations.NetworkName {
 	return annotations.NetworkName{Kind: kind, Name: name}
 }
 
-func TestEndpointsOfReadsTheAnnotationsOfAService(t *testing.T) {
+func TestEndpointsOf_ServiceAnnotations_Read(t *testing.T) {
 	web := map[string]string{"app": "web"}
 	for name, c := range map[string]struct {
 		annotations map[string]string
@@ -65,7 +65,7 @@ func TestEndpointsOfReadsTheAnnotationsOfAService(t *testing.T) {
 	}
 }
 
-func TestEndpointsOfRefusesWhatItCannotMean(t *testing.T) {
+func TestEndpointsOf_WrongAnnotations_Refused(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat("a,", 3), ",")
 	for i := range 65 {
 		many += ",n" + strings.Repeat("x", i)

@@ -67,9 +67,9 @@ func documents(value string) []string {
 	)
 }
 
-// TestErrorsRepeatLittleOfWhatTheyRefuse: a tenant writes the texts, and errors are conditions
-// and events.
-func TestErrorsRepeatLittleOfWhatTheyRefuse(t *testing.T) {
+// TestErrors_HostileText_LittleRepeated: a tenant writes the texts, and errors are conditions and
+// events.
+func TestErrors_HostileText_LittleRepeated(t *testing.T) {
 	const most = 4*said.MaxQuoted + 1024 // a text in escapes, and the message around it
 	for reader, read := range readers {
 		for name, value := range hostileValues {

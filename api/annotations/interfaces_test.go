@@ -30,7 +30,7 @@ func onDanmNet(change func(*annotations.Interface)) []annotations.Interface {
 	return []annotations.Interface{one}
 }
 
-func TestParseInterfacesReadsWhatDANMReads(t *testing.T) {
+func TestParseInterfaces_FormsOfDANM_Read(t *testing.T) {
 	dynamic := annotations.AddressRequest{Mode: annotations.AddressDynamic}
 	none := annotations.AddressRequest{Mode: annotations.AddressNone}
 	tests := map[string]struct {
@@ -84,8 +84,8 @@ func TestParseInterfacesReadsWhatDANMReads(t *testing.T) {
 	}
 }
 
-// TestAnErrorOfJSONBeginsWithItsPlace: people write the annotation on many lines.
-func TestAnErrorOfJSONBeginsWithItsPlace(t *testing.T) {
+// TestParseInterfaces_JSONError_BeginsWithPlace: people write the annotation on many lines.
+func TestParseInterfaces_JSONError_BeginsWithPlace(t *testing.T) {
 	for name, c := range map[string]struct{ text, begin string }{
 		"a missing comma":         {"[\n  {\"network\": \"ä\" \"ip\": \"dynamic\"}\n]", `line 2, column 19: invalid character '"' after object key:value pair`},
 		"an early end":            {"[\n  {\"network\": \"n\"", `line 2, column 17: unexpected end of JSON input`},
@@ -104,7 +104,7 @@ func TestAnErrorOfJSONBeginsWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestParseInterfacesRefusesWithTheCause(t *testing.T) {
+func TestParseInterfaces_WrongText_RefusedWithCause(t *testing.T) {
 	elements := func(n int) string { return "[" + strings.Repeat(`{"network":"n"},`, n-1) + `{"network":"n"}]` }
 	tests := map[string]struct{ text, cause string }{
 		"no JSON":                       {"internal", "want a JSON list such as [{"},
@@ -180,7 +180,7 @@ func TestParseInterfacesRefusesWithTheCause(t *testing.T) {
 	}
 }
 
-func TestParseInterfacesNamesEachBadEntryInAStableOrder(t *testing.T) {
+func TestParseInterfaces_SeveralErrors_StableOrder(t *testing.T) {
 	const text = `[{"network": "n"}, {"network": "n", "ip": "x", "ip6": "10.0.0.1", "proutes": {"b": "10.0.0.1", "a": "10.0.0.1", "10.0.0.0/8": "c"}}]`
 	_, first := annotations.ParseInterfaces(text)
 	if first == nil {
@@ -201,7 +201,7 @@ func TestParseInterfacesNamesEachBadEntryInAStableOrder(t *testing.T) {
 	}
 }
 
-func TestInterfacesOf(t *testing.T) {
+func TestInterfacesOf_BothKeys_OneTextOrRefused(t *testing.T) {
 	const old, newer = annotations.InterfacesKey, annotations.InterfacesKeyIO
 	for name, test := range map[string]struct {
 		annotations map[string]string
@@ -227,7 +227,7 @@ func TestInterfacesOf(t *testing.T) {
 	}
 }
 
-func TestInterfaceNames(t *testing.T) {
+func TestInterfaceNames_Prefixes_NamesOrRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		prefixes []string
 		legacy   bool

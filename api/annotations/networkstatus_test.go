@@ -31,7 +31,7 @@ func statuses() []annotations.NetworkStatus {
 	}
 }
 
-func TestNetworkStatusHasAStableText(t *testing.T) {
+func TestFormatNetworkStatus_Interfaces_StableText(t *testing.T) {
 	text, err := annotations.FormatNetworkStatus(statuses())
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestNetworkStatusHasAStableText(t *testing.T) {
 	}
 }
 
-func TestNetworkStatusIsReadByThePublicClient(t *testing.T) {
+func TestFormatNetworkStatus_PublicClient_ReadsIt(t *testing.T) {
 	list := statuses()
 	for _, device := range []*annotations.DeviceInfo{
 		{Type: "vdpa", Version: "1.1.0", VDPA: &annotations.VDPADevice{ParentDevice: "vdpa0", Driver: "vhost", Path: "/dev/vhost-vdpa-0", PCIAddress: "0000:01:00.1", PFAddress: "0000:01:00.0", RepresentorDevice: "rep0"}},
@@ -92,7 +92,7 @@ func TestNetworkStatusIsReadByThePublicClient(t *testing.T) {
 	}
 }
 
-func TestParseNetworksReadsWhatThePublicClientWrites(t *testing.T) {
+func TestParseNetworks_PublicClientText_Read(t *testing.T) {
 	list := []nadv1.NetworkSelectionElement{
 		{Name: "net-a", Namespace: "other", InterfaceRequest: "x", MacRequest: "02:00:00:00:00:01", IPRequest: []string{"10.0.0.2/24"}},
 		{
@@ -120,7 +120,7 @@ func TestParseNetworksReadsWhatThePublicClientWrites(t *testing.T) {
 	}
 }
 
-func TestFormatNetworkStatusRefuses(t *testing.T) {
+func TestFormatNetworkStatus_Inconsistent_Refused(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func([]annotations.NetworkStatus) []annotations.NetworkStatus
 		cause  string
@@ -152,7 +152,7 @@ func TestFormatNetworkStatusRefuses(t *testing.T) {
 	}
 }
 
-func TestDeviceInformationIsReadAsPrograms(t *testing.T) {
+func TestParseDeviceInfo_EachType_ReadOrRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"type":"pci","version":"1.0.0","pci":{"pci-address":"0000:af:06.0","new":1}}`:                                  `{"type":"pci","version":"1.0.0","pci":{"pci-address":"0000:af:06.0"}}`,
 		`{"type":"memif","memif":{"role":"master","path":"/run/b","mode":"ip"}}`:                                         `{"type":"memif","version":"1.1.0","memif":{"role":"master","path":"/run/b","mode":"ip"}}`,

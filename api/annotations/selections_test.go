@@ -22,7 +22,7 @@ func selected(change func(*annotations.NetworkSelection)) []annotations.NetworkS
 	return []annotations.NetworkSelection{one}
 }
 
-func TestParseNetworksReadsBothFormats(t *testing.T) {
+func TestParseNetworks_BothFormats_Read(t *testing.T) {
 	three := []annotations.NetworkSelection{
 		{Namespace: "pods", Name: "net-a", Interface: "net1"},
 		{Namespace: "pods", Name: "net-b", Interface: "net2"},
@@ -87,7 +87,7 @@ func TestParseNetworksReadsBothFormats(t *testing.T) {
 	}
 }
 
-func TestADefaultNetworkIsOneDefinition(t *testing.T) {
+func TestParseDefaultNetwork_EachForm_OneDefinition(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                   "",
 		" ":                  "",
@@ -117,9 +117,9 @@ func TestADefaultNetworkIsOneDefinition(t *testing.T) {
 	}
 }
 
-// An annotation with a malformed value is an error as a whole: the specification's
-// "invalid and ignored" would start the pod without a network that it relies on.
-func TestParseNetworksRefusesTheWholeAnnotation(t *testing.T) {
+// An annotation with a malformed value is an error as a whole: the specification's "invalid and
+// ignored" would start the pod without a network that it relies on.
+func TestParseNetworks_OneWrongValue_WholeRefused(t *testing.T) {
 	// element is a good element and one with further keys.
 	element := func(keys string) string { return `[{"name":"good"},{"name":"net-a",` + keys + `}]` }
 	tests := map[string]struct{ text, cause string }{
@@ -229,7 +229,7 @@ func TestParseNetworksRefusesTheWholeAnnotation(t *testing.T) {
 	}
 }
 
-func TestValuesOfSelectionsHaveTheFormOfCNI(t *testing.T) {
+func TestParseNetworks_Requests_FormOfCNI(t *testing.T) {
 	list, err := annotations.ParseNetworks(`[{"name":"a","portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"TCP"},{"hostPort":53,"containerPort":53,"protocol":"UDP","hostIP":"192.0.2.1"}],
 		"bandwidth":{"egressRate":5,"egressBurst":6},"ips":["10.0.0.2/24","fd00::2"]}]`, "pods")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 func number(n int) *int { return &n }
 
-func TestSettingsOfVirtualFunctionsAreRead(t *testing.T) {
+func TestParseVF_Settings_Read(t *testing.T) {
 	for text, want := range map[string]struct {
 		vf         netif.VF
 		privileged []string
@@ -44,7 +44,7 @@ func TestSettingsOfVirtualFunctionsAreRead(t *testing.T) {
 	}
 }
 
-func TestUnusableSettingsOfVirtualFunctionsAreRefused(t *testing.T) {
+func TestParseVF_UnusableSettings_Refused(t *testing.T) {
 	for text, cause := range map[string]string{
 		``:                                   "'{'",
 		`[]`:                                 "'{'",
@@ -67,7 +67,7 @@ func TestUnusableSettingsOfVirtualFunctionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestADefinitionAddsSettingsAndReplacesNone(t *testing.T) {
+func TestVFMerge_DefinitionSettings_AddedNeverReplaced(t *testing.T) {
 	parse := func(text string) netif.VF {
 		vf, err := annotations.ParseVF(text)
 		if err != nil {
@@ -96,7 +96,7 @@ func TestADefinitionAddsSettingsAndReplacesNone(t *testing.T) {
 	}
 }
 
-func TestATagNeedsAVLAN(t *testing.T) {
+func TestVFTag_WithoutVLAN_Refused(t *testing.T) {
 	for _, tc := range []struct {
 		vf   netif.VF
 		vlan uint32

@@ -24,7 +24,7 @@ func takeLink(t *testing.T, text string) (*cniconf.List, *cniconf.Link, error) {
 	return l, link, err
 }
 
-func TestTheNumberOfALinkIsTakenFromTheFirstPlugin(t *testing.T) {
+func TestLink_VLANOrVXLAN_TakenFromFirstPlugin(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		want *cniconf.Link
@@ -58,7 +58,7 @@ func TestTheNumberOfALinkIsTakenFromTheFirstPlugin(t *testing.T) {
 	}
 }
 
-func TestLinksThatAreRefusedNameTheField(t *testing.T) {
+func TestLink_Wrong_RefusedWithField(t *testing.T) {
 	for text, says := range map[string]string{
 		`{"type":"macvlan","master":"ens4","vlan":4095}`:                  "vlan: \"4095\" is not a number from 0 to 4094",
 		`{"type":"macvlan","master":"ens4","vxlan":"100"}`:                "vxlan: ",
@@ -78,7 +78,7 @@ func TestLinksThatAreRefusedNameTheField(t *testing.T) {
 	}
 }
 
-func TestThePluginGetsTheLinkAsItsMaster(t *testing.T) {
+func TestOnLink_FirstPlugin_MasterReplaced(t *testing.T) {
 	built := `{"cniVersion":"0.1.0","name":"net","plugins":[{"type":"macvlan","master":"ens4","mtu":1400},{"type":"tuning"}]}`
 	conf, err := cniconf.OnLink([]byte(built), "red.100")
 	if err != nil {

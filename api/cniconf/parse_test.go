@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/api/cniconf"
 )
 
-func TestTextsThatAreRefusedNameTheField(t *testing.T) {
+func TestParse_WrongText_RefusedWithField(t *testing.T) {
 	cases := map[string]struct{ text, field, says string }{
 		"no JSON (DANM case 125: a truncated configuration)": {text: `{"type":"bridge"`, says: "not valid JSON"},
 		"no object":                     {text: `["bridge"]`, says: "not a JSON object"},
@@ -58,7 +58,7 @@ func TestTextsThatAreRefusedNameTheField(t *testing.T) {
 	}
 }
 
-func TestAParsedConfigurationKeepsTheTextOfItsAuthor(t *testing.T) {
+func TestParse_Configuration_AuthorTextKept(t *testing.T) {
 	got, err := cniconf.Parse("here", "net", []byte(`{"cniVersion":"0.4.0","cniVersions":["1.0.0","9.0.0"],"disableCheck":"TRUE","plugins":[{"type":"bridge","n":12345678901234567890}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +74,9 @@ func TestAParsedConfigurationKeepsTheTextOfItsAuthor(t *testing.T) {
 	}
 }
 
-// TestAValueForAPluginIsReadInOneWay tests values that are not in the text, such as arguments of a pod.
-func TestAValueForAPluginIsReadInOneWay(t *testing.T) {
+// TestPluginValue_AmbiguousText_Refused tests values that are not in the text, such as arguments of
+// a pod.
+func TestPluginValue_AmbiguousText_Refused(t *testing.T) {
 	l := &cniconf.List{Where: "here"}
 	for text, says := range map[string]string{`{"b":1}`: "", `{"b":1,"b":2}`: "args.b", `{`: "not valid JSON", `{"Type":"x"}`: "could read the key as type"} {
 		err := l.CheckValue([]byte(text), "args")

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/ipfamily"
 )
 
-func TestFamily_OfAnAddress_HasTheConstantsOfTheKernel(t *testing.T) {
+func TestFamily_Address_KernelConstants(t *testing.T) {
 	for text, want := range map[string]struct {
 		family      ipfamily.Family
 		name        string

@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-func TestACauseIsTheSameAtAnotherTime(t *testing.T) {
+func TestSameCause_OtherTimeOrPort_Equal(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		same bool

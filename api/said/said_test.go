@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-func TestATextIsQuotedAndCut(t *testing.T) {
+func TestQuote_AnyText_QuotedAndCut(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             `""`,
 		"net-1":                        `"net-1"`,
@@ -34,7 +34,7 @@ func TestATextIsQuotedAndCut(t *testing.T) {
 	}
 }
 
-func TestANameIsQuotedIfItIsNone(t *testing.T) {
+func TestName_NotName_Quoted(t *testing.T) {
 	for text, want := range map[string]string{
 		"net-1": "net-1", "": `""`, "a b": `"a b"`, "a\nb": `"a\nb"`, `"`: `"\""`, "ä": `"ä"`,
 		strings.Repeat("x", 257): `"` + strings.Repeat("x", 256) + `"...`,
@@ -48,7 +48,7 @@ func TestANameIsQuotedIfItIsNone(t *testing.T) {
 	}
 }
 
-func TestTheErrorOfAParserIsCut(t *testing.T) {
+func TestError_LongParserError_Cut(t *testing.T) {
 	whole := &strconv.NumError{Func: "ParseInt", Num: strings.Repeat("x", 1000), Err: strconv.ErrSyntax}
 	var found *strconv.NumError
 	if err := said.Error(whole); len(err.Error()) > said.MaxQuoted || !errors.As(err, &found) || found != whole {
@@ -59,7 +59,7 @@ func TestTheErrorOfAParserIsCut(t *testing.T) {
 	}
 }
 
-func TestAMessageIsOneLineOfPrintableText(t *testing.T) {
+func TestMessage_AnyText_OnePrintableLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain: ä, 日本":           "plain: ä, 日本",
 		"two\nlines\r\n":         "two lines  ",
@@ -95,7 +95,7 @@ func FuzzAMessageIsBounded(f *testing.F) {
 	})
 }
 
-func TestLogsHaveBoundedLines(t *testing.T) {
+func TestLogValue_HostileText_LineBounded(t *testing.T) {
 	hostile := strings.Repeat("x", 256<<10) + "\nlevel=ERROR msg=forged \x1b[31m"
 	for name, attr := range map[string]slog.Attr{"a text": slog.String("k", hostile), "an error": slog.Any("k", errors.New("\n"+hostile))} {
 		var out strings.Builder

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-func TestATerminalGetsNothingThatChangesIt(t *testing.T) {
+func TestTerminal_ControlCharacters_Replaced(t *testing.T) {
 	for text, want := range map[string]string{
 		"NODE\tSTATE\nnode1\tready\n":        "NODE\tSTATE\nnode1\tready\n",
 		"\x1b[2J\x1b]0;title\aall is well":   "?[2J?]0;title?all is well",

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestLongTextsAreCutToWhatTheAPIAccepts(t *testing.T) {
+func TestEventNote_LongText_Cut(t *testing.T) {
 	for length, want := range map[int]int{3: 3, EventNoteLimit: EventNoteLimit, 2 * EventNoteLimit: EventNoteLimit} {
 		if got := len(EventNote(strings.Repeat("x", length))); got != want {
 			t.Errorf("%d bytes become %d, want %d", length, got, want)

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-func TestEverySubnetHasANameForItsUsage(t *testing.T) {
+func TestUsageName_EachName_ValidAndUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{
 		"net1", "a.b.c", strings.Repeat("a", 246), strings.Repeat("a", 247), strings.Repeat("a", 246) + ".b", strings.Repeat("a.", 126) + "a",

@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestTheNumberIsSemantic(t *testing.T) {
+func TestNumber_Format_Semantic(t *testing.T) {
 	if _, err := utilversion.ParseSemantic(Number); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestTheChartHasTheNumber(t *testing.T) {
+func TestNumber_Chart_Equal(t *testing.T) {
 	text, err := os.ReadFile("../../helm/alioth/Chart.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestTheChartHasTheNumber(t *testing.T) {
 	}
 }
 
-func TestAProgramTellsItsCommit(t *testing.T) {
+func TestInfo_LinkedCommit_Told(t *testing.T) {
 	const hash = "0123456789abcdef0123456789abcdef01234567"
 	set := func(c, d, m string) { commit, date, modified = c, d, m }
 	t.Cleanup(func() { set("", "", "") })
@@ -62,7 +62,7 @@ func TestAProgramTellsItsCommit(t *testing.T) {
 	}
 }
 
-func TestAnUnknownCommitSaysSo(t *testing.T) {
+func TestInfo_UnknownCommit_Told(t *testing.T) {
 	info := Info{Version: "v" + Number}
 	if text := info.String(); !strings.Contains(text, "unknown commit") {
 		t.Errorf("without a commit: %q", text)

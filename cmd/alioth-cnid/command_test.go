@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/cnid"
 )
 
-func TestTheProgramGuardsItsMetrics(t *testing.T) {
+func TestDaemonCommand_Prepared_MetricsGuarded(t *testing.T) {
 	o := &options{Config: cnid.DefaultConfig(), logLevel: "info", logFormat: "text"}
 	cfg, _, err := o.prepare()
 	if err != nil || cfg.Guard == nil {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestAProgramIsStartedOnTheHostWithItsInputAndEnvironmentAlone(t *testing.T) {
+func TestHostExec_Program_OnlyOwnInputAndEnvironment(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

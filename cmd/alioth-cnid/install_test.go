@@ -14,9 +14,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/lifecycle/stateformat"
 )
 
-// TestThePluginOfANewerReleaseStays: the init container of an older release runs before its
-// daemon, which refuses the state of a newer one.
-func TestThePluginOfANewerReleaseStays(t *testing.T) {
+// TestInstall_NewerPlugin_Kept: the init container of an older release runs before its daemon,
+// which refuses the state of a newer one.
+func TestInstall_NewerPlugin_Kept(t *testing.T) {
 	for _, c := range []struct {
 		name, format, want string
 		err                error

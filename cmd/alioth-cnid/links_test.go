@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestTheDaemonLinksLittle is about a node's memory, which holds the pages of the program's file:
-// with these packages the file is more than twice as long.
-func TestTheDaemonLinksLittle(t *testing.T) {
+// TestDaemonProgram_LinkedPackages_HeavyOnesAbsent is about a node's memory, which holds the pages
+// of the program's file: with these packages the file is more than twice as long.
+func TestDaemonProgram_LinkedPackages_HeavyOnesAbsent(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/test/docs/reference"
 )
 
-func TestThePageOfTheProgramIsAsComputed(t *testing.T) {
+func TestReferencePage_Program_MatchesCommandLine(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("POD_NAMESPACE", "")
 	text, err := reference.CLI(newCommand())

@@ -70,10 +70,10 @@ func send(t *testing.T, pid int, s syscall.Signal) {
 	}
 }
 
-// TestABusyMachineCostsNoLeader has more load than the machine has processors, an API server that
-// stalls, and a pod to be served each second. Then it logs how long the other replica takes to
+// TestLeader_BusyMachine_KeepsLease has more load than the machine has processors, an API server
+// that stalls, and a pod to be served each second. Then it logs how long the other replica takes to
 // lead after a leader is killed.
-func TestABusyMachineCostsNoLeader(t *testing.T) {
+func TestLeader_BusyMachine_KeepsLease(t *testing.T) {
 	soak.Part(t, "soak-busy")
 	w := newWorld(t, "busy")
 	start := func() *replica { return startDirect(t, w.config, w.name) }

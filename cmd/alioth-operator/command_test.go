@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/operator"
 )
 
-func TestTheProgramGuardsItsMetricsAndLimitsItsGarbage(t *testing.T) {
+func TestOperatorCommand_Prepared_MetricsGuardedAndGarbageLimited(t *testing.T) {
 	o := &options{Config: operator.DefaultConfig(), logLevel: "info", logFormat: "text"}
 	cfg, _, err := o.prepare()
 	if err != nil || cfg.Guard == nil || cfg.Garbage == nil {

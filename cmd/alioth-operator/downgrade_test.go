@@ -17,8 +17,8 @@ import (
 // stateFormat is the annotation of the Lease with the format of the cluster's state.
 const stateFormat = "alioth.dev/state-format"
 
-// TestAnOlderOperatorWritesNothingOverTheStateOfANewerOne, until somebody takes the note away.
-func TestAnOlderOperatorWritesNothingOverTheStateOfANewerOne(t *testing.T) {
+// TestOlderOperator_NewerState_WritesNothing has somebody take the note away in the end.
+func TestOlderOperator_NewerState_WritesNothing(t *testing.T) {
 	w := newWorld(t, "downgrade")
 	client, err := coordination.NewForConfig(w.config)
 	if err != nil {

@@ -43,10 +43,10 @@ type churn struct {
 	made   int
 }
 
-// TestOperatorsAreKilledAtAnyMomentAndNothingIsLost kills operators in the middle
-// of their work. Moments are counted in requests, so that they are the same on
-// a busy machine. ALIOTH_SEED repeats a run's.
-func TestOperatorsAreKilledAtAnyMomentAndNothingIsLost(t *testing.T) {
+// TestOperator_KilledAtAnyMoment_NothingLost kills operators in the middle of their work. Moments
+// are counted in requests, so that they are the same on a busy machine. ALIOTH_SEED repeats a
+// run's.
+func TestOperator_KilledAtAnyMoment_NothingLost(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("ALIOTH_SEED"); text != "" {
 		var err error

@@ -179,7 +179,7 @@ func (w *world) rival() (took <-chan struct{}, giveBack func()) {
 	return leading, giveBack
 }
 
-func TestAProcessThatWasStoppedPastItsLeaseWritesNothing(t *testing.T) {
+func TestLeader_StoppedPastLease_WritesNothing(t *testing.T) {
 	w := newWorld(t, "stopped")
 	r := startReplica(t, w.config, w.name)
 	first := w.schedule("first", "")
@@ -215,7 +215,7 @@ func TestAProcessThatWasStoppedPastItsLeaseWritesNothing(t *testing.T) {
 	w.eventually(r.leads)
 }
 
-func TestTheOtherReplicaTakesOverWhenALeaderIsKilledOrEnds(t *testing.T) {
+func TestStandby_LeaderKilledOrEnds_TakesOver(t *testing.T) {
 	w := newWorld(t, "killed")
 	replicas := []*replica{startReplica(t, w.config, w.name), startReplica(t, w.config, w.name)}
 	for i, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
@@ -249,7 +249,7 @@ func (w *world) leader(a, b *replica) (leader, other *replica) {
 	return leader, other
 }
 
-func TestReplicasOutliveTheAPIServer(t *testing.T) {
+func TestReplicas_APIServerOutage_Survive(t *testing.T) {
 	w := newWorld(t, "outage")
 	a := startReplica(t, w.config, w.name)
 	w.eventually(a.leads)
@@ -325,9 +325,9 @@ func idle(requests []request) error {
 	return nil
 }
 
-// TestAReplicaBeginsWithListsOfThePresentState: neither with streams, which cost the API server
-// twice as much, nor with lists that may be old.
-func TestAReplicaBeginsWithListsOfThePresentState(t *testing.T) {
+// TestReplica_Start_ListsPresentState: neither with streams, which cost the API server twice as
+// much, nor with lists that may be old.
+func TestReplica_Start_ListsPresentState(t *testing.T) {
 	w := newWorld(t, "lists")
 	r := startReplica(t, w.config, w.name)
 	w.eventually(r.ready)
@@ -365,7 +365,7 @@ func (w *world) silent(leader, standby *replica) {
 	})
 }
 
-func TestIdleReplicasAskForNothingButTheLeaseOfTheLeader(t *testing.T) {
+func TestReplicas_Idle_OnlyLeaseRequested(t *testing.T) {
 	w := newWorld(t, "idle")
 	leader := startReplica(t, w.config, w.name)
 	w.eventually(leader.leads)

@@ -221,9 +221,9 @@ func roleWrites(r *replica, from int) (n int) {
 	return n
 }
 
-// TestLeadersAreKilledInTheMiddleOfAChangeOfMembers: two replicas run. The leader is killed when it
-// has asked for a number of writes, or is done.
-func TestLeadersAreKilledInTheMiddleOfAChangeOfMembers(t *testing.T) {
+// TestLeader_KilledInMemberChange_SuccessorCompletes: two replicas run. The leader is killed when
+// it has asked for a number of writes, or is done.
+func TestLeader_KilledInMemberChange_SuccessorCompletes(t *testing.T) {
 	const mostWrites = 5
 	w := newRoleWorld(t, 4)
 	w.follow()

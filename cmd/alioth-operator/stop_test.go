@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestAnOperatorEndsWithoutAnAPIServer: a node that is drained must not wait for one.
-func TestAnOperatorEndsWithoutAnAPIServer(t *testing.T) {
+// TestOperator_APIServerAway_Ends: a node that is drained must not wait for one.
+func TestOperator_APIServerAway_Ends(t *testing.T) {
 	w := newWorld(t, "stop-gone")
 	r := startReplica(t, w.config, w.name)
 	w.eventually(r.leads)
@@ -23,8 +23,8 @@ func TestAnOperatorEndsWithoutAnAPIServer(t *testing.T) {
 	w.ends(r)
 }
 
-// TestAnOperatorEndsWhileItReadsTheAPI has an API that does not answer for one resource.
-func TestAnOperatorEndsWhileItReadsTheAPI(t *testing.T) {
+// TestOperator_StopWhileReading_Ends has an API that does not answer for one resource.
+func TestOperator_StopWhileReading_Ends(t *testing.T) {
 	w := newWorld(t, "stop-reading")
 	g := newGateway(t, w.config)
 	g.holds = func(r request) bool { return strings.HasSuffix(r.path, "/addresses") }

@@ -30,7 +30,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/inspect/verify"
 )
 
-func TestStatusShowsAttachmentsAndProblems(t *testing.T) {
+func TestStatus_DaemonAnswers_AttachmentsAndProblemsShown(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "cnid.sock")
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
 	if err != nil {
@@ -69,14 +69,14 @@ func TestStatusShowsAttachmentsAndProblems(t *testing.T) {
 	}
 }
 
-func TestStatusWithoutADaemonSaysWhereToRunIt(t *testing.T) {
+func TestStatus_DaemonMissing_HintShown(t *testing.T) {
 	_, err := nodestatus.Fetch(t.Context(), filepath.Join(t.TempDir(), "none.sock"))
 	if err == nil || !strings.Contains(err.Error(), "as root on the node") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestStatusSurvivesItsJourney(t *testing.T) {
+func TestStatus_JSONRoundTrip_Unchanged(t *testing.T) {
 	in := nodestatus.Status{Node: "n", Attachments: []nodestatus.Attachment{{MAC: "02:00:01:02:03:04", Shadow4: netip.MustParseAddr("169.254.64.2")}}}
 	text, err := json.Marshal(in)
 	if err != nil {
@@ -98,7 +98,7 @@ func held() *v1alpha1.Address {
 	}
 }
 
-func TestAnAddressIsReleasedOnlyWhenItsHolderIsGoneOrByForce(t *testing.T) {
+func TestRelease_HolderExists_RefusedUnlessForced(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p1", UID: "u1"}}
 	successor := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p1", UID: "u2"}}
 	cases := []struct {
@@ -149,7 +149,7 @@ func TestAnAddressIsReleasedOnlyWhenItsHolderIsGoneOrByForce(t *testing.T) {
 	}
 }
 
-func TestDifferencesAreLinesForPeopleOrJSON(t *testing.T) {
+func TestDifferences_EachFormat_Printed(t *testing.T) {
 	found := []verify.Difference{{Kind: verify.DeviceLeft, Node: "node1", Subject: "device alv1", What: "belongs to nothing", Do: "remove it"}}
 	for _, c := range []struct {
 		format string
@@ -178,7 +178,7 @@ func TestDifferencesAreLinesForPeopleOrJSON(t *testing.T) {
 	}
 }
 
-func TestTheExitStatusTellsDifferencesFromFailures(t *testing.T) {
+func TestExitStatus_DifferencesAndFailures_Distinct(t *testing.T) {
 	if exitStatus(errDifferent) != 1 || exitStatus(errors.New("no route to host")) != 2 {
 		t.Error("want 1 for differences and 2 for failures")
 	}
@@ -191,7 +191,7 @@ func TestTheExitStatusTellsDifferencesFromFailures(t *testing.T) {
 	}
 }
 
-func TestVerifyRefusesWhatItCannotDo(t *testing.T) {
+func TestVerify_WrongArguments_Refused(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		says string
@@ -211,7 +211,7 @@ func TestVerifyRefusesWhatItCannotDo(t *testing.T) {
 	}
 }
 
-func TestDumpPrintsWhatTheDaemonAnswers(t *testing.T) {
+func TestDump_DaemonAnswers_Printed(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "cnid.sock")
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
 	if err != nil {

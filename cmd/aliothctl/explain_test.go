@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cmd/aliothctl/explain"
 )
 
-func TestExplainPrintsCauseAndRemedy(t *testing.T) {
+func TestExplain_KnownWord_CauseAndRemedyPrinted(t *testing.T) {
 	for _, c := range []struct {
 		words []string
 		want  []string
@@ -35,7 +35,7 @@ func TestExplainPrintsCauseAndRemedy(t *testing.T) {
 	}
 }
 
-func TestExplainSuggestsNearWords(t *testing.T) {
+func TestExplain_UnknownWord_NearWordsSuggested(t *testing.T) {
 	_, err := run(t, "explain", "SubnetExausted")
 	if err == nil || !strings.Contains(err.Error(), "did you mean SubnetExhausted") || exitStatus(err) != 2 {
 		t.Errorf("got %v", err)
@@ -45,7 +45,7 @@ func TestExplainSuggestsNearWords(t *testing.T) {
 	}
 }
 
-func TestExplainForPrograms(t *testing.T) {
+func TestExplain_JSONOutput_EntriesDecoded(t *testing.T) {
 	out, err := run(t, "explain", "VPCNotFound", "-o", "json")
 	var entries []explain.Entry
 	if err != nil || json.Unmarshal([]byte(out), &entries) != nil || len(entries) < 2 || entries[0].Remedy == "" {
@@ -53,7 +53,7 @@ func TestExplainForPrograms(t *testing.T) {
 	}
 }
 
-func TestExplainListsAndCompletesWhatItKnows(t *testing.T) {
+func TestExplain_NoWord_AllListed(t *testing.T) {
 	out, err := run(t, "explain")
 	if err != nil {
 		t.Fatal(err)

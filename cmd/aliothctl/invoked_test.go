@@ -28,7 +28,7 @@ func printed(t *testing.T, line ...string) string {
 	return out.String()
 }
 
-func TestAPluginOfKubectlShowsItsOwnName(t *testing.T) {
+func TestHelp_InvokedAsKubectlPlugin_OwnNameShown(t *testing.T) {
 	for _, c := range []struct {
 		line []string
 		want string
@@ -47,7 +47,7 @@ func TestAPluginOfKubectlShowsItsOwnName(t *testing.T) {
 }
 
 // Errors and outputs repeat texts of nodes and tenants.
-func TestNothingOfOthersChangesTheTerminal(t *testing.T) {
+func TestTerminal_ControlCharactersOfOthers_Replaced(t *testing.T) {
 	var stdout, stderr strings.Builder
 	cmd := onTerminal(newCommand("aliothctl", "fails"), &stdout, &stderr)
 	cmd.AddCommand(&cobra.Command{Use: "fails", RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,8 +68,8 @@ func TestNothingOfOthersChangesTheTerminal(t *testing.T) {
 	}
 }
 
-// TestTheVersionIsShown also by the command in the place of nmstatectl.
-func TestTheVersionIsShown(t *testing.T) {
+// TestVersionFlag_EachCommand_VersionShown also runs the command in the place of nmstatectl.
+func TestVersionFlag_EachCommand_VersionShown(t *testing.T) {
 	for _, c := range []struct {
 		line []string
 		name string
@@ -85,7 +85,7 @@ func TestTheVersionIsShown(t *testing.T) {
 	}
 }
 
-func TestKubectlCompletesThePlugin(t *testing.T) {
+func TestCompletion_KubectlPlugin_WordsCompleted(t *testing.T) {
 	for _, c := range []struct {
 		words []string
 		want  []string
@@ -107,8 +107,8 @@ func TestKubectlCompletesThePlugin(t *testing.T) {
 	}
 }
 
-// TestAWordThatIsNoCommandIsRefused below every command that has others below it.
-func TestAWordThatIsNoCommandIsRefused(t *testing.T) {
+// TestCommandGroup_UnknownCommand_Refused visits every command that has others below it.
+func TestCommandGroup_UnknownCommand_Refused(t *testing.T) {
 	groups := 0
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -130,7 +130,7 @@ func TestAWordThatIsNoCommandIsRefused(t *testing.T) {
 	}
 }
 
-func TestACommandWithWrongArgumentsShowsItsForm(t *testing.T) {
+func TestCommand_WrongArguments_UsageShown(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"trace", "usage: aliothctl trace NAMESPACE/POD IP[:PORT]"},
 		{"release customer-a", "usage: aliothctl release VPC|NETWORK IP"},
@@ -143,7 +143,7 @@ func TestACommandWithWrongArgumentsShowsItsForm(t *testing.T) {
 	}
 }
 
-func TestACommandOfANodeTellsHowToNameAnother(t *testing.T) {
+func TestNodeCommand_SocketMissing_NodeFlagHinted(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	for _, line := range []string{"status --socket " + none + " --bpf-dir " + none, "dump --socket " + none} {
 		if _, err := run(t, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), "--node NAME") {

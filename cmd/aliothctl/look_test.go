@@ -62,7 +62,7 @@ func drop(vpc, pod, to string) nodestatus.Packet {
 	}
 }
 
-func TestDropsAreFilteredAndPrinted(t *testing.T) {
+func TestDrops_Filters_MatchingOnesPrinted(t *testing.T) {
 	socket := daemon(t, nodestatus.DropsPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		last := drop("red", "shop/c", "")
 		last.Missed = 7
@@ -96,7 +96,7 @@ func TestDropsAreFilteredAndPrinted(t *testing.T) {
 	}
 }
 
-func TestRoutineDropsAreShownOnDemand(t *testing.T) {
+func TestDrops_Routine_ShownOnlyWithAll(t *testing.T) {
 	routine := drop("blue", "shop/a", "")
 	routine.Reason, routine.Means, routine.Remedy, routine.Routine = "mld", "groups", "", true
 	socket := daemon(t, nodestatus.DropsPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -134,7 +134,7 @@ func TestRoutineDropsAreShownOnDemand(t *testing.T) {
 	}
 }
 
-func TestFlowsAreListenedForAndPrinted(t *testing.T) {
+func TestFlows_Filters_AskedAndPrinted(t *testing.T) {
 	flow := drop("blue", "shop/a", "shop/b")
 	flow.Passed, flow.Reason, flow.Means, flow.Remedy = true, "forwarded_remote", "sent to another node", ""
 	flow.Outer = &nodestatus.Ends{
@@ -176,7 +176,7 @@ func TestFlowsAreListenedForAndPrinted(t *testing.T) {
 	}
 }
 
-func TestATraceIsAskedAsPeopleWriteIt(t *testing.T) {
+func TestTrace_Arguments_ParsedOrRefused(t *testing.T) {
 	for _, c := range []struct {
 		pod, to, proto string
 		size           int
@@ -227,7 +227,7 @@ func decimal(n uint8) string {
 	return string(text)
 }
 
-func TestAPacketTraceIsAskedOfTheDaemon(t *testing.T) {
+func TestPacketTrace_Question_DaemonAsked(t *testing.T) {
 	socket := daemon(t, nodestatus.TracePath, nodestatus.TraceHandler(func(_ context.Context, q nodestatus.Question) (nodestatus.PacketTrace, error) {
 		if q.Pod == "" {
 			return nodestatus.PacketTrace{}, errors.New("node1 has no such pod")
@@ -250,7 +250,7 @@ func TestAPacketTraceIsAskedOfTheDaemon(t *testing.T) {
 	}
 }
 
-func TestMapsAreToldInWords(t *testing.T) {
+func TestMapDump_Contents_ToldInWords(t *testing.T) {
 	held := contents{
 		State: state.State{
 			VPCs: []state.VPC{
@@ -326,7 +326,7 @@ func TestMapsAreToldInWords(t *testing.T) {
 	}
 }
 
-func TestStatusSaysWhosePacketsWereDropped(t *testing.T) {
+func TestStatus_Drops_PodNamed(t *testing.T) {
 	attachments := []nodestatus.Attachment{{
 		Key: nodestatus.Key{IfName: "eth0"}, Pod: nodestatus.Pod{Namespace: "shop", Name: "a"}, VPC: "blue", VNI: 20,
 		HostIfName: "alv1", Device: nodestatus.Device{HostIfindex: 7},
@@ -374,7 +374,7 @@ func reason(t *testing.T, name string) telemetry.Reason {
 	return 0
 }
 
-func TestStatusCountsRoutineDropsApart(t *testing.T) {
+func TestStatus_RoutineDrops_CountedApart(t *testing.T) {
 	var out strings.Builder
 	from := func(name string, packets uint64) telemetry.Counter {
 		return telemetry.Counter{Direction: telemetry.FromPod, Reason: reason(t, name), Packets: packets}

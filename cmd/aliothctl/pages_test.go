@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/test/docs/pages"
 )
 
-// TestEveryCommandLineOfThePagesIsOne: commands and flags in pages exist. A line of a block is
+// TestPageCommandLines_Each_Valid: commands and flags in pages exist. A line of a block is
 // complete; inline code may have the begin of one.
-func TestEveryCommandLineOfThePagesIsOne(t *testing.T) {
+func TestPageCommandLines_Each_Valid(t *testing.T) {
 	all, err := pages.All("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -32,8 +32,8 @@ func TestEveryCommandLineOfThePagesIsOne(t *testing.T) {
 	}
 }
 
-// TestEveryExampleOfTheHelpIsACommandLine: examples are pasted too.
-func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
+// TestHelpExamples_Each_Valid: examples are pasted too.
+func TestHelpExamples_Each_Valid(t *testing.T) {
 	lines := 0
 	var walk func(*cobra.Command)
 	walk = func(command *cobra.Command) {

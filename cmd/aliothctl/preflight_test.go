@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/inspect/preflight/survey"
 )
 
-func TestABlockingFindingIsTheExitStatusAndNoError(t *testing.T) {
+func TestPreflight_BlockingFinding_OnlyExitStatusTells(t *testing.T) {
 	root, values := t.TempDir(), filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.MkdirAll(filepath.Join(root, "etc/cni/net.d"), 0o755); err != nil {
 		t.Fatal(err)
@@ -46,8 +46,8 @@ func TestABlockingFindingIsTheExitStatusAndNoError(t *testing.T) {
 	}
 }
 
-// TestPodsOfTheCheckHaveTheImageOfTheInstallation, unless the command line names another one.
-func TestPodsOfTheCheckHaveTheImageOfTheInstallation(t *testing.T) {
+// TestPreflight_CheckPods_UseInstallationImage also has command lines that name another image.
+func TestPreflight_CheckPods_UseInstallationImage(t *testing.T) {
 	for _, c := range []struct {
 		values, image, policy string // image and policy are of the command line
 		want                  string
@@ -71,7 +71,7 @@ func TestPodsOfTheCheckHaveTheImageOfTheInstallation(t *testing.T) {
 	}
 }
 
-func TestPreflightRefusesWhatItCanNotUse(t *testing.T) {
+func TestPreflight_WrongArguments_Refused(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HOME", t.TempDir())
 	for want, arguments := range map[string][]string{

@@ -53,7 +53,7 @@ func releaseAPI(t *testing.T, objects ...client.Object) client.Client {
 	return b.Build()
 }
 
-func TestAnAddressIsReleasedByItsVPCOrNetwork(t *testing.T) {
+func TestRelease_VPCOrNetworkName_AddressFound(t *testing.T) {
 	network := func(kind, namespace, name, uid string) *v1alpha1.NetworkReference {
 		return &v1alpha1.NetworkReference{Group: "danm.k8s.io", Kind: kind, Namespace: namespace, Name: name, UID: uid}
 	}

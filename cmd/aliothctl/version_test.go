@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 )
 
-func TestVersionsThatWorkTogether(t *testing.T) {
+func TestVersions_ProgramAndOperator_SkewJudged(t *testing.T) {
 	for _, c := range []struct {
 		part              component
 		program, operator string
@@ -42,7 +42,7 @@ func TestVersionsThatWorkTogether(t *testing.T) {
 	}
 }
 
-func TestVersionsThatDoNotWorkTogetherAreToldAtTheirRow(t *testing.T) {
+func TestVersions_Unsupported_ToldAtRow(t *testing.T) {
 	v := versions{
 		Client:    version.Info{Version: "v0.2.0"},
 		Operators: []operatorVersion{{Pod: "old", Version: "v0.2.0"}, {Pod: "silent", Problem: "no answer"}},
@@ -81,7 +81,7 @@ func TestVersionsThatDoNotWorkTogetherAreToldAtTheirRow(t *testing.T) {
 	}
 }
 
-func TestTheVersionOfTheClientNeedsNoCluster(t *testing.T) {
+func TestVersion_ClientOnly_NeedsNoCluster(t *testing.T) {
 	cmd := newCommand("aliothctl")
 	var out strings.Builder
 	cmd.SetOut(&out)
@@ -95,7 +95,7 @@ func TestTheVersionOfTheClientNeedsNoCluster(t *testing.T) {
 	}
 }
 
-func TestAVersionIsFoundInWhatAProgramSays(t *testing.T) {
+func TestReleased_ProgramOutput_VersionFound(t *testing.T) {
 	for text, want := range map[string]string{
 		"alioth-operator version v0.1.0, commit 0123456789ab of 2026-11-29T10:00:00Z, go1.26 linux/amd64\n": "v0.1.0",
 		version.Get().String():              "v" + version.Number,

@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-func TestTheStateSurvivesOnDiskAndCopiesStayApart(t *testing.T) {
+func TestState_StoredAndLoaded_Equal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lab", "state.json")
 	s, found, err := loadState(path)
 	if err != nil || found {
@@ -54,7 +54,7 @@ func TestTheStateSurvivesOnDiskAndCopiesStayApart(t *testing.T) {
 	}
 }
 
-func TestALabKeepsItsVersions(t *testing.T) {
+func TestVersions_ExistingLab_KeptOrRefused(t *testing.T) {
 	old := Versions{Kubernetes: "1.36", Kubelet: "1.34"}
 	var plain Options
 	if err := plain.setVersions(true, old); err != nil || plain.Versions != old {
@@ -73,19 +73,19 @@ func TestALabKeepsItsVersions(t *testing.T) {
 	}
 }
 
-func TestOpeningATreeWithoutALabSaysSo(t *testing.T) {
+func TestOpen_NoLab_ErrNotUp(t *testing.T) {
 	if _, err := Open(t.TempDir()); !errors.Is(err, ErrNotUp) {
 		t.Errorf("error %v, want ErrNotUp", err)
 	}
 }
 
-func TestTakingDownNothingIsNoError(t *testing.T) {
+func TestDown_NoLab_NoError(t *testing.T) {
 	if err := Down(t.Context(), t.TempDir(), "", nil); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestALabIsNotTurnedIntoADifferentOne(t *testing.T) {
+func TestUp_OtherOptions_RefusedWithRemedy(t *testing.T) {
 	c, _, err := attach(t.TempDir(), t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestALabIsNotTurnedIntoADifferentOne(t *testing.T) {
 	}
 }
 
-func TestClusterDNSIsReachedByBothFamiliesAndTheAPIByServiceUnlessToldOtherwise(t *testing.T) {
+func TestClusterDNS_Manifest_BothFamiliesAndAPIServer(t *testing.T) {
 	for _, server := range []string{"", "192.168.77.1"} {
 		manifest, err := addons.DNS{
 			Image: "img:1", VIPs: []string{"10.96.0.10", "fd96::a"}, ServiceRanges: serviceRanges(), APIServer: server, APIServerPort: 6443,
@@ -137,7 +137,7 @@ func TestClusterDNSIsReachedByBothFamiliesAndTheAPIByServiceUnlessToldOtherwise(
 	}
 }
 
-func TestTheContainerToSignalIsTheNamedOrTheFirstAndRuns(t *testing.T) {
+func TestContainerID_NamedOrFirst_RunningOneFound(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	pod := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
 		{Name: "a", ContainerID: "containerd://1", State: running},
@@ -156,7 +156,7 @@ func TestTheContainerToSignalIsTheNamedOrTheFirstAndRuns(t *testing.T) {
 	}
 }
 
-func TestNodeExecRefusesAProcessThatIsNotTheNode(t *testing.T) {
+func TestNodeExec_ForeignProcess_Refused(t *testing.T) {
 	c := &Cluster{dir: t.TempDir()}
 	err := c.writeScript("node-exec", nodeExec, []struct {
 		Number, PID int
@@ -175,7 +175,7 @@ func TestNodeExecRefusesAProcessThatIsNotTheNode(t *testing.T) {
 	}
 }
 
-func TestKubectlFindsAliothctlAsItsPlugin(t *testing.T) {
+func TestKubectlScript_AliothPlugin_Found(t *testing.T) {
 	c := &Cluster{dir: t.TempDir()}
 	binaries := map[string]string{"kubectl": filepath.Join(t.TempDir(), "kubectl"), "aliothctl": filepath.Join(t.TempDir(), "aliothctl")}
 	for name, script := range map[string]string{
@@ -204,7 +204,7 @@ func TestKubectlFindsAliothctlAsItsPlugin(t *testing.T) {
 	}
 }
 
-func TestARestartChangesThePodTemplate(t *testing.T) {
+func TestRestartPatch_Time_InPodTemplate(t *testing.T) {
 	raw, err := restartPatch(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestARestartChangesThePodTemplate(t *testing.T) {
 	}
 }
 
-func TestAKubeletIsToldItsNewAddressAndKeepsTheOther(t *testing.T) {
+func TestWithNodeIP_NewAddress_OtherFamilyKept(t *testing.T) {
 	args := []string{"/bin/kubelet", "--node-ip=192.168.77.2,fd77::2", "--config=x"}
 	got := withNodeIP(args, netip.MustParseAddr("192.168.77.2"), netip.MustParseAddr("192.168.77.102"))
 	want := []string{"/bin/kubelet", "--node-ip=192.168.77.102,fd77::2", "--config=x"}

@@ -27,9 +27,9 @@ var frozenCases = map[string]struct{ file, freeze, told, frozen string }{
 	"cgroup2":   {"cgroup.freeze", "1", "cgroup.events", "frozen 1\n"},
 }
 
-// TestProcessesOfAFrozenCgroupEnd freezes the group of a container, as runc does before it
-// looks at its processes, and as it stays if runc is killed then.
-func TestProcessesOfAFrozenCgroupEnd(t *testing.T) {
+// TestDown_FrozenCgroup_ProcessesEnd freezes the group of a container, as runc does before it looks
+// at its processes, and as it stays if runc is killed then.
+func TestDown_FrozenCgroup_ProcessesEnd(t *testing.T) {
 	needs.Root(t, "to make cgroups")
 	mounts, err := host.Mounts()
 	if err != nil {

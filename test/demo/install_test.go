@@ -31,8 +31,8 @@ const (
 		"kubectl -n kube-system rollout status deployment coredns --timeout=2m"
 )
 
-// TestTheChartIsRemovedAndInstalledAsThePagesSay: the commands of both pages, on the lab.
-func TestTheChartIsRemovedAndInstalledAsThePagesSay(t *testing.T) {
+// TestPages_InstallAndUninstall_WorkOnLab: the commands of both pages, on the lab.
+func TestPages_InstallAndUninstall_WorkOnLab(t *testing.T) {
 	if os.Getenv("ALIOTH_E2E") == "" {
 		t.Skip("needs a lab: set ALIOTH_E2E=1")
 	}

@@ -35,9 +35,9 @@ func names(t *testing.T, manifest []byte) [][3]string {
 	}
 }
 
-// A reader of the README runs the demo first and applies the manifests of the page about
-// pods after it. They must neither change the demo's tenants nor lack a namespace.
-func TestTheManifestsOfThePageAboutPodsApplyAfterTheDemo(t *testing.T) {
+// A reader of the README runs the demo first and applies the manifests of the page about pods after
+// it. They must neither change the demo's tenants nor lack a namespace.
+func TestPodPageManifests_AfterDemo_Applicable(t *testing.T) {
 	page, err := os.ReadFile("../../docs/tenants/pods.md")
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func answer(target, name string) report.Probe {
 	return report.Probe{Target: target, OK: name != "", Name: name, Error: "timeout"}
 }
 
-func TestACellIsJudgedByWhoAnswered(t *testing.T) {
+func TestMatrixCell_Answers_Judged(t *testing.T) {
 	a1, a2, b2 := pod("a", "one", "10.0.0.1"), pod("a", "two", "10.0.0.2"), pod("b", "two", "10.0.0.2")
 	tests := map[string]struct {
 		pair     pair
@@ -51,7 +51,7 @@ func TestACellIsJudgedByWhoAnswered(t *testing.T) {
 	}
 }
 
-func TestAMessageAcrossTenantsIsAProblem(t *testing.T) {
+func TestMatrix_MessageAcrossTenants_Problem(t *testing.T) {
 	a, b := pod("a", "one", "10.0.0.1"), pod("b", "one", "10.0.0.1")
 	m := matrix{pods: []*corev1.Pod{a, b}, cells: map[pair]cell{}}
 	m.judgeSeen(b, []report.Seen{{Text: line("1", b)}, {Text: line("0", a)}}, "1")
@@ -64,7 +64,7 @@ func TestAMessageAcrossTenantsIsAProblem(t *testing.T) {
 	}
 }
 
-func TestTheMatrixIsPlainWithoutATerminal(t *testing.T) {
+func TestMatrix_NoTerminal_PlainText(t *testing.T) {
 	a1, a2, b := pod("customer-a", "one", "10.0.0.1"), pod("customer-a", "two", "10.0.0.2"), pod("customer-b", "one", "10.0.0.1")
 	m := matrix{pods: []*corev1.Pod{a1, a2, b}, cells: map[pair]cell{}}
 	for _, from := range m.pods {
@@ -90,7 +90,7 @@ func TestTheMatrixIsPlainWithoutATerminal(t *testing.T) {
 	}
 }
 
-func TestTheHintsNameAliothctl(t *testing.T) {
+func TestHints_Commands_Named(t *testing.T) {
 	var out bytes.Buffer
 	newPrinter(&out).hints("alioth3-node1")
 	for _, command := range []string{"status --node alioth3-node1\n", "verify\n"} {
@@ -108,7 +108,7 @@ func TestTheHintsNameAliothctl(t *testing.T) {
 	}
 }
 
-func TestThePodsAreOnTheNodesOfTheLab(t *testing.T) {
+func TestDemoPods_NumberedLab_OnItsNodes(t *testing.T) {
 	pods, err := podsOf(podsIn("alioth3"))
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestThePodsAreOnTheNodesOfTheLab(t *testing.T) {
 	}
 }
 
-func TestTheManifestsHoldNinePods(t *testing.T) {
+func TestDemoManifests_Pods_NineWithProbes(t *testing.T) {
 	pods, err := podsOf(podsManifest)
 	if err != nil || len(pods) != 9 {
 		t.Fatalf("%d pods, %v", len(pods), err)

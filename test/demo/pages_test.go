@@ -27,9 +27,9 @@ const (
 	doing   = 5 * time.Minute
 )
 
-// TestPagesSayWhatToType: the commands of pages do on the lab of the demo as the pages say. The
-// table of test/docs/typed has the commands that can't be typed here.
-func TestPagesSayWhatToType(t *testing.T) {
+// TestPages_TypedCommands_WorkOnLab: the commands of pages do on the lab of the demo as the pages
+// say. The table of test/docs/typed has the commands that can't be typed here.
+func TestPages_TypedCommands_WorkOnLab(t *testing.T) {
 	if os.Getenv("ALIOTH_E2E") == "" {
 		t.Skip("needs a lab: set ALIOTH_E2E=1")
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// TestTheDemoRunsTwiceAndItsThingsToTryWork on a lab, also where the environment has a proxy
-// that leads nowhere: nothing of the lab is behind one.
-func TestTheDemoRunsTwiceAndItsThingsToTryWork(t *testing.T) {
+// TestDemo_RunTwice_HintsWork runs on a lab, also where the environment has a proxy that leads
+// nowhere: nothing of the lab is behind one.
+func TestDemo_RunTwice_HintsWork(t *testing.T) {
 	soak.Also(t)
 	if os.Getenv("ALIOTH_E2E") == "" {
 		t.Skip("needs a lab: set ALIOTH_E2E=1")

@@ -34,9 +34,9 @@ var noKeys = map[string]string{
 	"app.kubernetes.io/component": "the same",
 }
 
-// TestEveryAnnotationAndLabelIsInTheReference: the page has each key that is a constant of the
+// TestKeysPage_EachAnnotationAndLabel_Explained: the page has each key that is a constant of the
 // source, and each that the inventory of trust says is read. It has no other keys.
-func TestEveryAnnotationAndLabelIsInTheReference(t *testing.T) {
+func TestKeysPage_EachAnnotationAndLabel_Explained(t *testing.T) {
 	source := keysOfSource(t)
 	inventory, err := os.ReadFile(filepath.Join(root, "docs/security/trust.md"))
 	if err != nil {

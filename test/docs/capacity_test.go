@@ -17,8 +17,8 @@ import (
 // row is a row of the table of maps: name and number of rows.
 var row = regexp.MustCompile("(?m)^\\| `(alioth_[a-z_]+)` \\| ([0-9,]+) \\|")
 
-// TestTheLimitsOfANodeAreThoseOfItsMaps compares docs/operate/capacity.md with the programs.
-func TestTheLimitsOfANodeAreThoseOfItsMaps(t *testing.T) {
+// TestCapacityPage_Limits_EqualMaps compares docs/operate/capacity.md with the programs.
+func TestCapacityPage_Limits_EqualMaps(t *testing.T) {
 	spec, err := bpf.LoadAlioth()
 	if err != nil {
 		t.Fatal(err)

@@ -14,9 +14,9 @@ import (
 // replacing is a command that replaces a text in a file of the work tree.
 var replacing = regexp.MustCompile(`(?m)^sed -i 's/([^/]*)/[^/]*/' (\S+)$`)
 
-// TestTheFirstChangeOfContributorsIsPossible: each file has the text that the page replaces in
-// it. Without the text, sed succeeds and changes nothing.
-func TestTheFirstChangeOfContributorsIsPossible(t *testing.T) {
+// TestContributing_FirstChange_TextsExist: each file has the text that the page replaces in it.
+// Without the text, sed succeeds and changes nothing.
+func TestContributing_FirstChange_TextsExist(t *testing.T) {
 	_, byPath := read(t)
 	found := 0
 	for _, block := range byPath["CONTRIBUTING.md"].Blocks {

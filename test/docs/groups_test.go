@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestKindsOfSeveralGroupsAreNamedWithTheirGroup: kubectl looks at one of the groups only, so a
+// TestCommands_KindOfSeveralGroups_GroupNamed: kubectl looks at one of the groups only, so a
 // command without the group may find no objects.
-func TestKindsOfSeveralGroupsAreNamedWithTheirGroup(t *testing.T) {
+func TestCommands_KindOfSeveralGroups_GroupNamed(t *testing.T) {
 	several := kindsOfSeveralGroups(t)
 	if !slices.Contains(several, "danmnets") {
 		t.Fatalf("the kinds of several groups are %v", several)

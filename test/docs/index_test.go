@@ -18,9 +18,9 @@ const index = "docs/README.md"
 // ownIndex are the folders whose README.md has their pages.
 var ownIndex = []string{"docs/design", "docs/examples", "docs/operate/scale"}
 
-// TestTheIndexHasEveryPageOnce: docs/README.md leads to each page of docs/ once, and the
-// README.md of a folder with an index of its own to each page of the folder.
-func TestTheIndexHasEveryPageOnce(t *testing.T) {
+// TestIndex_EachPage_ListedOnce: docs/README.md leads to each page of docs/ once, and the README.md
+// of a folder with an index of its own to each page of the folder.
+func TestIndex_EachPage_ListedOnce(t *testing.T) {
 	all, byPath := read(t)
 	for _, page := range pages.Below(all, "docs") {
 		if page.Path == index {

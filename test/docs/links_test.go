@@ -34,9 +34,9 @@ func read(t *testing.T) (all []*pages.Page, byPath map[string]*pages.Page) {
 	return all, byPath
 }
 
-// TestEveryLinkLeadsSomewhere: each relative link of each Markdown file leads to a file or a
+// TestLinks_Each_LeadsSomewhere: each relative link of each Markdown file leads to a file or a
 // folder of the repository, and its anchor to a heading.
-func TestEveryLinkLeadsSomewhere(t *testing.T) {
+func TestLinks_Each_LeadsSomewhere(t *testing.T) {
 	all, byPath := read(t)
 	links := 0
 	for _, page := range all {
@@ -79,9 +79,9 @@ var (
 // sources are the endings of files that name pages: programs, their messages, the chart.
 var sources = []string{".go", ".c", ".h", ".yaml", ".yml", ".tpl", ".txt", ".json", ".sh", ".md", "Makefile"}
 
-// TestSourcesNamePagesThatExist: messages of the product send people to pages, and comments
-// send engineers there.
-func TestSourcesNamePagesThatExist(t *testing.T) {
+// TestSources_NamedPages_Exist: messages of the product send people to pages, and comments send
+// engineers there.
+func TestSources_NamedPages_Exist(t *testing.T) {
 	_, byPath := read(t)
 	records, err := filepath.Glob(filepath.Join(root, "docs/design/*.md"))
 	if err != nil {
@@ -145,7 +145,7 @@ func hasRecord(records []string, number string) bool {
 // code is nowhere on the page.
 var tags = regexp.MustCompile(`^</?(?:a|br|details|div|img|kbd|p|picture|source|sub|summary|sup)\b`)
 
-func TestNoNameInAngleBracketsIsLost(t *testing.T) {
+func TestPages_NameInAngleBrackets_IsCode(t *testing.T) {
 	all, _ := read(t)
 	for _, page := range all {
 		for _, tag := range page.Tags {

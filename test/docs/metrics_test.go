@@ -18,9 +18,9 @@ import (
 // metric is a full name. The options of prometheus may have it in parts.
 var metric = regexp.MustCompile(`^alioth_[a-z][a-z0-9_]*$`)
 
-// TestThePageOfMetricsHasEveryMetric that the sources of the product name: a running program may
-// lack metrics that count something for the first time later.
-func TestThePageOfMetricsHasEveryMetric(t *testing.T) {
+// TestMetricsPage_EachMetric_Listed reads the metrics in the sources of the product: a running
+// program may lack metrics that count something for the first time later.
+func TestMetricsPage_EachMetric_Listed(t *testing.T) {
 	const page = "docs/reference/metrics.md"
 	_, byPath := read(t)
 	listed := map[string]bool{}

@@ -27,8 +27,8 @@ var (
 // noValues are names that begin as values of the chart do.
 var noValues = map[string]string{"operator.alioth.dev": "the value of a label of EndpointSlices"}
 
-// TestEveryTargetOfMakeExists: pages name only targets that the Makefile has.
-func TestEveryTargetOfMakeExists(t *testing.T) {
+// TestPages_MakeTargets_Exist: pages name only targets that the Makefile has.
+func TestPages_MakeTargets_Exist(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
 		t.Fatal(err)
@@ -63,9 +63,9 @@ func TestEveryTargetOfMakeExists(t *testing.T) {
 	}
 }
 
-// TestEveryValueOfTheChartExists: pages name only values that values.yaml has, in commands of
-// helm and in inline code.
-func TestEveryValueOfTheChartExists(t *testing.T) {
+// TestPages_ChartValues_Exist: pages name only values that values.yaml has, in commands of helm and
+// in inline code.
+func TestPages_ChartValues_Exist(t *testing.T) {
 	values := chartValues(t)
 	roots := slices.Collect(maps.Keys(values))
 	all, _ := read(t)

@@ -31,7 +31,7 @@ func hasForm(number int) bool {
 	return number >= 157 || number >= 140 && number <= 149 || number == 64 || number == 65
 }
 
-func TestRecords_HaveTheirFormAndLength(t *testing.T) {
+func TestRecords_Each_FormAndLength(t *testing.T) {
 	records, err := filepath.Glob(filepath.Join(root, "docs/design/[0-9]*.md"))
 	if err != nil || len(records) < 80 {
 		t.Fatalf("found %d records: %v", len(records), err)
@@ -90,7 +90,7 @@ func malformed(number int, text string) (problems []string) {
 	return problems
 }
 
-func TestRecord_WithoutItsForm_IsRefused(t *testing.T) {
+func TestRecord_WrongForm_Refused(t *testing.T) {
 	const good = "# 157 Title\n\nDate: 2026-11-30. Status: accepted.\n\n## Context\nA\n\n## Decision\nB\n\n## Consequences\nC\n"
 	for name, c := range map[string]struct {
 		number int

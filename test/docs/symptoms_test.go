@@ -26,9 +26,9 @@ var othersWords = map[string]string{
 	"HostAccess":             "a kind",
 }
 
-// TestSymptomsNameReasonsThatExist: each reason in the pages of troubleshooting is in
-// reasons.md, where people look for it.
-func TestSymptomsNameReasonsThatExist(t *testing.T) {
+// TestSymptomPages_Reasons_Exist: each reason in the pages of troubleshooting is in reasons.md,
+// where people look for it.
+func TestSymptomPages_Reasons_Exist(t *testing.T) {
 	known, err := os.ReadFile(filepath.Join(root, "docs/reference/reasons.md"))
 	if err != nil {
 		t.Fatal(err)

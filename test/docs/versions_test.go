@@ -25,8 +25,8 @@ func text(t *testing.T, name string) string {
 	return string(raw)
 }
 
-// TestThePagesNameTheGoThatTheChecksWant: the first command of a newcomer refuses an older one.
-func TestThePagesNameTheGoThatTheChecksWant(t *testing.T) {
+// TestPages_GoVersion_EqualsChecks: the first command of a newcomer refuses an older one.
+func TestPages_GoVersion_EqualsChecks(t *testing.T) {
 	wanted := utilversion.MustParseGeneric("0.0")
 	directive := regexp.MustCompile(`(?m)^go ([0-9.]+)$`)
 	// As test/cluster/host/check.sh does.
@@ -61,9 +61,9 @@ func TestThePagesNameTheGoThatTheChecksWant(t *testing.T) {
 	}
 }
 
-// TestNoPageInstallsAnOlderImage: an image of an older release lacks features that the pages
+// TestPages_ImageVersions_NoneOlder: an image of an older release lacks features that the pages
 // describe.
-func TestNoPageInstallsAnOlderImage(t *testing.T) {
+func TestPages_ImageVersions_NoneOlder(t *testing.T) {
 	ours := utilversion.MustParseSemantic(version.Number)
 	pattern := regexp.MustCompile(`(?:/alioth:|image\.tag=|tag: ?"?)v?([0-9]+\.[0-9]+\.[0-9]+)`)
 	all, _ := read(t)
@@ -80,8 +80,8 @@ func TestNoPageInstallsAnOlderImage(t *testing.T) {
 	}
 }
 
-// TestPeopleFindTheRulesOfTheProject from the pages that they read first.
-func TestPeopleFindTheRulesOfTheProject(t *testing.T) {
+// TestFirstPages_ProjectRules_Linked reads the pages that newcomers read first.
+func TestFirstPages_ProjectRules_Linked(t *testing.T) {
 	_, byPath := read(t)
 	for _, page := range []string{"README.md", "CONTRIBUTING.md", index} {
 		for _, rules := range []string{".github/SECURITY.md", ".github/CODE_OF_CONDUCT.md"} {

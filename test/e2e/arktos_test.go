@@ -31,7 +31,7 @@ func arktosManifest(t *testing.T, file, vpc string, into any) {
 	}
 }
 
-func TestArktosManifestsForTwoTenantsAtOnce(t *testing.T) {
+func TestArktosManifests_TwoTenantsAtOnce_EachServed(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
@@ -79,7 +79,7 @@ func TestArktosManifestsForTwoTenantsAtOnce(t *testing.T) {
 	}
 }
 
-func TestManyNetworksMayNameOneVPC(t *testing.T) {
+func TestNetworks_ManyNameOneVPC_PodsConnected(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("many"))

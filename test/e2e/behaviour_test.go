@@ -27,9 +27,9 @@ import (
 // Addresses that pods of two tenants have at once: a backend, and a client.
 const backendIP, machineIP = "10.10.1.20", "10.10.2.22"
 
-// TestServicesBehaveAlikeAtSocketsAndInPackets has one tenant with all kinds of Services, and
-// another tenant with the same addresses, which must have no effect on the first.
-func TestServicesBehaveAlikeAtSocketsAndInPackets(t *testing.T) {
+// TestServices_SocketsAndPackets_BehaveAlike has one tenant with all kinds of Services, and another
+// tenant with the same addresses, which must have no effect on the first.
+func TestServices_SocketsAndPackets_BehaveAlike(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	f, r := e.fleet(t, "fleet", backendIP, machineIP), e.rival(t)

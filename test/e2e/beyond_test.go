@@ -57,9 +57,9 @@ func (e *env) awaitLeftOut(t *testing.T, service *corev1.Service, address netip.
 	}
 }
 
-// TestAServiceLeadsOutsideAsFarAsItsVPCsEgress has two tenants with the same ranges and
-// the same Service, whose backend is a host outside of the cluster.
-func TestAServiceLeadsOutsideAsFarAsItsVPCsEgress(t *testing.T) {
+// TestService_BackendOutside_FollowsVPCEgress has two tenants with the same ranges and the same
+// Service, whose backend is a host outside of the cluster.
+func TestService_BackendOutside_FollowsVPCEgress(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
@@ -118,9 +118,9 @@ func (e *env) expectOutside(t *testing.T, from *corev1.Pod, name string, targets
 	}
 }
 
-// TestHostsAreBackendsAndClientsOfTheDefaultVPC has a pod on each node's own network
-// behind a Service, which pods and the nodes themselves ask.
-func TestHostsAreBackendsAndClientsOfTheDefaultVPC(t *testing.T) {
+// TestDefaultVPC_HostPods_BackendsAndClients has a pod on each node's own network behind a Service,
+// which pods and the nodes themselves ask.
+func TestDefaultVPC_HostPods_BackendsAndClients(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

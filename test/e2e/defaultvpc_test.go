@@ -26,7 +26,7 @@ func (e *env) plainNamespace(t *testing.T) string {
 	return e.PlainNamespace(t)
 }
 
-func TestPodsWithoutALabelUseTheDefaultVPC(t *testing.T) {
+func TestDefaultVPC_NamespaceWithoutLabel_PodsConnected(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
@@ -100,7 +100,7 @@ func (e *env) nodeReaches(t *testing.T, node string, targets ...string) {
 	}
 }
 
-func TestLogsAndExecWorkInEveryVPC(t *testing.T) {
+func TestLogsAndExec_TenantVPC_Work(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("blue"))

@@ -40,9 +40,9 @@ func (e *env) ping(t *testing.T, from *corev1.Pod, to string) {
 	e.InPod(t, from, "ping", "-c", "1", "-W", "5", to)
 }
 
-// A pod has its tenant's VPC, a second interface in it, and one in a network of DANM, by
-// the annotation of the NPWG standard.
-func TestAPodSelectsNetworkAttachmentDefinitions(t *testing.T) {
+// A pod has its tenant's VPC, a second interface in it, and one in a network of DANM, by the
+// annotation of the NPWG standard.
+func TestPod_SelectsNetworkAttachmentDefinitions_AllInterfacesReach(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant, other := e.Tenant(t, stage.Overlapping("npwg")), e.Tenant(t, stage.Overlapping("npwg-other"))
@@ -165,7 +165,7 @@ func (e *env) makeWire(t *testing.T, namespace string) {
 
 // Plugins of others run for a pod once a grant permits it, and undo their work after a restart of
 // the daemon too. Pods of tenants never get them. Not parallel: it kills a daemon.
-func TestOtherPluginsRunWhereAGrantPermits(t *testing.T) {
+func TestOtherPlugins_GrantPermits_RunAndUndone(t *testing.T) {
 	e := start(t)
 	e.installPlugins(t, "bridge", "host-local")
 	first, _ := e.Nodes()

@@ -18,9 +18,9 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// Two tenants with one and the same range and Services of the same name: DNS is
-// the cluster's, so each name has to lead into its own tenant's VPC.
-func TestNamesLeadToAddressesOfTheirTenantsVPC(t *testing.T) {
+// Two tenants with one and the same range and Services of the same name: DNS is the cluster's, so
+// each name has to lead into its own tenant's VPC.
+func TestDNS_TwoTenantsSameNames_OwnVPCAnswered(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

@@ -26,7 +26,7 @@ func (e *env) withEgress(t *testing.T, name string) *scene.Tenant {
 	return e.Tenant(t, spec)
 }
 
-func TestTenantsOfOneAddressAskOnePeerFromOnePort(t *testing.T) {
+func TestEgress_SameAddressPortAndPeer_BothAnswered(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	host := e.outsideHost(t, "shared", 204)
@@ -64,7 +64,7 @@ func TestTenantsOfOneAddressAskOnePeerFromOnePort(t *testing.T) {
 	}
 }
 
-func TestTheListsOfAVPCNarrowItsEgress(t *testing.T) {
+func TestEgress_VPCLists_Narrowed(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	host := e.outsideHost(t, "listed", 205)

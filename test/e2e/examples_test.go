@@ -22,7 +22,7 @@ type follower struct {
 }
 
 // Each example does on a real cluster as its README shows.
-func TestExamples(t *testing.T) {
+func TestExamples_EachREADME_WorksAsShown(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	readmes, err := filepath.Glob(filepath.Join(examplesFolder, "*", "README.md"))

@@ -239,7 +239,7 @@ func edgeTargets(ips ...netip.Addr) []string {
 	return scene.Targets([]string{"tcp", "udp", "http"}, ips...)
 }
 
-func TestExternalAddressesLeadFromTheNodesNetworkIntoVPCs(t *testing.T) {
+func TestExternalAddress_ClientOnNodeNetwork_ReachesVPC(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	s := e.edge(t)

@@ -91,7 +91,7 @@ func (e *env) leadBy(t *testing.T, host *cluster.Host, node cluster.Node, ips ..
 	}
 }
 
-func TestExternalIPsAreForThoseToWhomTheyAreGranted(t *testing.T) {
+func TestExternalIPs_GrantedTenant_ReachedUntilGrantEnds(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	_, second := e.Nodes()

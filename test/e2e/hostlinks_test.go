@@ -34,9 +34,9 @@ func onVXLAN(namespace, name, device string, vni int32) *danmv1.DanmNet {
 	})
 }
 
-// Two networks have one range of addresses, each on a VXLAN between the nodes. The nodes have
-// the links before the first pod, and lose them with the networks.
-func TestNetworksOnVXLANsOfTheNodes(t *testing.T) {
+// Two networks have one range of addresses, each on a VXLAN between the nodes. The nodes have the
+// links before the first pod, and lose them with the networks.
+func TestVXLANNetworks_SameRange_SeparateLinks(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("hostlinks"))
@@ -84,7 +84,7 @@ func TestNetworksOnVXLANsOfTheNodes(t *testing.T) {
 
 // A device beside the device of the nodes' network: one node reports that it has no address there,
 // and the network is Ready all the same. Once it has one, pods of both nodes reach each other.
-func TestAVXLANOnASecondDeviceOfTheNodes(t *testing.T) {
+func TestVXLANNetwork_SecondDevice_ConnectsOnceAddressed(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("seconddevice"))
@@ -160,7 +160,7 @@ func (e *env) expectClusterIPs(t *testing.T, network string, asker, server *core
 
 // A plugin of others makes interfaces on a VXLAN of the nodes, as its definition says, once a grant
 // permits this. Pods on both nodes reach each other there.
-func TestADefinitionOnAVXLANReachesPodsOfOtherNodes(t *testing.T) {
+func TestVXLANDefinition_GrantedPlugin_PodsReachAcrossNodes(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	e.installPlugins(t, "macvlan", "host-local")

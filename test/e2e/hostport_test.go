@@ -31,7 +31,7 @@ const (
 	hostNodePort = 30011
 )
 
-func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
+func TestHostPort_AnyVPC_LeadsToPod(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
@@ -143,7 +143,7 @@ func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
 	})
 }
 
-func TestAHostPortOnWhichTheNodeListensIsRefusedWithAnEvent(t *testing.T) {
+func TestHostPort_NodeListens_RefusedWithEvent(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, _ := e.Nodes()

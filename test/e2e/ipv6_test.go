@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-func TestATenantMayHaveIPv6Only(t *testing.T) {
+func TestTenant_IPv6Only_Served(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

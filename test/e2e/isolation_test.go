@@ -38,7 +38,7 @@ func (e *env) vni(t *testing.T, vpc string) string {
 	return strconv.Itoa(int(object.Status.VNI))
 }
 
-func TestForgedSourcesAreDroppedAndCounted(t *testing.T) {
+func TestPacket_ForgedSource_DroppedAndCounted(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
@@ -108,7 +108,7 @@ func vxlanTo(node netip.Addr, vni string, from, to netip.Addr, text string) []st
 	}
 }
 
-func TestTunnelPacketsOfNonNodesReachNothing(t *testing.T) {
+func TestTunnelPacket_SenderNotNode_ReachesNothing(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

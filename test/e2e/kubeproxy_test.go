@@ -232,7 +232,7 @@ func (w *town) awaitKubeProxy(t *testing.T, mode string) {
 	}
 }
 
-func TestKubeProxyBesideMakesNoDifference(t *testing.T) {
+func TestServices_KubeProxyBeside_Unchanged(t *testing.T) {
 	e := start(t)
 	w := e.town(t)
 	w.expectAsEver(t)

@@ -133,9 +133,9 @@ func (e *env) checkFrames(ctx context.Context, t *testing.T, one, other *shop) {
 	e.expectNeverSaw(t, other.server, texts[one])
 }
 
-// Two tenants have the same ranges, pods with the same addresses, and load balancers
-// with the same address, and their pods ask at the same moment from the same ports.
-func TestLoadBalancersOfTwoTenantsWithOneAddressNeverCross(t *testing.T) {
+// Two tenants have the same ranges, pods with the same addresses, and load balancers with the same
+// address, and their pods ask at the same moment from the same ports.
+func TestLoadBalancers_TwoTenantsSameAddress_NeverCross(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	one, first := e.balanced(t, "lb-a")

@@ -42,7 +42,7 @@ func (e *env) ctl(t *testing.T, arguments ...string) (out string, status int) {
 	return string(text), status
 }
 
-func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
+func TestTrace_RealConnection_SameOutcomeAndReasons(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

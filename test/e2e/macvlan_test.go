@@ -266,9 +266,9 @@ func (c *counter) unharmed(t *testing.T, e *env, h *held) {
 	}
 }
 
-// Two tenants' pods with the same addresses have macvlan interfaces. Their services are
-// translated at the socket only.
-func TestPodsOnMacvlanReachServicesOfTheirVPC(t *testing.T) {
+// Two tenants' pods with the same addresses have macvlan interfaces. Their services are translated
+// at the socket only.
+func TestMacvlanPod_ServiceOfVPC_Reached(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	one, other := e.counterOnMacvlan(t, "macvlan-a", "cable-a"), e.counterOnMacvlan(t, "macvlan-b", "cable-b")

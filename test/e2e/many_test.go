@@ -204,7 +204,7 @@ func (c *crowd) narrow(t *testing.T, i int, to *corev1.Pod) {
 	}
 }
 
-func TestANodeHasManyServices(t *testing.T) {
+func TestServices_ManyOnNode_ServedAndRemoved(t *testing.T) {
 	e := start(t)
 	first, _ := e.Nodes()
 	c := e.crowd(t)

@@ -34,7 +34,7 @@ func tenantPods(tenant *scene.Tenant, first, second string) []*corev1.Pod {
 	return pods
 }
 
-func TestTwoTenantsWithOneRange(t *testing.T) {
+func TestTenants_SameRange_Isolated(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

@@ -60,9 +60,9 @@ func (e *env) onDevice(t *testing.T, pod *corev1.Pod, device string, v6 bool) ne
 	return e.OnDevice(t, pod, device, v6)
 }
 
-// Each pod has an interface in its tenant's VPC and two in a network of DANM. The pods
-// reach each other in both, on one node and across nodes.
-func TestAPodHasInterfacesInItsVPCAndInANetworkOfDANM(t *testing.T) {
+// Each pod has an interface in its tenant's VPC and two in a network of DANM. The pods reach each
+// other in both, on one node and across nodes.
+func TestPod_VPCAndDANMInterfaces_BothReach(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("danm"))
@@ -159,10 +159,9 @@ func (e *env) checkUsage(t *testing.T, network *danmv1.DanmNet, pods int) {
 	}
 }
 
-// A TenantNetwork gets its device from the TenantConfig, a ClusterNetwork is for the
-// namespaces that it allows, and a network with the name default serves pods without a
-// list.
-func TestNetworksOfAllAPIsOfDANM(t *testing.T) {
+// A TenantNetwork gets its device from the TenantConfig, a ClusterNetwork is for the namespaces
+// that it allows, and a network with the name default serves pods without a list.
+func TestDANMNetworks_EachKind_PodsConnected(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant, other := e.Tenant(t, stage.Overlapping("apis")), e.Tenant(t, stage.Overlapping("apis-other"))

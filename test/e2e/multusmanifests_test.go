@@ -61,7 +61,7 @@ func (b *borrowing) gateways(t *testing.T, pod *corev1.Pod) []string {
 
 // Manifests that Multus accepts: requests that a definition does not take, definitions of other
 // namespaces, default routes of plugins, and a default network other than the usual one.
-func TestManifestsOfMultus(t *testing.T) {
+func TestMultusManifests_Each_Accepted(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	e.installPlugins(t, "bridge", "host-local", "static")

@@ -131,7 +131,7 @@ func (d *demo) talks(t *testing.T, asker *corev1.Pod, own, device string, peers 
 // The demo of the DANM user guide, "Multi-domain service discovery in Kubernetes": each pod finds
 // its peers by the name of a Service, at their addresses in the network that the Service names, and
 // never at their addresses in the management network.
-func TestServicesLeadToInterfacesInTheirNetworks(t *testing.T) {
+func TestNetworkServices_PeersByName_NetworkAddressesReached(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	d := e.newDemo(t)

@@ -34,7 +34,7 @@ func nicSpec() scene.TenantSpec {
 	}
 }
 
-func TestNICAnnotationRows(t *testing.T) {
+func TestNICAnnotation_EachForm_AddressesAsAsked(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, nicSpec())
@@ -112,7 +112,7 @@ func (e *env) checkAnnotations(t *testing.T, pod *corev1.Pod, vpc, subnet string
 	}
 }
 
-func TestNICAnnotationErrors(t *testing.T) {
+func TestNICAnnotation_Wrong_PodRefusedWithReason(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, nicSpec())
@@ -146,7 +146,7 @@ func TestNICAnnotationErrors(t *testing.T) {
 	}
 }
 
-func TestNetworkErrors(t *testing.T) {
+func TestNetwork_Unusable_PodRefusedWithReason(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	mine, other := e.Tenant(t, nicSpec()), e.Tenant(t, stage.Overlapping("other"))
@@ -178,7 +178,7 @@ func (e *env) expectRefused(t *testing.T, pod *corev1.Pod, reason, message strin
 	e.ExpectRefused(t, pod, reason, message)
 }
 
-func TestRefusedPodsStartOnceTheCauseIsGone(t *testing.T) {
+func TestRefusedPod_CauseGone_Starts(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 

@@ -36,10 +36,10 @@ func (e *env) awaitDevice(t *testing.T, node, device, text string, there bool) {
 	}
 }
 
-// Nodes have a bridge while there is a policy for it: it appears on all of them, one after
-// the other, is made again where somebody removes it, is shown in the node's state, changes
-// with the policy, and goes with it.
-func TestAPolicyGivesNodesABridgeForAsLongAsItIsThere(t *testing.T) {
+// Nodes have a bridge while there is a policy for it: it appears on all of them, one after the
+// other, is made again where somebody removes it, is shown in the node's state, changes with the
+// policy, and goes with it.
+func TestNodeNetworkPolicy_Bridge_PresentWhilePolicyExists(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
@@ -76,7 +76,7 @@ func TestAPolicyGivesNodesABridgeForAsLongAsItIsThere(t *testing.T) {
 
 // A policy that can't be applied, and that comes first, keeps no other one from its node. A policy
 // that only matches an interface neither makes it again nor removes it.
-func TestAPolicyThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
+func TestNodeNetworkPolicy_FailingFirst_OthersApplied(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	_, node := e.Nodes()
@@ -107,7 +107,7 @@ func TestAPolicyThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
 
 // A policy whose device is removed by hand is Degraded with the cause, and Available again once the
 // device is back with its desired settings. Its end leaves the device.
-func TestAPolicyThatANodeLosesIsDegradedUntilTheRepair(t *testing.T) {
+func TestNodeNetworkPolicy_DeviceRemoved_DegradedUntilRepair(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	_, node := e.Nodes()
@@ -131,7 +131,7 @@ func TestAPolicyThatANodeLosesIsDegradedUntilTheRepair(t *testing.T) {
 
 // A policy that takes a device from its users is refused with the users' names. A policy with an
 // unknown field is refused with the field's path. The node stays as it is.
-func TestAPolicyThatWouldHarmANodeIsRefused(t *testing.T) {
+func TestNodeNetworkPolicy_HarmsNode_Refused(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, _ := e.Nodes()

@@ -47,9 +47,9 @@ func (e *env) publish(t *testing.T, pod *corev1.Pod, policy corev1.ServiceExtern
 	return published{service, pod}
 }
 
-// TestNodePortsLeadIntoEveryVPC has two tenants with the same addresses, each with a
-// backend on another node, and the default VPC.
-func TestNodePortsLeadIntoEveryVPC(t *testing.T) {
+// TestNodePort_EachVPC_LeadsToBackend has two tenants with the same addresses, each with a backend
+// on another node, and the default VPC.
+func TestNodePort_EachVPC_LeadsToBackend(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
@@ -126,10 +126,9 @@ func (e *env) expectFromOutside(t *testing.T, host *cluster.Host, p published, t
 	}
 }
 
-// TestANodePortKeepsItsClientsForTheirTime has a backend or two on every node, behind a
-// Service whose affinity lasts longer than any test, and one whose affinity lasts as
-// short as may be.
-func TestANodePortKeepsItsClientsForTheirTime(t *testing.T) {
+// TestNodePort_Affinity_KeptUntilTimeout has a backend or two on every node, behind a Service whose
+// affinity lasts longer than any test, and one whose affinity lasts as short as may be.
+func TestNodePort_Affinity_KeptUntilTimeout(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

@@ -26,9 +26,9 @@ func (e *env) leaveToProxy(t *testing.T, service *corev1.Service, proxy string) 
 	}
 }
 
-// TestAServiceOfAnotherProxyIsLeftAlone has a Service with all that Alioth serves, whose
-// label comes and goes.
-func TestAServiceOfAnotherProxyIsLeftAlone(t *testing.T) {
+// TestService_OtherProxyLabel_LeftAlone has a Service with all that Alioth serves, whose label
+// comes and goes.
+func TestService_OtherProxyLabel_LeftAlone(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

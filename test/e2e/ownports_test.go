@@ -17,9 +17,9 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// TestAPodReachesTheNodePortsOfItsOwnVPC has two tenants with egress and the same
-// addresses. All that is open to either at a node are its own Services.
-func TestAPodReachesTheNodePortsOfItsOwnVPC(t *testing.T) {
+// TestNodePort_ClientPod_ReachesOnlyOwnVPC has two tenants with egress and the same addresses. All
+// that is open to either at a node are its own Services.
+func TestNodePort_ClientPod_ReachesOnlyOwnVPC(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
@@ -67,9 +67,9 @@ func (e *env) awaitAnswers(t *testing.T, from, server *corev1.Pod, targets ...st
 	}
 }
 
-// TestANodeAsksForALocalServiceUnderItsOwnAddress has a node with a backend and one
-// without. Each asks at an address of its own, as load balancers on nodes do.
-func TestANodeAsksForALocalServiceUnderItsOwnAddress(t *testing.T) {
+// TestLocalService_ClientNode_SeenByOwnAddress has a node with a backend and one without. Each asks
+// at an address of its own, as load balancers on nodes do.
+func TestLocalService_ClientNode_SeenByOwnAddress(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, _ := e.Nodes()

@@ -38,7 +38,7 @@ func httpProbe(path string) corev1.ProbeHandler {
 	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(report.PortHTTP)}}
 }
 
-func TestProbesOfTenantsWithOneRange(t *testing.T) {
+func TestProbes_TenantsSameRange_FollowOwnServer(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
@@ -106,7 +106,7 @@ func (e *env) turnHealthAfterRestart(t *testing.T, pod *corev1.Pod) {
 	e.waitReadiness(t, pod, corev1.ConditionTrue)
 }
 
-func TestAVPCMayHaveTheNodesOwnRange(t *testing.T) {
+func TestVPC_RangeOfNodes_PodsProbedAndConnected(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	// The node must reach the API server, so that no probe goes to a pod under
@@ -134,7 +134,7 @@ func TestAVPCMayHaveTheNodesOwnRange(t *testing.T) {
 	}
 }
 
-func TestAPodWithTheAPIServersAddressLeavesItsNodeReady(t *testing.T) {
+func TestPod_AddressOfAPIServer_NodeStaysReady(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	_, second := e.Nodes()
@@ -180,7 +180,7 @@ func (e *env) renewal(t *testing.T, node string) metav1.MicroTime {
 	return *lease.Spec.RenewTime
 }
 
-func TestTwoTenantsPodsWithOneStaticAddressOnOneNode(t *testing.T) {
+func TestStaticAddress_TwoTenantsOneNode_Separate(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-func TestTheAPIServersProxyIsForTheDefaultVPCOnly(t *testing.T) {
+func TestAPIServerProxy_TenantPod_Refused(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("blue"))
@@ -53,7 +53,7 @@ func TestTheAPIServersProxyIsForTheDefaultVPCOnly(t *testing.T) {
 	})
 }
 
-func TestPortForwardReachesATenantsPod(t *testing.T) {
+func TestPortForward_TenantPod_Reached(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("blue"))

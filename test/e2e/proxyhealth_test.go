@@ -26,7 +26,7 @@ import (
 // effect the taint does nothing else.
 var leavingTaint = corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Value: "test", Effect: corev1.TaintEffectPreferNoSchedule}
 
-func TestLoadBalancersAskNodesAsTheyAskKubeProxy(t *testing.T) {
+func TestHealthPorts_LoadBalancer_AnswerLikeKubeProxy(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	host := e.outsideHost(t, "balances", 216)

@@ -52,10 +52,10 @@ func (e *env) matrix(t *testing.T) *matrix {
 	return m
 }
 
-// TestDaemonsRestartAndNobodyNotices is a matrix. Its rows are ways to replace daemons, or the pods
-// of a Service. Its columns are activities meanwhile: connections, the deletion and the creation of
-// pods, and connections to the Service.
-func TestDaemonsRestartAndNobodyNotices(t *testing.T) {
+// TestDaemonRestart_ConnectionsAndPods_Unnoticed is a matrix. Its rows are ways to replace daemons,
+// or the pods of a Service. Its columns are activities meanwhile: connections, the deletion and the
+// creation of pods, and connections to the Service.
+func TestDaemonRestart_ConnectionsAndPods_Unnoticed(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	m := e.matrix(t)

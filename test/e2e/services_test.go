@@ -54,7 +54,7 @@ func (e *env) shop(t *testing.T, name string) *shop {
 	return s
 }
 
-func TestServicesInsideVPCsAreAnsweredByTheirPods(t *testing.T) {
+func TestVPCService_ClientPods_OwnPodsAnswer(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	one, other := e.shop(t, "shop-a"), e.shop(t, "shop-b")
@@ -161,7 +161,7 @@ func (e *env) expectEachName(t *testing.T, from *corev1.Pod, s *shop) {
 	}
 }
 
-func TestServicesOfTheDefaultVPCAreAnswered(t *testing.T) {
+func TestDefaultVPC_Service_Answered(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

@@ -93,7 +93,7 @@ func unsharedService(namespace string) *corev1.Service {
 	return scene.Service(namespace, "unshared", "unshared")
 }
 
-func TestTenantsReachNeitherNodesNorShadowAddresses(t *testing.T) {
+func TestTenant_NodesAndShadows_Unreachable(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
@@ -143,7 +143,7 @@ func TestTenantsReachNeitherNodesNorShadowAddresses(t *testing.T) {
 	})
 }
 
-func TestEgressFollowsTheVPC(t *testing.T) {
+func TestEgress_EachMode_FollowsVPC(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	host := e.outsideHost(t, "internet", 202)
@@ -177,7 +177,7 @@ func TestEgressFollowsTheVPC(t *testing.T) {
 	}
 }
 
-func TestAHostThatRoutesTheShadowRangeThroughANodeReachesNothing(t *testing.T) {
+func TestShadowRange_RoutedThroughNode_ReachesNothing(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-func TestTenantsPodsUseTheSharedServices(t *testing.T) {
+func TestSharedServices_TenantPod_DNSAndAPIReached(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
@@ -88,7 +88,7 @@ func (e *env) allowListingPods(t *testing.T, namespace string) {
 		})
 }
 
-func TestASharedServiceIsReachedFromEveryVPCAndNothingElseIs(t *testing.T) {
+func TestSharedService_EveryVPC_OnlyItReached(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

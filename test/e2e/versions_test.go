@@ -38,7 +38,7 @@ func (e *env) commitOf(t *testing.T, of, program string) string {
 	return commitIn.FindString(text)
 }
 
-func TestEachProgramOfTheClusterTellsItsVersion(t *testing.T) {
+func TestVersions_EachProgram_Told(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	text, status := e.ctl(t, "version", "-o", "json")

@@ -140,7 +140,7 @@ func (e *env) left(t *testing.T, before, during traces) (left []string) {
 	return left
 }
 
-func TestAWaveOfPodsLeavesNothingBehind(t *testing.T) {
+func TestPodWave_Ended_NothingLeft(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

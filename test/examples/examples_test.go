@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestStepsAreCommandsWithTheOutputBehindThem(t *testing.T) {
+func TestRead_Blocks_StepsWithOutput(t *testing.T) {
 	steps, err := Read("# Title\n```sh\nkubectl get pods\n```\nIt shows:\n```text\nNAME\n```\n```sh fails\nfalse\n```\n")
 	want := []Step{
 		{Line: 2, Commands: "kubectl get pods\n", Shown: "NAME\n", Shows: true},
@@ -21,7 +21,7 @@ func TestStepsAreCommandsWithTheOutputBehindThem(t *testing.T) {
 	}
 }
 
-func TestAReadmeThatNobodyCouldFollowIsRefused(t *testing.T) {
+func TestRead_UnusableREADME_Refused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                   "no block",
 		"only words":         "no block",
@@ -38,7 +38,7 @@ func TestAReadmeThatNobodyCouldFollowIsRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyCommandsThatLookAreRepeated(t *testing.T) {
+func TestStep_Commands_OnlyReadingRepeatable(t *testing.T) {
 	for commands, want := range map[string]bool{
 		"kubectl get pods -n first":             true,
 		"kubectl exec client -- wget -qO- http": true,
@@ -54,7 +54,7 @@ func TestOnlyCommandsThatLookAreRepeated(t *testing.T) {
 	}
 }
 
-func TestAnOutputMatchesWhatIsShown(t *testing.T) {
+func TestMatch_Output_ComparedWithShown(t *testing.T) {
 	const shown = "NAME   READY   AGE\nweb    True    <age>\n"
 	for output, want := range map[string]bool{
 		"NAME READY AGE\nweb   True   3m5s\n":           true,
@@ -71,7 +71,7 @@ func TestAnOutputMatchesWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestWildcardsStandForWordsAndLines(t *testing.T) {
+func TestMatch_Wildcards_WordsAndLines(t *testing.T) {
 	for _, c := range []struct {
 		shown, output string
 		want          bool

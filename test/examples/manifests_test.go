@@ -64,7 +64,7 @@ func manifests(t *testing.T, pattern string) map[string][]object {
 }
 
 // Examples are applied to one lab at the same time, and after the demo.
-func TestNoExampleHasAnObjectOfAnotherOrOfTheDemo(t *testing.T) {
+func TestExamples_Objects_NoneShared(t *testing.T) {
 	owners := map[string]string{}
 	for _, objects := range manifests(t, "test/demo/manifests/*.yaml") {
 		for _, one := range objects {
@@ -82,7 +82,7 @@ func TestNoExampleHasAnObjectOfAnotherOrOfTheDemo(t *testing.T) {
 }
 
 // A pod in a namespace of another example would end with that example.
-func TestEachExampleMakesItsNamespaces(t *testing.T) {
+func TestExamples_Namespaces_MadeByExample(t *testing.T) {
 	made := map[string]bool{"default": true}
 	examples := manifests(t, "docs/examples/*/*.yaml")
 	for file, objects := range examples {
@@ -103,7 +103,7 @@ func TestEachExampleMakesItsNamespaces(t *testing.T) {
 }
 
 // The image is public, and the lab, which reaches no registry, has one of that name.
-func TestPodsOfExamplesRunAnImageThatTheLabHas(t *testing.T) {
+func TestExamples_Pods_LabImageUsed(t *testing.T) {
 	pods := 0
 	for file, objects := range manifests(t, "docs/examples/*/*.yaml") {
 		for _, one := range objects {
@@ -121,7 +121,7 @@ func TestPodsOfExamplesRunAnImageThatTheLabHas(t *testing.T) {
 }
 
 // Each example can be read, is found from both READMEs, and is cleaned up.
-func TestEachExampleIsListedAndEnds(t *testing.T) {
+func TestExamples_Each_ListedAndCleaned(t *testing.T) {
 	folders, err := filepath.Glob(filepath.Join(root, "docs/examples/[0-9]*"))
 	if err != nil || len(folders) == 0 {
 		t.Fatalf("find the examples: %v, %d folders", err, len(folders))

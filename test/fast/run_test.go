@@ -38,7 +38,7 @@ const (
 `
 )
 
-func TestARunEndsWithWhatWasLeftOut(t *testing.T) {
+func TestRun_Events_EndsWithLeftOut(t *testing.T) {
 	for name, tt := range map[string]struct {
 		events, want, err string
 	}{

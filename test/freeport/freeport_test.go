@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/test/freeport"
 )
 
-func TestPortsDifferAreFreeAndNoneOfThoseThatTheKernelChooses(t *testing.T) {
+func TestChoose_ManyPorts_FreeAndOutsideKernelRange(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
 		t.Fatal(err)

@@ -72,7 +72,7 @@ func list(t *testing.T, a Archive) map[string]string {
 	}
 }
 
-func TestAnImageHoldsItsProgramUnderItsFullName(t *testing.T) {
+func TestBuild_CoreDNS_ProgramUnderFullName(t *testing.T) {
 	archive := buildImage(t, newBuilder(t, "a program"), CoreDNS)
 	if diff := cmp.Diff(map[string]string{"coredns": "a program"}, list(t, archive)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
@@ -94,7 +94,7 @@ func TestAnImageHoldsItsProgramUnderItsFullName(t *testing.T) {
 	}
 }
 
-func TestAnArchiveIsWrittenAgainOnlyForOtherContents(t *testing.T) {
+func TestBuild_SameContents_NotWrittenAgain(t *testing.T) {
 	b := newBuilder(t, "one")
 	written := 0
 	b.Progress = func(string) { written++ }
@@ -116,7 +116,7 @@ func TestAnArchiveIsWrittenAgainOnlyForOtherContents(t *testing.T) {
 	}
 }
 
-func TestLinksAndParentFoldersAreInTheLayerInOrder(t *testing.T) {
+func TestContents_LinksAndFolders_InOrder(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "busybox")
 	if err := os.WriteFile(source, []byte("x"), 0o755); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestLinksAndParentFoldersAreInTheLayerInOrder(t *testing.T) {
 	}
 }
 
-func TestThePauseImageHoldsAStaticProgram(t *testing.T) {
+func TestPauseImage_Program_Static(t *testing.T) {
 	archive := buildImage(t, newBuilder(t, ""), Pause)
 	program := list(t, archive)["pause"]
 	if !strings.HasPrefix(program, "\x7fELF") {
@@ -150,7 +150,7 @@ func TestThePauseImageHoldsAStaticProgram(t *testing.T) {
 	}
 }
 
-func TestTheImageOfTheExamplesHasTheCommandsOfBusyBox(t *testing.T) {
+func TestBusyBoxImage_Commands_Linked(t *testing.T) {
 	files := list(t, buildImage(t, newBuilder(t, ""), BusyBox))
 	for _, command := range []string{"sh", "httpd", "wget", "ping", "ip", "nslookup", "sleep"} {
 		if files["bin/"+command] != "busybox" {
@@ -159,7 +159,7 @@ func TestTheImageOfTheExamplesHasTheCommandsOfBusyBox(t *testing.T) {
 	}
 }
 
-func TestAnImageThatCannotBeBuiltSaysWhatIsMissing(t *testing.T) {
+func TestBuild_SourceMissing_Named(t *testing.T) {
 	b := newBuilder(t, "")
 	b.Root = t.TempDir()
 	for ref, want := range map[string]string{

@@ -72,7 +72,7 @@ func unpacked(t *testing.T, path string) string {
 	}
 }
 
-func TestAReleasedImageHasTheProgramsOfEachArchitecture(t *testing.T) {
+func TestReleasedImage_EachArchitecture_HasPrograms(t *testing.T) {
 	path, digest := release(t, "for amd64", "for arm64")
 	index, err := layout.ImageIndexFromPath(unpacked(t, path))
 	if err != nil {
@@ -127,7 +127,7 @@ func TestAReleasedImageHasTheProgramsOfEachArchitecture(t *testing.T) {
 	}
 }
 
-func TestAReleasedImageDependsOnItsProgramsAlone(t *testing.T) {
+func TestReleasedImage_SamePrograms_SameBytes(t *testing.T) {
 	read := func(path, _ string) []byte {
 		text, err := os.ReadFile(path)
 		if err != nil {

@@ -39,8 +39,8 @@ func output(path, test, text string) string {
 	return fmt.Sprintf("printf '%%s\\n' '{\"Action\":\"output\",\"Package\":%q,\"Test\":%q,\"Output\":%q}'; ", path, test, text)
 }
 
-// TestAFailureIsRefutedByARepetitionAlone lists the effects of repetitions on a run.
-func TestAFailureIsRefutedByARepetitionAlone(t *testing.T) {
+// TestRepeat_FailedTest_JudgedByRepetition lists the effects of repetitions on a run.
+func TestRepeat_FailedTest_JudgedByRepetition(t *testing.T) {
 	unknown := output("p", "TestA", "panic: nil") + event("fail", "p", "TestA") + output("p", "", "FAIL\tp\t0.1s") + event("fail", "p", "") + "exit 1"
 	for name, tt := range map[string]struct {
 		step, repeat string
@@ -141,9 +141,9 @@ func read(dir, name string) string {
 	return string(text)
 }
 
-// TestRepetitionsComeAfterEverythingElse but before the final step of their lane, which runs once
-// more.
-func TestRepetitionsComeAfterEverythingElse(t *testing.T) {
+// TestRepeat_Order_AfterEverythingElse: only the final step of a lane runs after the repetitions,
+// once more.
+func TestRepeat_Order_AfterEverythingElse(t *testing.T) {
 	dir := t.TempDir()
 	say := func(what string) string { return "echo " + what + " >> order; " }
 	r, out := newRun(t, dir, map[string]string{
@@ -165,7 +165,7 @@ func TestRepetitionsComeAfterEverythingElse(t *testing.T) {
 	}
 }
 
-func TestOnlyStepsThatAreNamedAreRepeated(t *testing.T) {
+func TestRepeat_StepNotNamed_NotRepeated(t *testing.T) {
 	dir := t.TempDir()
 	r, out := newRun(t, dir, map[string]string{"seeds": failing("p", "TestA"), "repeat": "touch repeated; " + passing("p", "TestA")},
 		lane{Name: "one", Steps: []string{"seeds"}})
@@ -178,9 +178,9 @@ func TestOnlyStepsThatAreNamedAreRepeated(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedRunRepeatsNothing interrupts a run after a failure, and another run in its first
-// repetition, which has a second test to repeat.
-func TestAnInterruptedRunRepeatsNothing(t *testing.T) {
+// TestRepeat_InterruptedRun_NothingRepeated interrupts a run after a failure, and another run in
+// its first repetition, which has a second test to repeat.
+func TestRepeat_InterruptedRun_NothingRepeated(t *testing.T) {
 	for name, scripts := range map[string]map[string]string{
 		"in a step":       {"tests": failing("p", "TestA"), "long": "touch begun; sleep 600", "repeat": "echo repeated >> repeats"},
 		"in a repetition": {"tests": failing("p", "TestA", "TestB"), "long": "true", "repeat": "echo repeated >> repeats; touch begun; sleep 600"},

@@ -30,7 +30,7 @@ func newRun(t *testing.T, dir string, scripts map[string]string, lanes ...lane) 
 	}, out
 }
 
-func TestAFailureHidesNothingAndFailsTheWhole(t *testing.T) {
+func TestRun_StepFails_OthersRunAndRunFails(t *testing.T) {
 	dir := t.TempDir()
 	r, out := newRun(t, dir, map[string]string{
 		"breaks": "echo broken; exit 3", "goes-on": "echo further", "beside": `echo '{"Action":"pass","Package":"p","Test":"TestSlow","Elapsed":61.5}'`,
@@ -52,7 +52,7 @@ func TestAFailureHidesNothingAndFailsTheWhole(t *testing.T) {
 	}
 }
 
-func TestTheOutputEndsWithTheFailures(t *testing.T) {
+func TestRun_Failures_AtOutputEnd(t *testing.T) {
 	failed := `echo '{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA"}'; ` +
 		`echo '{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:1: wrong"}'; ` +
 		`echo '{"Action":"fail","Package":"p","Test":"TestA","Elapsed":0}'; ` +
@@ -74,9 +74,9 @@ func TestTheOutputEndsWithTheFailures(t *testing.T) {
 	}
 }
 
-// TestALogDoesNotHideWhatATestSays: a test that prints the log of a process at its end failed
-// for a reason that it had said before.
-func TestALogDoesNotHideWhatATestSays(t *testing.T) {
+// TestRun_LongLog_TestMessageShown: a test that prints the log of a process at its end failed for a
+// reason that it had said before.
+func TestRun_LongLog_TestMessageShown(t *testing.T) {
 	long := strings.Repeat("x", 2*shownBytes)
 	lines := []string{"=== RUN   TestA", "    a_test.go:1: wrong " + long, "    a_test.go:2: the log:"}
 	for range 3 * shownLines {
@@ -98,14 +98,14 @@ func TestALogDoesNotHideWhatATestSays(t *testing.T) {
 	}
 }
 
-func TestWhatPassesPasses(t *testing.T) {
+func TestRun_AllPass_Passes(t *testing.T) {
 	r, out := newRun(t, t.TempDir(), map[string]string{"fine": "true"}, lane{Name: "one", Steps: []string{"fine", "fine"}})
 	if !r.do(t.Context()) {
 		t.Errorf("the run failed:\n%s", out)
 	}
 }
 
-func TestALaneWaitsForAStepThatMayFail(t *testing.T) {
+func TestLane_Wait_StepMayFail(t *testing.T) {
 	dir := t.TempDir()
 	r, out := newRun(t, dir, map[string]string{
 		"fails": "touch first; exit 1", "waits": "test -e second", "second": "test -e first && touch second", "further": "test -e second && ! test -e third", "third": "touch third",
@@ -130,7 +130,7 @@ func cancelOnce(ctx context.Context, cancel context.CancelFunc, file string) {
 	}
 }
 
-func TestAnInterruptedRunEndsItsProcessesAndTidiesUp(t *testing.T) {
+func TestRun_Interrupted_ProcessesEndAndTidied(t *testing.T) {
 	dir := t.TempDir()
 	r, out := newRun(t, dir, map[string]string{
 		// The shell waits for a child, which has to hear of it as well.
@@ -152,7 +152,7 @@ func TestAnInterruptedRunEndsItsProcessesAndTidiesUp(t *testing.T) {
 	}
 }
 
-func TestLanesAreReadFromTheCommandLine(t *testing.T) {
+func TestParse_Arguments_LanesRead(t *testing.T) {
 	lanes, err := parse([]string{"a=x,y", "b=z"}, []string{"a"}, map[string]string{"b": "down"}, map[string]string{"b": "y"})
 	if err != nil || len(lanes) != 2 || !lanes[0].Low || lanes[1].Low || lanes[1].After != "down" || len(lanes[0].Steps) != 2 || lanes[1].Wait != "y" {
 		t.Errorf("%+v, %v", lanes, err)
@@ -176,8 +176,8 @@ func TestLanesAreReadFromTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestStepsHaveTheFactorOfTheMachine, or the factor that a person sets.
-func TestStepsHaveTheFactorOfTheMachine(t *testing.T) {
+// TestSteps_MachineFactor_Passed has the measured factor, and one that a person sets.
+func TestSteps_MachineFactor_Passed(t *testing.T) {
 	for name, set := range map[string]string{"measured": "", "set": "4"} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(waits.Variable, set) // the test restores it

@@ -25,13 +25,13 @@ func read(t *testing.T) Table {
 	return table
 }
 
-func TestTable_PointsDownward(t *testing.T) {
+func TestTable_Layers_PointDownward(t *testing.T) {
 	for _, problem := range read(t).Check() {
 		t.Error(problem)
 	}
 }
 
-func TestImports_FollowTheTable(t *testing.T) {
+func TestImports_EachPackage_FollowTable(t *testing.T) {
 	table := read(t)
 	list, err := Packages(root)
 	if err != nil {
@@ -49,9 +49,9 @@ func TestImports_FollowTheTable(t *testing.T) {
 	}
 }
 
-// TestTable_HasNoUnusedPermission: a permission that no package uses lets the next import in without
-// a decision.
-func TestTable_HasNoUnusedPermission(t *testing.T) {
+// TestTable_UnusedPermission_Absent: a permission that no package uses lets the next import in
+// without a decision.
+func TestTable_UnusedPermission_Absent(t *testing.T) {
 	table := read(t)
 	list, err := Packages(root)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestTable_HasNoUnusedPermission(t *testing.T) {
 	}
 }
 
-func TestArchitecture_HasThePicture(t *testing.T) {
+func TestArchitecture_Picture_MatchesTable(t *testing.T) {
 	list, err := Packages(root)
 	if err != nil {
 		t.Fatal(err)
@@ -101,9 +101,9 @@ func TestArchitecture_HasThePicture(t *testing.T) {
 	}
 }
 
-// TestRefuse_ForbiddenImport has one import of each kind that the table forbids, and its neighbour
-// that is allowed.
-func TestRefuse_ForbiddenImport(t *testing.T) {
+// TestRefuse_ForbiddenImport_Named has one import of each kind that the table forbids, and its
+// neighbour that is allowed.
+func TestRefuse_ForbiddenImport_Named(t *testing.T) {
 	table := Table{
 		Groups: map[string][]string{"kernel": {"example.org/kernel"}},
 		Layers: []Layer{
@@ -142,7 +142,7 @@ func TestRefuse_ForbiddenImport(t *testing.T) {
 	}
 }
 
-func TestCheck_WrongTable(t *testing.T) {
+func TestCheck_WrongTable_Refused(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
 		layers     []Layer

@@ -15,27 +15,27 @@ var claimsSource string
 // compressed they need 270, and half as much time again.
 var claims = model{source: claimsSource, run: []string{"-m1000000", "-w23"}}
 
-func TestNoTwoSandboxesAreEverGivenOneAddress(t *testing.T) { claims.holds(t) }
+func TestClaims_TwoSandboxes_NeverSameAddress(t *testing.T) { claims.holds(t) }
 
-// TestTheModelFindsWhatItIsThereToFind leaves out the second look of an ADD. Without this look the
-// model once found that a release overtakes the ADD.
-func TestTheModelFindsWhatItIsThereToFind(t *testing.T) { claims.fails(t, "", "NO_SECOND_LOOK") }
+// TestClaimModel_SecondLookRemoved_ErrorFound leaves out the second look of an ADD. Without this
+// look the model once found that a release overtakes the ADD.
+func TestClaimModel_SecondLookRemoved_ErrorFound(t *testing.T) { claims.fails(t, "", "NO_SECOND_LOOK") }
 
-// TestATokenOfAnotherNodeChangesNothing has a thief make and delete Addresses for pods
-// that are not on the node of the token.
-func TestATokenOfAnotherNodeChangesNothing(t *testing.T) { claims.holds(t, "THIEF") }
+// TestClaims_ThiefWithToken_NothingChanged has a thief make and delete Addresses for pods that are
+// not on the node of the token.
+func TestClaims_ThiefWithToken_NothingChanged(t *testing.T) { claims.holds(t, "THIEF") }
 
-// TestTheModelFindsWhatATokenDidThatWasBelieved: the operator went by the Address that a
-// daemon asserted for any pod.
-func TestTheModelFindsWhatATokenDidThatWasBelieved(t *testing.T) {
+// TestClaimModel_TokenBelieved_ErrorFound: the operator went by the Address that a daemon asserted
+// for any pod.
+func TestClaimModel_TokenBelieved_ErrorFound(t *testing.T) {
 	claims.fails(t, "", "THIEF", "TRUST_TOKENS")
 }
 
-// TestAForgedStatusGivesNothing has a tenant write the status of its pod.
-func TestAForgedStatusGivesNothing(t *testing.T) { claims.holds(t, "FORGER") }
+// TestClaims_ForgedStatus_GivesNothing has a tenant write the status of its pod.
+func TestClaims_ForgedStatus_GivesNothing(t *testing.T) { claims.holds(t, "FORGER") }
 
-// TestTheModelFindsWhatAStatusDidThatWasBelieved: the operator claimed again the addresses that the
+// TestClaimModel_StatusBelieved_ErrorFound: the operator claimed again the addresses that the
 // status of a pod named.
-func TestTheModelFindsWhatAStatusDidThatWasBelieved(t *testing.T) {
+func TestClaimModel_StatusBelieved_ErrorFound(t *testing.T) {
 	claims.fails(t, "", "FORGER", "TRUST_STATUS")
 }

@@ -14,26 +14,26 @@ var rolesSource string
 // roles is the model of forwarding by bouncers and dividers.
 var roles = model{source: rolesSource, run: []string{"-m1000000", "-w22"}}
 
-func TestAPacketFindsItsDestinationWhateverNodesBelieve(t *testing.T) {
+func TestRoles_StaleTables_PacketArrives(t *testing.T) {
 	t.Parallel()
 	roles.holds(t)
 }
 
-// TestASenderThatIsABouncerItselfFindsItToo has the sender's node as a candidate.
-func TestASenderThatIsABouncerItselfFindsItToo(t *testing.T) {
+// TestRoles_SenderIsBouncer_PacketArrives has the sender's node as a candidate.
+func TestRoles_SenderIsBouncer_PacketArrives(t *testing.T) {
 	t.Parallel()
 	roles.holds(t, "SELF")
 }
 
-// TestANodeThatLiesDeletesOnlyRowsToItself has a known node that sends packets of all
-// classes, and an address that may move to the sender's own node.
-func TestANodeThatLiesDeletesOnlyRowsToItself(t *testing.T) {
+// TestRoles_LyingNode_DeletesOnlyOwnRows has a known node that sends packets of all classes, and an
+// address that may move to the sender's own node.
+func TestRoles_LyingNode_DeletesOnlyOwnRows(t *testing.T) {
 	t.Parallel()
 	roles.holds(t, "HOSTILE", "HOME")
 }
 
-// TestTheModelOfRolesRejectsWhatIsWrong breaks one rule of the protocol in each case.
-func TestTheModelOfRolesRejectsWhatIsWrong(t *testing.T) {
+// TestRoleModel_RuleBroken_ErrorFound breaks one rule of the protocol in each case.
+func TestRoleModel_RuleBroken_ErrorFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, assertion string

@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/test/needs"
 )
 
-func TestAFastRunLeavesTestsOut(t *testing.T) {
+func TestNeeds_FastRun_TestsLeftOut(t *testing.T) {
 	for fast, left := range map[string]bool{"1": true, "": false} {
 		t.Setenv(needs.Variable, fast)
 		for name, need := range map[string]func(t *testing.T){
@@ -35,7 +35,7 @@ func TestAFastRunLeavesTestsOut(t *testing.T) {
 	}
 }
 
-func TestReasonsNameWhatTestsNeed(t *testing.T) {
+func TestOf_SkipReason_NeedNamed(t *testing.T) {
 	for reason, want := range map[string]string{
 		"needs root, to make cgroups":            "root",
 		"needs a lab: set ALIOTH_E2E=1, or more": "a lab",

@@ -13,7 +13,7 @@ import (
 	"testing/fstest"
 )
 
-func TestATestIsFoundByItsName(t *testing.T) {
+func TestFind_Name_PackageFound(t *testing.T) {
 	file := func(name string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte("package p\n\nfunc " + name + "(t *testing.T) {}\n")}
 	}
@@ -48,7 +48,7 @@ func TestATestIsFoundByItsName(t *testing.T) {
 	}
 }
 
-func TestTheFirstStepOfAPackageCounts(t *testing.T) {
+func TestStepOf_Package_FirstStepCounts(t *testing.T) {
 	steps, err := parseSteps([]string{"test-api=./test/api/chart ./test/api/...", "test-scenes=./test/e2e", "test-unit=./... -./test/e2e/..."})
 	if err != nil {
 		t.Fatal(err)
@@ -66,13 +66,13 @@ func TestTheFirstStepOfAPackageCounts(t *testing.T) {
 	}
 }
 
-func TestExpressionsMatchOneTestAlone(t *testing.T) {
+func TestExpression_Name_MatchesOneTest(t *testing.T) {
 	if got, want := expression("TestA/10.0.0.1 answers"), `^TestA$/^10\.0\.0\.1 answers$`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-func TestMakeSaysWhatIsMissing(t *testing.T) {
+func TestMake_VariableMissing_Told(t *testing.T) {
 	for target, want := range map[string]string{
 		"test-one": "set T to the name of a test",
 		"repeat":   "set PACKAGE, TEST, and STEP to one of: test-operator",
@@ -102,7 +102,7 @@ func recipe(t *testing.T, arguments ...string) string {
 // stepsOfMake returns the steps that the Makefile gives to this program.
 func stepsOfMake(t *testing.T) []step {
 	t.Helper()
-	out := recipe(t, "test-one", "T=TestMakeRunsEachTestByItsStep")
+	out := recipe(t, "test-one", "T=TestMake_TestOne_RunsItsStep")
 	var texts []string
 	for rest := out; ; {
 		_, after, ok := strings.Cut(rest, `--step "`)
@@ -119,9 +119,9 @@ func stepsOfMake(t *testing.T) []step {
 	return steps
 }
 
-// TestEachPackageHasAStep finds a package below test/e2e or test/api that nothing runs: the step
-// of all other packages leaves these folders out.
-func TestEachPackageHasAStep(t *testing.T) {
+// TestSteps_EachPackage_HasOne finds a package below test/e2e or test/api that nothing runs: the
+// step of all other packages leaves these folders out.
+func TestSteps_EachPackage_HasOne(t *testing.T) {
 	steps := stepsOfMake(t)
 	err := fs.WalkDir(os.DirFS("../.."), "test", func(file string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(file, "_test.go") {
@@ -137,7 +137,7 @@ func TestEachPackageHasAStep(t *testing.T) {
 	}
 }
 
-func TestTheCommandThatTakesALabDownIsTheStepsOwn(t *testing.T) {
+func TestDownOf_EachStep_OwnCommand(t *testing.T) {
 	for _, step := range stepsOfMake(t) {
 		want := ""
 		switch out := recipe(t, step.name); {
@@ -152,18 +152,18 @@ func TestTheCommandThatTakesALabDownIsTheStepsOwn(t *testing.T) {
 	}
 }
 
-// TestMakeRunsEachTestByItsStep asks the Makefile itself, without running anything: the steps of
+// TestMake_TestOne_RunsItsStep asks the Makefile itself, without running anything: the steps of
 // this test's package and of a package with a lab.
-func TestMakeRunsEachTestByItsStep(t *testing.T) {
+func TestMake_TestOne_RunsItsStep(t *testing.T) {
 	steps := stepsOfMake(t)
 	for name, want := range map[string]string{
-		"TestMakeRunsEachTestByItsStep": "test-unit",
-		"TestAnythingMayHappen":         "test-operator",
-		"TestTheInventoryIsAsComputed":  "test-api",
-		"TestReports":                   "test-scenes",
-		"TestWhatAPodOfALostNodeHeldIsReleasedOnlyOnceTheNodeIsFenced": "test-faults",
-		"TestUpDownLeavesNothing":                                      "test-updown",
-		"TestTheDemoRunsTwiceAndItsThingsToTryWork":                    "test-demo",
+		"TestMake_TestOne_RunsItsStep":                 "test-unit",
+		"TestAnythingMayHappen":                        "test-operator",
+		"TestTrustInventory_Document_MatchesAPIServer": "test-api",
+		"TestReports_Undisturbing_RightValue":          "test-scenes",
+		"TestLostNode_PodAddresses_ReleasedOnceFenced": "test-faults",
+		"TestUpDown_Alioth_NothingLeft":                "test-updown",
+		"TestDemo_RunTwice_HintsWork":                  "test-demo",
 	} {
 		path, err := find(os.DirFS("../.."), name, "")
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestARunThatTestsNothingIsNoSuccess(t *testing.T) {
+func TestResult_NothingTested_NoSuccess(t *testing.T) {
 	event := func(action, name, output string) string {
 		return `{"Action":"` + action + `","Package":"p","Test":"` + name + `","Output":"` + output + `"}` + "\n"
 	}
@@ -38,7 +38,7 @@ func TestARunThatTestsNothingIsNoSuccess(t *testing.T) {
 	}
 }
 
-func TestTheOutputIsPrintedAsItComes(t *testing.T) {
+func TestResult_Output_PrintedUnchanged(t *testing.T) {
 	var out strings.Builder
 	r := newResult(&out, "TestA")
 	for _, line := range []string{

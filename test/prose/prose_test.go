@@ -20,7 +20,7 @@ func check(t *testing.T, passages []Passage) (found []string) {
 	return found
 }
 
-func TestCheck_Phrases(t *testing.T) {
+func TestCheck_Phrases_Found(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"// network is that of an address.", "file:3: \"that of\""},
 		{"// size is the packet size in bytes.", ""},
@@ -42,7 +42,7 @@ func TestCheck_Phrases(t *testing.T) {
 	}
 }
 
-func TestPage_Phrases(t *testing.T) {
+func TestPage_Phrases_Found(t *testing.T) {
 	page := "# Title\n\nThe MTU is that of the device.\n\n```\nwhat is code\n```\n\nNext `what is`\nline, by which\n"
 	found := check(t, Page([]byte(page)))
 	if len(found) != 2 || !strings.HasPrefix(found[0], "file:3:") || !strings.HasPrefix(found[1], "file:10:") {
@@ -50,7 +50,7 @@ func TestPage_Phrases(t *testing.T) {
 	}
 }
 
-func TestParse_WrongRules(t *testing.T) {
+func TestParse_WrongRules_Refused(t *testing.T) {
 	for _, document := range []string{"rules: [{name: a, pattern: '('}]", "exceptions: ['(']", "other: 1"} {
 		if _, err := parse([]byte(document)); err == nil {
 			t.Errorf("%q is accepted", document)

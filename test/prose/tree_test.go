@@ -20,9 +20,9 @@ const (
 	known = "known.yaml"
 )
 
-// TestTree_HasNoNewPhrases compares the number of phrases of each area with known.yaml, whose
+// TestTree_NewPhrases_Refused compares the number of phrases of each area with known.yaml, whose
 // numbers only fall.
-func TestTree_HasNoNewPhrases(t *testing.T) {
+func TestTree_NewPhrases_Refused(t *testing.T) {
 	c, err := New()
 	if err != nil {
 		t.Fatal(err)

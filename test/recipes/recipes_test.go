@@ -32,7 +32,7 @@ func recipes(t *testing.T) []Recipe {
 	return Parse(string(page))
 }
 
-func TestPage_HasARecipeForEachSubject(t *testing.T) {
+func TestPage_EachSubject_HasRecipe(t *testing.T) {
 	all := recipes(t)
 	for _, subject := range wanted {
 		if !slices.ContainsFunc(all, func(r Recipe) bool { return strings.Contains(r.Title, subject) }) {
@@ -47,9 +47,9 @@ func TestPage_HasARecipeForEachSubject(t *testing.T) {
 	}
 }
 
-// TestRecipes_NameEachPlaceOfTheirExample: tests, test data and prose may mention an example
-// anywhere. Tables in them count where a step names them.
-func TestRecipes_NameEachPlaceOfTheirExample(t *testing.T) {
+// TestRecipes_Examples_EachPlaceNamed: tests, test data and prose may mention an example anywhere.
+// Tables in them count where a step names them.
+func TestRecipes_Examples_EachPlaceNamed(t *testing.T) {
 	files := texts(t)
 	for _, r := range recipes(t) {
 		t.Run(r.Title, func(t *testing.T) {
@@ -132,7 +132,7 @@ func texts(t *testing.T) map[string]string {
 	return files
 }
 
-func TestProblems_OfAPage_AreFound(t *testing.T) {
+func TestProblems_WrongPage_Found(t *testing.T) {
 	const page = heading + `
 **A new wheel.** The example is ` + "`Spare`, `SPARE`" + `. Files to touch:
 1. ` + "`cnid/<area>/wheel.go`" + `: the wheel

@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/api/version"
 )
 
-// TestTheDigestOfTheImageIsInTheRelease writes the image of small programs.
-func TestTheDigestOfTheImageIsInTheRelease(t *testing.T) {
+// TestImage_Digest_InRelease writes the image of small programs.
+func TestImage_Digest_InRelease(t *testing.T) {
 	b := newBuilder(t)
 	names, err := b.programs()
 	if err != nil {

@@ -82,7 +82,7 @@ func objects(t *testing.T, text string) (found []unstructured.Unstructured) {
 	return found
 }
 
-func TestManifestsAreCompleteAndNameTheirPlaceholders(t *testing.T) {
+func TestManifests_Each_CompleteWithPlaceholdersNamed(t *testing.T) {
 	b := newBuilder(t)
 	files, err := Manifests(t.Context(), b.Root, b.Tools)
 	if err != nil {
@@ -120,7 +120,7 @@ func TestManifestsAreCompleteAndNameTheirPlaceholders(t *testing.T) {
 	}
 }
 
-func TestManifestsRunTheImageOfTheRelease(t *testing.T) {
+func TestManifests_Containers_RunReleaseImage(t *testing.T) {
 	b := newBuilder(t)
 	files, err := Manifests(t.Context(), b.Root, b.Tools)
 	if err != nil {
@@ -149,7 +149,7 @@ func TestManifestsRunTheImageOfTheRelease(t *testing.T) {
 	}
 }
 
-func TestAChartHasTheSameBytesAtAnotherTime(t *testing.T) {
+func TestChart_OtherTime_SameBytes(t *testing.T) {
 	var charts [][]byte
 	for range 2 {
 		b := newBuilder(t)
@@ -167,7 +167,7 @@ func TestAChartHasTheSameBytesAtAnotherTime(t *testing.T) {
 	}
 }
 
-func TestChecksumsAreThoseOfSha256sum(t *testing.T) {
+func TestWriteSums_Files_AcceptedBySha256sum(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b", "a"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o644); err != nil {
@@ -193,7 +193,7 @@ func TestChecksumsAreThoseOfSha256sum(t *testing.T) {
 	}
 }
 
-func TestAModifiedCloneGivesNoRelease(t *testing.T) {
+func TestBuild_ModifiedClone_Refused(t *testing.T) {
 	tree := clone(t)
 	if err := os.WriteFile(filepath.Join(tree, "README.md"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func clone(t *testing.T) string {
 }
 
 // The second folder has a longer name, and its files are younger.
-func TestTwoFoldersGiveTheSameRelease(t *testing.T) {
+func TestBuild_OtherFolder_SameRelease(t *testing.T) {
 	soak.Part(t, "soak-release")
 	sums := map[string]string{}
 	for _, name := range []string{"one", "the-second-of-two-folders"} {

@@ -6,8 +6,8 @@ package reports
 // Folders of tests that many reports name.
 const (
 	inE2E      = "test/e2e "
-	ofServices = inE2E + "TestServicesBehaveAlikeAtSocketsAndInPackets/"
-	inVPCs     = inE2E + "TestServicesInsideVPCsAreAnsweredByTheirPods/"
+	ofServices = inE2E + "TestServices_SocketsAndPackets_BehaveAlike/"
+	inVPCs     = inE2E + "TestVPCService_ClientPods_OwnPodsAnswer/"
 )
 
 // Reports whose right value a test elsewhere has.
@@ -80,7 +80,7 @@ var (
 	_ = kept(Report{
 		Name: "udp-to-hosts", Source: "kubernetes/kubernetes#95565", Kind: endpoints,
 		Input: "A pod asks a UDP Service whose backend is on the network of the pod's own node.",
-		Want:  "The reply comes from the Service.", Test: inE2E + "TestHostsAreBackendsAndClientsOfTheDefaultVPC",
+		Want:  "The reply comes from the Service.", Test: inE2E + "TestDefaultVPC_HostPods_BackendsAndClients",
 	})
 	_ = kept(Report{
 		Name: "mapped-addresses", Source: "cilium/cilium#9923", Kind: sockets,
@@ -95,22 +95,22 @@ var (
 	_ = kept(Report{
 		Name: "source-ranges", Source: "cilium/cilium#34903", Kind: balancers,
 		Input: "A load balancer has loadBalancerSourceRanges, and a host outside of them asks.",
-		Want:  "The host gets no answer, and the hosts in the ranges do.", Test: inE2E + "TestExternalAddressesLeadFromTheNodesNetworkIntoVPCs/source ranges",
+		Want:  "The host gets no answer, and the hosts in the ranges do.", Test: inE2E + "TestExternalAddress_ClientOnNodeNetwork_ReachesVPC/source ranges",
 	})
 	_ = kept(Report{
 		Name: "gateway-is-broadcast", Source: trial("values/gateway-is-broadcast"), Kind: values,
 		Input: "The gateway of a Subnet is its broadcast address.",
-		Want:  "The API server refuses it, with the field and the remedy.", Test: "test/api/schema TestWrongNeighboursAreRefused",
+		Want:  "The API server refuses it, with the field and the remedy.", Test: "test/api/schema TestField_WrongValueBesideValid_RefusedByName",
 	})
 	_ = kept(Report{
 		Name: "reserved-with-host-bits", Source: trial("values/reserved-with-host-bits"), Kind: values,
 		Input: "A reserved range of a Subnet has host bits.",
-		Want:  "The API server refuses it.", Test: "test/api/schema TestWrongNeighboursAreRefused",
+		Want:  "The API server refuses it.", Test: "test/api/schema TestField_WrongValueBesideValid_RefusedByName",
 	})
 	_ = kept(Report{
 		Name: "chart-values", Source: trial("values/chart"), Kind: values,
 		Input: "Values of the chart can't work alone or together: ports in hosts, equal ports, host bits.",
-		Want:  "helm refuses them.", Test: "test/api/chart TestWrongChartValuesAreRefused",
+		Want:  "helm refuses them.", Test: "test/api/chart TestChartValue_Wrong_Refused",
 	})
 	_ = kept(Report{
 		Name: "static-twice", Source: trial("danm/static-twice"), Kind: danm,
@@ -140,7 +140,7 @@ var (
 	_ = kept(Report{
 		Name: "other-namespace", Source: trial("definitions/other-namespace"), Kind: selections,
 		Input: "A pod selects a definition of another namespace.",
-		Want:  "It gets it where a grant or the chart names that namespace, and nowhere else.", Test: "test/e2e/hostile TestATenantUsesDefinitionsOfOthersByAGrantAlone",
+		Want:  "It gets it where a grant or the chart names that namespace, and nowhere else.", Test: "test/e2e/hostile TestDefinitionOfOthers_WithoutGrant_Refused",
 	})
 	_ = kept(Report{
 		Name: "exported-instance", Source: trial("node-ipam/exported-instance"), Kind: nodeIPAM,

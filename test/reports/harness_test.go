@@ -43,9 +43,9 @@ func start(t *testing.T) *lab {
 	return &lab{Env: suite.Start(t)}
 }
 
-// TestReports runs all cases that do not disturb others, beside each other. The objects that
-// they share are made once.
-func TestReports(t *testing.T) {
+// TestReports_Undisturbing_RightValue runs all cases that do not disturb others, beside each other.
+// The objects that they share are made once.
+func TestReports_Undisturbing_RightValue(t *testing.T) {
 	soak.Also(t)
 	l := start(t)
 	l.common = newCommon(t, l.Env)
@@ -60,8 +60,8 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestReportsThatDisturb runs the others one after the other.
-func TestReportsThatDisturb(t *testing.T) {
+// TestReports_Disturbing_RightValue runs the others one after the other.
+func TestReports_Disturbing_RightValue(t *testing.T) {
 	soak.Also(t)
 	l := start(t)
 	for _, r := range sorted() {
@@ -72,8 +72,9 @@ func TestReportsThatDisturb(t *testing.T) {
 	}
 }
 
-// TestReportsOfOutages has each outage happen once, with all of its cases beside each other.
-func TestReportsOfOutages(t *testing.T) {
+// TestReports_Outages_RightValue has each outage happen once, with all of its cases beside each
+// other.
+func TestReports_Outages_RightValue(t *testing.T) {
 	soak.Also(t)
 	l := start(t)
 	for _, o := range outages {

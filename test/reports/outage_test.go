@@ -96,8 +96,8 @@ func (o *outage) stepIfAllWait() {
 	o.waiting = nil
 }
 
-// TestAnOutageHappensOnce has cases that end at different moments.
-func TestAnOutageHappensOnce(t *testing.T) {
+// TestOutage_SeveralCases_HappensOnce has cases that end at different moments.
+func TestOutage_SeveralCases_HappensOnce(t *testing.T) {
 	var mu sync.Mutex
 	var said []string
 	say := func(word string) {

@@ -21,12 +21,12 @@ import (
 // readme has the table of the cases behind the line tableBegins.
 const (
 	readme      = "README.md"
-	tableBegins = "<!-- The table is written by: go test ./test/reports -run TestTheTableIsThatOfTheCases -update -->\n"
+	tableBegins = "<!-- The table is written by: go test ./test/reports -run TestREADME_Table_MatchesCases -update -->\n"
 )
 
 var update = flag.Bool("update", false, "write the table of "+readme+" instead of comparing it")
 
-func TestTheTableIsThatOfTheCases(t *testing.T) {
+func TestREADME_Table_MatchesCases(t *testing.T) {
 	text, err := os.ReadFile(readme)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ var (
 	sourceForm = regexp.MustCompile(`^([\w.-]+/[\w.-]+#[1-9][0-9]*|own trial, [a-z0-9/-]+)$`)
 )
 
-func TestEachReportIsComplete(t *testing.T) {
+func TestReports_Each_Complete(t *testing.T) {
 	seen := map[string]string{}
 	for _, r := range sorted() {
 		t.Run(r.Name, func(t *testing.T) {
@@ -132,8 +132,8 @@ func expectTest(t *testing.T, test string) {
 	}
 }
 
-// TestTheTemplateIsACase reads the template as `make report` writes it.
-func TestTheTemplateIsACase(t *testing.T) {
+// TestTemplate_Written_IsCase reads the template as `make report` writes it.
+func TestTemplate_Written_IsCase(t *testing.T) {
 	text, err := os.ReadFile("template.txt")
 	if err != nil {
 		t.Fatal(err)

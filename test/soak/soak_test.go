@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-func TestOnlySoakRunsDoMore(t *testing.T) {
+func TestOr_Variable_LargeOnlyInSoak(t *testing.T) {
 	for value, want := range map[string]int{"1": 5000, "": 250, "0": 250} {
 		t.Setenv(soak.Variable, value)
 		if got := soak.Or(t, 5000, 250); got != want {
@@ -19,7 +19,7 @@ func TestOnlySoakRunsDoMore(t *testing.T) {
 	}
 }
 
-func TestTestsThatAreOnlySoakedAreSkippedElsewhere(t *testing.T) {
+func TestOnly_OutsideSoak_Skipped(t *testing.T) {
 	for value, want := range map[string]bool{"1": false, "": true, "0": true} {
 		t.Setenv(soak.Variable, value)
 		var skipped bool
@@ -33,7 +33,7 @@ func TestTestsThatAreOnlySoakedAreSkippedElsewhere(t *testing.T) {
 	}
 }
 
-func TestAFailedWorldIsRepeatedByItsName(t *testing.T) {
+func TestWorlds_Name_RepeatsFailedWorld(t *testing.T) {
 	run := flag.Lookup("test.run").Value
 	defer func(before string) { _ = run.Set(before) }(run.String())
 	for _, c := range []struct {

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-func TestAPIClientUsesTheMountedServiceAccount(t *testing.T) {
+func TestAPIClient_MountedServiceAccount_Used(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" {
 			http.Error(w, "who are you", http.StatusUnauthorized)

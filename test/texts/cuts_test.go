@@ -28,9 +28,9 @@ var plain = map[string]string{
 	"cnid/cluster/report/events.go":        "names of objects",
 }
 
-// TestNoTextIsCutWithinACharacter: the API server refuses an object with a part of a character,
-// each time again. Mend a finding by said.Cut.
-func TestNoTextIsCutWithinACharacter(t *testing.T) {
+// TestProduct_TextCutWithinCharacter_Absent: the API server refuses an object with a part of a
+// character, each time again. Mend a finding by said.Cut.
+func TestProduct_TextCutWithinCharacter_Absent(t *testing.T) {
 	program, err := reads.Load(t.Context(), "../..", module, "./cmd/...")
 	if err != nil {
 		t.Fatal(err)
@@ -50,8 +50,8 @@ func TestNoTextIsCutWithinACharacter(t *testing.T) {
 	}
 }
 
-// TestEachCutOfATextIsFound runs over a program with one example of each.
-func TestEachCutOfATextIsFound(t *testing.T) {
+// TestCuts_Sample_EachFound runs over a program with one example of each.
+func TestCuts_Sample_EachFound(t *testing.T) {
 	const sample = "testdata/cuts/cuts.go"
 	program, err := reads.Load(t.Context(), ".", module, "./testdata/cuts")
 	if err != nil {

@@ -159,10 +159,10 @@ func typedSamples(t *testing.T) map[*descriptor.Kind]kube.Object {
 	return all
 }
 
-// TestRowsAndErrorsRepeatLittleOfATextOfOthers sets each text of each kind of object to each
-// hostile text. An error that repeats at most 256 bytes of the text refuses the row, or the row has
-// at most that much of it. unbounded lists the exceptions.
-func TestRowsAndErrorsRepeatLittleOfATextOfOthers(t *testing.T) {
+// TestRows_HostileTexts_LittleRepeated sets each text of each kind of object to each hostile text.
+// An error that repeats at most 256 bytes of the text refuses the row, or the row has at most that
+// much of it. unbounded lists the exceptions.
+func TestRows_HostileTexts_LittleRepeated(t *testing.T) {
 	objects := typedSamples(t)
 	for _, kind := range kinds.All() {
 		object := objects[kind]

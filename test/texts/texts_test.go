@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/test/texts"
 )
 
-// TestEachWayOfATextIsFollowed runs over a program with one example of each.
-func TestEachWayOfATextIsFollowed(t *testing.T) {
+// TestTexts_Sample_EachWayFound runs over a program with one example of each.
+func TestTexts_Sample_EachWayFound(t *testing.T) {
 	const sample = "test/texts/testdata/sample/sample.go"
 	program, err := reads.Load(t.Context(), ".", module, "./testdata/sample")
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 // pinned is an action of somebody else at a commit.
 var pinned = regexp.MustCompile(`^[^@]+@[0-9a-f]{40}$`)
 
-// TestActionsOfOthersStayAsTheyAre finds an action that its author can replace by another action,
-// and a clone that leaves the token of the job to later programs.
-func TestActionsOfOthersStayAsTheyAre(t *testing.T) {
+// TestWorkflows_ForeignActions_Pinned finds an action that its author can replace by another
+// action, and a clone that leaves the token of the job to later programs.
+func TestWorkflows_ForeignActions_Pinned(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no workflows: %v", err)

@@ -73,9 +73,9 @@ func architecture(t *testing.T) [][]string {
 	return words(string(text))
 }
 
-// TestThePathsOfTheArchitectureExist has recipes and tables among them. A path with a part that
-// the reader fills in, such as <kind>, has at least one example in the tree.
-func TestThePathsOfTheArchitectureExist(t *testing.T) {
+// TestArchitecture_Paths_Exist has recipes and tables among them. A path with a part that the
+// reader fills in, such as <kind>, has at least one example in the tree.
+func TestArchitecture_Paths_Exist(t *testing.T) {
 	tops, err := filepath.Glob(filepath.Join(root, "*/"))
 	if err != nil {
 		t.Fatal(err)
@@ -99,9 +99,9 @@ func TestThePathsOfTheArchitectureExist(t *testing.T) {
 	}
 }
 
-// TestTheArchitectureNamesEachPackage: by its path, or by its last word in a line that names a
+// TestArchitecture_EachPackage_Named: by its path, or by its last word in a line that names a
 // folder above it or a neighbour.
-func TestTheArchitectureNamesEachPackage(t *testing.T) {
+func TestArchitecture_EachPackage_Named(t *testing.T) {
 	lines := architecture(t)
 	for _, folder := range append(packages(t, product...), folders(t, "test")...) {
 		if helper(folder) {

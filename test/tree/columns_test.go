@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestLinesOfTheBPFCHave120ColumnsAtMost finds long comments too, which clang-format leaves alone.
-// A tab counts as eight columns.
-func TestLinesOfTheBPFCHave120ColumnsAtMost(t *testing.T) {
+// TestBPFSources_Lines_AtMost120Columns finds long comments too, which clang-format leaves alone. A
+// tab counts as eight columns.
+func TestBPFSources_Lines_AtMost120Columns(t *testing.T) {
 	const most = 120
 	files, err := filepath.Glob("../../ebpf/src/*.[ch]")
 	if err != nil || len(files) == 0 {

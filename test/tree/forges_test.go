@@ -47,9 +47,9 @@ func targets(t *testing.T) (names []string) {
 // call is a command of a forge: make with one target, as root or not.
 var call = regexp.MustCompile(`^(?:sudo --preserve-env=PATH )?make ([a-z0-9-]+)$`)
 
-// TestForgesCallTargetsOnly finds commands in the definitions that a person can't repeat by make on
-// another machine.
-func TestForgesCallTargetsOnly(t *testing.T) {
+// TestForges_Commands_OnlyMakeTargets finds commands in the definitions that a person can't repeat
+// by make on another machine.
+func TestForges_Commands_OnlyMakeTargets(t *testing.T) {
 	known := targets(t)
 	commands := append(ofGitHub(t), ofGitLab(t)...)
 	for _, want := range []string{"make lint", "make test-fast", "make licenses"} {
@@ -129,7 +129,7 @@ func texts(value any) (all []string) {
 	return all
 }
 
-func TestAllCommandsOfAJobAreRead(t *testing.T) {
+func TestCommands_Job_AllRead(t *testing.T) {
 	var jobs map[string]any
 	const text = `
 before_script: one
@@ -146,9 +146,9 @@ default: {before_script: six}
 	}
 }
 
-// TestEachModuleGetsUpdates compares the folders of the tree with the folders that updates of
-// dependencies look at.
-func TestEachModuleGetsUpdates(t *testing.T) {
+// TestDependabot_EachModule_Listed compares the folders of the tree with the folders that updates
+// of dependencies look at.
+func TestDependabot_EachModule_Listed(t *testing.T) {
 	var settings struct {
 		Updates []struct {
 			Ecosystem   string `json:"package-ecosystem"`
@@ -190,8 +190,8 @@ func modules(t *testing.T) (found []string) {
 	return found
 }
 
-// TestFormsOfIssuesAreComplete: forges ignore a form without these parts.
-func TestFormsOfIssuesAreComplete(t *testing.T) {
+// TestIssueForms_Each_Complete: forges ignore a form without these parts.
+func TestIssueForms_Each_Complete(t *testing.T) {
 	for _, name := range []string{"bug", "feature"} {
 		var form struct {
 			Name, Description string

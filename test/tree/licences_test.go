@@ -26,7 +26,7 @@ func licences(t *testing.T, arguments ...string) (string, error) {
 	return string(out), err
 }
 
-func TestLicencesOfDependenciesAreAllowed(t *testing.T) {
+func TestLicences_Dependencies_Allowed(t *testing.T) {
 	out, err := licences(t)
 	if err != nil {
 		t.Fatalf("%v: a dependency that is not in the list of the Makefile needs another dependency, or a decision in docs/design:\n%s", err, out)
@@ -38,7 +38,7 @@ func TestLicencesOfDependenciesAreAllowed(t *testing.T) {
 	}
 }
 
-func TestALicenceThatIsNotAllowedIsRefused(t *testing.T) {
+func TestLicences_NotAllowed_Refused(t *testing.T) {
 	out, err := licences(t, "ALLOWED_LICENCES=Apache-2.0,BSD-2-Clause,BSD-3-Clause,ISC,MIT")
 	if err == nil || !strings.Contains(out, "Not allowed license 'MPL-2.0' found for library 'github.com/hashicorp/go-memdb") {
 		t.Errorf("a list without MPL-2.0 is accepted: %v\n%s", err, out)

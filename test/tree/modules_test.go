@@ -14,10 +14,10 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// TestTheModulesOfTheProductCanBeRead compares the blocks of go.mod with the programs: the first
-// two blocks have the modules that are linked into one of them, and the other two have the rest.
-// Each first block has what the code imports, and each second one what modules import.
-func TestTheModulesOfTheProductCanBeRead(t *testing.T) {
+// TestGoMod_Blocks_SortedByUse compares the blocks of go.mod with the programs: the first two
+// blocks have the modules that are linked into one of them, and the other two have the rest. Each
+// first block has what the code imports, and each second one what modules import.
+func TestGoMod_Blocks_SortedByUse(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func eachFile(t *testing.T, do func(name string, file *ast.File)) {
 	}
 }
 
-func TestParameters_NoFlagStandsForAFamily(t *testing.T) {
+func TestParameters_FamilyFlag_Absent(t *testing.T) {
 	checked := 0
 	eachFile(t, func(name string, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -83,7 +83,7 @@ func TestParameters_NoFlagStandsForAFamily(t *testing.T) {
 	}
 }
 
-func TestFields_FunctionsAreFewAndGatesHaveTheirType(t *testing.T) {
+func TestFields_FunctionsAndGates_FewAndTyped(t *testing.T) {
 	count := 0
 	eachFile(t, func(name string, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {

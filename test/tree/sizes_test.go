@@ -152,8 +152,8 @@ func tooSmall(packages map[string]*source) (wrong []string) {
 	return wrong
 }
 
-// TestPackagesAreNeitherTooLargeNorTooSmall judges each package of the module.
-func TestPackagesAreNeitherTooLargeNorTooSmall(t *testing.T) {
+// TestPackages_Sizes_WithinLimits judges each package of the module.
+func TestPackages_Sizes_WithinLimits(t *testing.T) {
 	packages := sources(t)
 	if len(packages) < 200 {
 		t.Errorf("only %d packages were found", len(packages))
@@ -163,8 +163,8 @@ func TestPackagesAreNeitherTooLargeNorTooSmall(t *testing.T) {
 	}
 }
 
-// TestSizesAreJudged has a package for each verdict.
-func TestSizesAreJudged(t *testing.T) {
+// TestSizes_EachVerdict_Judged has a package for each verdict.
+func TestSizes_EachVerdict_Judged(t *testing.T) {
 	one := map[string]bool{"a": true}
 	packages := map[string]*source{
 		"fits": {size: largest}, "files": {size: size{16, 1}}, "lines": {size: size{1, 2501}},

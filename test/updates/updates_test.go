@@ -37,10 +37,10 @@ var open = map[string]string{
 	"cnid/cluster/rollcall/rollcall.go": "v1alpha1.RollCall",
 }
 
-// TestTheProductUpdatesOnlyObjectsOfItsOwn: mend a finding by a patch of the fields that the
-// product changes, as package operator/write does. A new kind that the product alone writes gets a
-// line above.
-func TestTheProductUpdatesOnlyObjectsOfItsOwn(t *testing.T) {
+// TestProduct_WholeUpdates_OnlyOwnKinds: mend a finding by a patch of the fields that the product
+// changes, as package operator/write does. A new kind that the product alone writes gets a line
+// above.
+func TestProduct_WholeUpdates_OnlyOwnKinds(t *testing.T) {
 	program, err := reads.Load(t.Context(), "../..", module, "./cmd/...")
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +69,8 @@ func TestTheProductUpdatesOnlyObjectsOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestEachWayToWriteAWholeObjectIsFound runs over a program with one example of each.
-func TestEachWayToWriteAWholeObjectIsFound(t *testing.T) {
+// TestUpdates_Sample_EachWayFound runs over a program with one example of each.
+func TestUpdates_Sample_EachWayFound(t *testing.T) {
 	const sample = "test/updates/testdata/sample/sample.go"
 	program, err := reads.Load(t.Context(), ".", module, "./testdata/sample")
 	if err != nil {

@@ -21,7 +21,7 @@ func run(arguments ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestProgramsAreListedAndFound(t *testing.T) {
+func TestPrograms_ListAndNames_Found(t *testing.T) {
 	out, err := run()
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestProgramsAreListedAndFound(t *testing.T) {
 	}
 }
 
-func TestTheVerifiersLogIsPrinted(t *testing.T) {
+func TestLog_LoadedProgram_Printed(t *testing.T) {
 	needs.Root(t, "to load BPF programs")
 	short, err := run("--level", "stats", "getpeername4")
 	if err != nil || !strings.Contains(short, "processed ") {
@@ -51,7 +51,7 @@ func TestTheVerifiersLogIsPrinted(t *testing.T) {
 	}
 }
 
-func TestTheLogOfARefusedProgramIsPrinted(t *testing.T) {
+func TestLog_RefusedProgram_Printed(t *testing.T) {
 	needs.Root(t, "to load BPF programs")
 	cfg, err := everything().WithDefaults()
 	if err != nil {

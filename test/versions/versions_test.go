@@ -27,7 +27,7 @@ import (
 
 const root = "../.."
 
-func TestTheTableIsTheRecords(t *testing.T) {
+func TestPage_Table_MatchesRecord(t *testing.T) {
 	r, err := readRecord(root)
 	if err != nil {
 		t.Fatal(err)
@@ -50,8 +50,8 @@ func TestTheTableIsTheRecords(t *testing.T) {
 	}
 }
 
-// TestTheRecordedVersionsAreThoseOfTheirCombinations finds pins that changed after the run.
-func TestTheRecordedVersionsAreThoseOfTheirCombinations(t *testing.T) {
+// TestRecord_Versions_EqualPins finds pins that changed after the run.
+func TestRecord_Versions_EqualPins(t *testing.T) {
 	r, err := readRecord(root)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestTheRecordedVersionsAreThoseOfTheirCombinations(t *testing.T) {
 	}
 }
 
-func TestPreflightKnowsTheTestedRuntimes(t *testing.T) {
+func TestPreflight_Runtimes_EqualTested(t *testing.T) {
 	b := build.Builder{Root: root}
 	var ran []string
 	for _, c := range combinations() {
@@ -101,7 +101,7 @@ func TestPreflightKnowsTheTestedRuntimes(t *testing.T) {
 	}
 }
 
-func TestTheOldestVersionOfTheChartIsTested(t *testing.T) {
+func TestCombinations_OldestKubernetes_Tested(t *testing.T) {
 	for _, c := range combinations() {
 		if c.Kubernetes == version.OldestKubernetes {
 			return
@@ -110,7 +110,7 @@ func TestTheOldestVersionOfTheChartIsTested(t *testing.T) {
 	t.Errorf("no combination has an API server of version %s", version.OldestKubernetes)
 }
 
-func TestEachAPIServerHasItsOwnTestsOnce(t *testing.T) {
+func TestCombinations_EachAPIServer_TestedOnce(t *testing.T) {
 	tested := map[string]int{}
 	for _, c := range combinations() {
 		tested[c.Kubernetes] += 0 // also where no combination runs them
@@ -125,7 +125,7 @@ func TestEachAPIServerHasItsOwnTestsOnce(t *testing.T) {
 	}
 }
 
-func TestEachNamedSceneIsATest(t *testing.T) {
+func TestScenes_EachNamed_IsTest(t *testing.T) {
 	for _, s := range append(onLab(), combinations()[0].onAPIServer()...) {
 		packages, err := filepath.Glob(filepath.Join(root, s.dir, "*_test.go"))
 		if err != nil || len(packages) == 0 {
@@ -151,7 +151,7 @@ func TestEachNamedSceneIsATest(t *testing.T) {
 	}
 }
 
-func TestARunTakesThePlaceOfItsCombinationsLastOne(t *testing.T) {
+func TestRecord_NewRun_ReplacesEarlier(t *testing.T) {
 	r := record{}.with(run{Name: "containerd-1.7", Passed: 1}).with(run{Name: "kubernetes-1.36", Passed: 2})
 	r = r.with(run{Name: "containerd-1.7", Passed: 3, Failed: []string{"test/e2e.TestA", "test/e2e.TestB"}})
 	want := []run{{Name: "kubernetes-1.36", Passed: 2}, {Name: "containerd-1.7", Passed: 3, Failed: []string{"test/e2e.TestA", "test/e2e.TestB"}}}
@@ -186,9 +186,9 @@ func newRecord(t *testing.T) (root string) {
 	return root
 }
 
-// TestALabThatFailsIsRecordedAndStopsNoOther: the row of an earlier run would say that the
-// combination passes.
-func TestALabThatFailsIsRecordedAndStopsNoOther(t *testing.T) {
+// TestRun_LabFails_RecordedAndOthersRun: the row of an earlier run would say that the combination
+// passes.
+func TestRun_LabFails_RecordedAndOthersRun(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error
 		want []string
@@ -234,7 +234,7 @@ func TestALabThatFailsIsRecordedAndStopsNoOther(t *testing.T) {
 	}
 }
 
-func TestResultsAreThoseOfTopLevelTests(t *testing.T) {
+func TestReadResults_Output_OnlyTopLevelTests(t *testing.T) {
 	const output = `=== RUN   TestA
 --- PASS: TestA (0.10s)
     --- FAIL: TestA/sub (0.01s)
@@ -248,7 +248,7 @@ FAIL
 	}
 }
 
-func TestAnUnknownCombinationIsRefusedWithTheKnownOnes(t *testing.T) {
+func TestChoose_UnknownCombination_RefusedWithKnown(t *testing.T) {
 	if _, err := choose([]string{"kubernetes-1.2"}); err == nil || !strings.Contains(err.Error(), "kubernetes-1.36") {
 		t.Errorf("error %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/test/vm/guest"
 )
 
-func TestAPlanRunsEachPackageInItsOwnFolder(t *testing.T) {
+func TestPlan_EachPackage_OwnFolder(t *testing.T) {
 	programs := []program{
 		{importPath: "example.com/a/x", folder: "/src/a/x", file: "/out/ax.test"},
 		{importPath: "example.com/b/x", folder: "/src/b/x", file: "/out/bx.test", run: "Good"},
@@ -37,14 +37,14 @@ func TestAPlanRunsEachPackageInItsOwnFolder(t *testing.T) {
 	}
 }
 
-func TestAPatternTakesThePlaceOfAPackagesOwn(t *testing.T) {
+func TestPlan_ChosenPattern_ReplacesPackagePattern(t *testing.T) {
 	got := choice{pattern: "TestA"}.plan([]program{{importPath: "example.com/x", run: "Good"}}, nil)
 	if args := got.Tests[0].Args; !slices.Contains(args, "-test.run=TestA") || slices.Contains(args, "-test.run=Good") {
 		t.Errorf("the arguments are %v", args)
 	}
 }
 
-func TestTestsOfHardwareRunWhereThereIsSome(t *testing.T) {
+func TestPlan_HardwareTests_OnlyWithHardware(t *testing.T) {
 	programs := []program{{importPath: "example.com/x", hardware: true}, {importPath: "example.com/y"}}
 	if without := (choice{pattern: "TestA"}).plan(programs, nil).Tests; len(without) != 1 || without[0].Package != "example.com/y" {
 		t.Errorf("a machine without hardware runs %+v", without)
@@ -55,15 +55,15 @@ func TestTestsOfHardwareRunWhereThereIsSome(t *testing.T) {
 }
 
 // A package that no kernel's machine can run would never be run.
-func TestSomeMachineHasHardware(t *testing.T) {
+func TestKernels_Hardware_SomeMachineHas(t *testing.T) {
 	if !slices.ContainsFunc(Kernels(), func(k Kernel) bool { return k.Hardware }) {
 		t.Error("no machine has hardware")
 	}
 }
 
-// TestTheOldestKernelIsTheOneThatPeopleAreTold: aliothctl preflight and the check of the machine
-// before a lab name it.
-func TestTheOldestKernelIsTheOneThatPeopleAreTold(t *testing.T) {
+// TestKernels_Oldest_EqualsPreflight: aliothctl preflight and the check of the machine before a lab
+// name it.
+func TestKernels_Oldest_EqualsPreflight(t *testing.T) {
 	oldest := Kernels()[0].Series
 	if preflight.MinKernel != oldest {
 		t.Errorf("preflight wants Linux %s, and the oldest tested one is %s", preflight.MinKernel, oldest)
@@ -74,7 +74,7 @@ func TestTheOldestKernelIsTheOneThatPeopleAreTold(t *testing.T) {
 	}
 }
 
-func TestEveryKernelAndPackageIsThere(t *testing.T) {
+func TestPackages_Each_Exists(t *testing.T) {
 	if len(Kernels()) < 2 || len(Packages()) == 0 {
 		t.Fatalf("kernels are %v, packages %v", Kernels(), Packages())
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestAKernelLeavesOutWhatPackagesOmitOnIt(t *testing.T) {
+func TestPlan_OmittedTests_LeftOut(t *testing.T) {
 	const between = "6.12"
 	programs := []program{
 		{importPath: "example.com/x", tests: 3, omitted: map[string][]string{between: {"TestA", "TestB"}}},
@@ -37,7 +37,7 @@ func TestAKernelLeavesOutWhatPackagesOmitOnIt(t *testing.T) {
 	}
 }
 
-func TestEveryOmissionHasTestsKernelsAndAReason(t *testing.T) {
+func TestOmissions_Each_Complete(t *testing.T) {
 	for _, pkg := range Packages() {
 		p := program{folder: filepath.Join("../..", pkg.Path)}
 		if err := p.findOmitted(pkg.Omitted); err != nil {
@@ -56,9 +56,9 @@ func TestEveryOmissionHasTestsKernelsAndAReason(t *testing.T) {
 	}
 }
 
-// TestTheProgramsAreLoadedOnEveryKernel: the verifier, attaching and changes of a frame's length
+// TestOmissions_ProgramTests_NeverOmitted: the verifier, attaching and changes of a frame's length
 // differ between kernels, so no kernel leaves their tests out.
-func TestTheProgramsAreLoadedOnEveryKernel(t *testing.T) {
+func TestOmissions_ProgramTests_NeverOmitted(t *testing.T) {
 	for path, files := range map[string][]string{
 		"./ebpf/datapath":               {"adopt_test.go", "filters_test.go", "loaded_test.go", "netkit_test.go"},
 		"./ebpf/datapath/test/roles":    {"hops_test.go", "toobig_test.go"},
@@ -84,8 +84,8 @@ func TestTheProgramsAreLoadedOnEveryKernel(t *testing.T) {
 	}
 }
 
-func TestTestsAreFoundInFiles(t *testing.T) {
-	if tests, err := testsIn(".", "omission_test.go"); err != nil || !slices.Contains(tests, "TestTestsAreFoundInFiles") {
+func TestTestsIn_Files_TestsFound(t *testing.T) {
+	if tests, err := testsIn(".", "omission_test.go"); err != nil || !slices.Contains(tests, "TestTestsIn_Files_TestsFound") {
 		t.Errorf("%v, %v", tests, err)
 	}
 	if tests, err := testsIn(".", "moved_*_test.go"); err == nil {

@@ -43,7 +43,7 @@ func readReport(t *testing.T, events string) Report {
 	return report
 }
 
-func TestAReportSaysWhatBecameOfEveryTest(t *testing.T) {
+func TestReport_Events_EveryTestTold(t *testing.T) {
 	report := readReport(t, someEvents)
 	report.Failure = "exit status 1"
 	var total Total
@@ -64,9 +64,9 @@ func TestAReportSaysWhatBecameOfEveryTest(t *testing.T) {
 	}
 }
 
-// The table of slow tests and the list of failures are made of events, whose package has
-// the kernel's name.
-func TestAReportHasItsTestsTimesAndFailures(t *testing.T) {
+// The table of slow tests and the list of failures are made of events, whose package has the
+// kernel's name.
+func TestReport_Events_TimesAndFailures(t *testing.T) {
 	report := readReport(t, `{"Action":"pass","Test":"TestSlow","Elapsed":61.5}
 {"Action":"skip","Test":"TestNot"}
 {"Action":"output","Test":"TestBad","Output":"=== RUN   TestBad\n"}
@@ -99,7 +99,7 @@ func TestAReportHasItsTestsTimesAndFailures(t *testing.T) {
 }
 
 // A process that dies, or runs nothing, must not look like success.
-func TestWhatIsNotATestFailsToo(t *testing.T) {
+func TestReport_ProcessDiesOrEmpty_Fails(t *testing.T) {
 	const panicked = `{"Action":"output","Package":"p","Test":"TestA","Output":"panic: oh\n"}` + "\n"
 	for name, report := range map[string]Report{
 		"nothing was run":                   {},
@@ -122,7 +122,7 @@ func TestWhatIsNotATestFailsToo(t *testing.T) {
 	}
 }
 
-func TestSkipReasons(t *testing.T) {
+func TestSkipReason_Output_ReasonRead(t *testing.T) {
 	for output, want := range map[string]string{
 		"=== RUN   TestA\n--- SKIP: TestA (0.00s)\n":                                         "no reason given",
 		"    a_test.go:9: needs CAP_SYS_ADMIN, to mount\n--- SKIP: TestA (0.00s)\n":          "needs CAP_SYS_ADMIN, to mount",

@@ -26,10 +26,10 @@ const longest = 5 * time.Second
 // idles is a test about a minute without any event.
 const idles = "cnid/nmstate/handler/figures_test.go"
 
-// TestNoTestWaitsForABareLimit finds limits in tests, and in the packages that only tests use,
-// that would be too short on a slow machine: numbers, and constants of the same package. Tests
-// with a clock of their own (synctest) wait for no machine.
-func TestNoTestWaitsForABareLimit(t *testing.T) {
+// TestSources_BareLimits_Absent finds limits in tests, and in the packages that only tests use,
+// that would be too short on a slow machine: numbers, and constants of the same package. Tests with
+// a clock of their own (synctest) wait for no machine.
+func TestSources_BareLimits_Absent(t *testing.T) {
 	root := filepath.Join("..", "..")
 	folders := map[string][]string{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -170,7 +170,7 @@ func durationOf(value ast.Expr, known map[string]time.Duration) (time.Duration, 
 	return 0, false
 }
 
-func TestBareLimitsAreFound(t *testing.T) {
+func TestBareLimits_EachForm_Found(t *testing.T) {
 	for text, want := range map[string]int{
 		"context.WithTimeout(ctx, 30*time.Second)":                    1,
 		"context.WithTimeout(context.Background(), time.Minute)":      1,

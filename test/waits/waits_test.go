@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-func TestLimitsFollowTheMachine(t *testing.T) {
+func TestLimit_Factor_Followed(t *testing.T) {
 	for value, want := range map[string]int{"": 1, "1": 1, "2": 2, "8": 8, "100": waits.Most, "0": 1, "-3": 1, "much": 1} {
 		t.Setenv(waits.Variable, value)
 		if got := waits.Limit(time.Second); got != time.Duration(want)*time.Second {
@@ -54,7 +54,7 @@ func fails(t *testing.T, wait func(*failing)) string {
 	return f.said
 }
 
-func TestAWaitEndsWithItsConditionOrItsLimit(t *testing.T) {
+func TestUntil_ConditionOrLimit_Ends(t *testing.T) {
 	seen := 0
 	check := func() error {
 		if seen++; seen < 4 {
@@ -76,8 +76,8 @@ func TestAWaitEndsWithItsConditionOrItsLimit(t *testing.T) {
 	}
 }
 
-// TestASlowCheckIsRepeated: its machine is busy, and the limit is over before the second check.
-func TestASlowCheckIsRepeated(t *testing.T) {
+// TestUntil_SlowCheck_Repeated: its machine is busy, and the limit is over before the second check.
+func TestUntil_SlowCheck_Repeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := 0
 		waits.Until(t, time.Second, "there are ten", func() error {
@@ -95,7 +95,7 @@ func TestASlowCheckIsRepeated(t *testing.T) {
 	})
 }
 
-func TestAValueIsReceivedOrMissed(t *testing.T) {
+func TestReceive_ValueOrNone_ReceivedOrMissed(t *testing.T) {
 	filled, closed := make(chan int, 1), make(chan int)
 	filled <- 7
 	close(closed)

@@ -125,8 +125,8 @@ const (
 	subnetPath = "/subscriptions/5f1b/resourceGroups/rg/providers/Microsoft.Network/virtualNetworks/vnet/subnets/"
 )
 
-// TestObjectsOfUsersAreChecked also applies manifests in the form that CNS takes.
-func TestObjectsOfUsersAreChecked(t *testing.T) {
+// TestNodeIPAMObject_WrongValue_Refused also applies manifests in the form that CNS takes.
+func TestNodeIPAMObject_WrongValue_Refused(t *testing.T) {
 	for _, tt := range []struct{ name, manifest, want string }{
 		{"a PodNetwork of CNS", podNetwork + "{networkID: 0b1d7a62-8c41-4f0e, subnetResourceID: " + subnetPath + "Pods_1, subnetGUID: 7d, deviceType: acn.azure.com/vnet-nic, subnetAllocationMode: PrefixBlock}}", ""},
 		{"an older PodNetwork of CNS", podNetwork + "{vnetGUID: 0b1d7a62, subnetResourceID: net1, subnetGUID: 7d}}", ""},
@@ -163,7 +163,7 @@ func TestObjectsOfUsersAreChecked(t *testing.T) {
 	}
 }
 
-func TestDefaultsOfPodNetworks(t *testing.T) {
+func TestPodNetwork_EmptySpec_DefaultsSet(t *testing.T) {
 	for _, group := range groups {
 		created := mustCreate(t, fmt.Sprintf(podNetwork, group)+"{}}")
 		if got := created.field("spec"); got != fmt.Sprintf("map[maxReservedIPs:%d subnetAllocationMode:Single]", v1alpha1.DefaultMaxReservedIPs) {
@@ -172,8 +172,8 @@ func TestDefaultsOfPodNetworks(t *testing.T) {
 	}
 }
 
-// TestAPodNetworkThatIsReadyStaysAsItIs but for the limit of reserved addresses.
-func TestAPodNetworkThatIsReadyStaysAsItIs(t *testing.T) {
+// TestPodNetwork_ChangeWhileReady_Refused changes each field but the limit of reserved addresses.
+func TestPodNetwork_ChangeWhileReady_Refused(t *testing.T) {
 	const keeps = "spec must not change while status.status is Ready or InUse"
 	for _, group := range groups {
 		held := mustCreate(t, fmt.Sprintf(podNetwork, group)+"{networkID: blue, subnetResourceID: net1}}")
@@ -201,7 +201,7 @@ func TestAPodNetworkThatIsReadyStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestAnInstanceStaysAsItIs(t *testing.T) {
+func TestPodNetworkInstance_SpecChanged_Refused(t *testing.T) {
 	for _, group := range groups {
 		held := mustCreate(t, fmt.Sprintf(instance, group)+"{podNetworkConfigs: [{podNetwork: a, podIPReservationSize: 1}]}}")
 		_, err := held.with(t, "b", "spec", "podnetwork").change(t)
@@ -222,8 +222,8 @@ func TestAnInstanceStaysAsItIs(t *testing.T) {
 	}
 }
 
-// TestConfigsOfPodsAreThoseOfEachGroup has the manifest of the early design.
-func TestConfigsOfPodsAreThoseOfEachGroup(t *testing.T) {
+// TestPodConfig_EachGroup_OwnStatusForm has the manifest of the early design.
+func TestPodConfig_EachGroup_OwnStatusForm(t *testing.T) {
 	early := mustCreate(t, "{apiVersion: acn.azure.com/v1alpha1, kind: MultiTenantPodNetworkConfig, metadata: {namespace: default, name: web, ownerReferences: [{apiVersion: v1, kind: Pod, name: web, uid: u, controller: true}]}, spec: {podNetwork: a, podNetworkInstance: pni}}")
 	provisioned := early.with(t, map[string]any{"uuid": "7d", "primaryIP": "10.0.0.9/32", "macAddress": "00:0d:3a:12:34:56", "status": "provisioned"}, "status")
 	kept, err := provisioned.change(t, "status")
@@ -262,8 +262,8 @@ func TestConfigsOfPodsAreThoseOfEachGroup(t *testing.T) {
 	wantError(t, err, "spec.podNetwork: Required value")
 }
 
-// TestNodeInfosAreThoseOfEachGroup has the machine in the status, in the early design.
-func TestNodeInfosAreThoseOfEachGroup(t *testing.T) {
+// TestNodeInfo_EachGroup_OwnForm has the machine in the status, in the early design.
+func TestNodeInfo_EachGroup_OwnForm(t *testing.T) {
 	early := mustCreate(t, "{apiVersion: acn.azure.com/v1alpha1, kind: NodeInfo, metadata: {name: node-a, ownerReferences: [{apiVersion: v1, kind: Node, name: node-a, uid: u, blockOwnerDeletion: false}]}, status: {vmUniqueID: vm-1}}")
 	kept, err := early.with(t, "vm-1", "status", "vmUniqueID").change(t, "status")
 	wantError(t, err, "")
@@ -289,7 +289,7 @@ func TestNodeInfosAreThoseOfEachGroup(t *testing.T) {
 	}
 }
 
-func TestASchemeKnowsAllKinds(t *testing.T) {
+func TestScheme_NodeIPAMKinds_AllKnown(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, acnv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {

@@ -23,7 +23,7 @@ func object(t *testing.T, text string) (object map[string]any) {
 	return object
 }
 
-func TestAlternativeNamesAreMergedByName(t *testing.T) {
+func TestMergeAltNames_BothLists_MergedByName(t *testing.T) {
 	have := []document.AltName{{Name: "b"}, {Name: "c"}}
 	want := []document.AltName{{Name: "c", State: document.Absent}, {Name: "a"}}
 	got := document.MergeAltNames(have, want)
@@ -35,8 +35,8 @@ func TestAlternativeNamesAreMergedByName(t *testing.T) {
 	}
 }
 
-// TestANameThatNoMessageMayRepeatIsNotUsed: a node reports its state as it likes.
-func TestANameThatNoMessageMayRepeatIsNotUsed(t *testing.T) {
+// TestKernelNames_UnusableName_NotUsed: a node reports its state as it likes.
+func TestKernelNames_UnusableName_NotUsed(t *testing.T) {
 	for _, name := range []string{strings.Repeat("x", said.MaxQuoted+1), "a\nb", ""} {
 		current := map[string]any{"interfaces": []any{map[string]any{"name": name, "alt-names": []any{map[string]any{"name": "port1"}}}}}
 		desired := object(t, `interfaces: [{name: port1}]`)
@@ -46,8 +46,8 @@ func TestANameThatNoMessageMayRepeatIsNotUsed(t *testing.T) {
 	}
 }
 
-// TestAReferenceMayBeAnAlternativeName has each field that names an interface.
-func TestAReferenceMayBeAnAlternativeName(t *testing.T) {
+// TestKernelNames_AlternativeNames_Replaced has each field that names an interface.
+func TestKernelNames_AlternativeNames_Replaced(t *testing.T) {
 	current := object(t, `interfaces: [{name: eth1, alt-names: [{name: port1}, {name: eth2}]}, {name: eth2}]`)
 	const text = `
 interfaces:

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestAnInterfaceOfOpenVSwitchIsReadByItsType reads an interface whose sections have shapes of
-// their own. The reader leaves them out: the type alone is refused, later.
-func TestAnInterfaceOfOpenVSwitchIsReadByItsType(t *testing.T) {
+// TestParse_OpenVSwitchInterface_TypeRead reads an interface whose sections have shapes of their
+// own. The reader leaves them out: the type alone is refused, later.
+func TestParse_OpenVSwitchInterface_TypeRead(t *testing.T) {
 	s, err := Parse([]byte(`interfaces: [{name: br1, type: ovs-bridge, state: up, bridge: {options: {stp: true}, port: [{name: eth1}]}}]`))
 	if err != nil {
 		t.Fatal(err)
@@ -23,9 +23,9 @@ func TestAnInterfaceOfOpenVSwitchIsReadByItsType(t *testing.T) {
 	}
 }
 
-// TestFormsOfNmstateAreOne reads values that nmstate takes in several forms: quoted values,
+// TestParse_EachForm_SameValue reads values that nmstate takes in several forms: quoted values,
 // numbers for words, second names, and values that mean the same as a missing field.
-func TestFormsOfNmstateAreOne(t *testing.T) {
+func TestParse_EachForm_SameValue(t *testing.T) {
 	for _, c := range []struct{ written, want string }{
 		{`interfaces: [{name: eth0, mtu: '1450', accept-all-mac-addresses: 'yes'}]`, `interfaces: [{name: eth0, mtu: 1450, accept-all-mac-addresses: true}]`},
 		{`interfaces: [{name: eth0, accept-all-mac-addresses: 0}]`, `interfaces: [{name: eth0, accept-all-mac-addresses: false}]`},
@@ -91,9 +91,9 @@ func tree(t *testing.T, state *State) map[string]any {
 	return written(t, string(text))
 }
 
-// TestADocumentHasOneNormalForm tests each field of the schema by its first and its second name.
-// A value in normal form stays unchanged.
-func TestADocumentHasOneNormalForm(t *testing.T) {
+// TestNormal_EachField_OneForm tests each field of the schema by its first and its second name. A
+// value in normal form stays unchanged.
+func TestNormal_EachField_OneForm(t *testing.T) {
 	right := map[reflect.Kind]any{reflect.String: "x", reflect.Bool: true, reflect.Slice: []any{}, reflect.Struct: map[string]any{}, reflect.Map: map[string]any{"miimon": 100.0}}
 	seconds := 0
 	for _, f := range schema() {
@@ -123,8 +123,8 @@ func TestADocumentHasOneNormalForm(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeReadStaysAsItIs, and all else is normal.
-func TestWhatCannotBeReadStaysAsItIs(t *testing.T) {
+// TestNormal_UnreadableValue_Unchanged wants the other values in normal form.
+func TestNormal_UnreadableValue_Unchanged(t *testing.T) {
 	const text = `{dns-resolver: null, interfaces: [{name: 7, mac-address: null, mtu: '1400', unknown: 1, bond: {ports: '{{ capture.x }}', mode: 4, more: 1}},
 		{name: b, link-aggregation: {port: [a], ports: [b]}}, 5], routes: {config: [{destination: '', metric: -1}]}, other: [1]}`
 	const want = `{interfaces: [{name: '7', mtu: 1400, unknown: 1, link-aggregation: {port: '{{ capture.x }}', mode: '4', more: 1}},
@@ -141,8 +141,8 @@ func TestWhatCannotBeReadStaysAsItIs(t *testing.T) {
 	}
 }
 
-// TestAnEmptyTextIsNoMissingField: an absent entry without a field matches any value of it.
-func TestAnEmptyTextIsNoMissingField(t *testing.T) {
+// TestParse_EmptyText_NotTakenAsMissing: an absent entry without a field matches any value of it.
+func TestParse_EmptyText_NotTakenAsMissing(t *testing.T) {
 	for text, want := range map[string]string{
 		`routes: {config: [{state: absent, next-hop-interface: eth1, destination: ""}]}`: `state document: routes.config[0].destination: "": want a value: to match any, remove the field`,
 		`routes: {config: [{state: absent, next-hop-interface: ""}]}`:                    `state document: routes.config[0].next-hop-interface: "": want a value: to match any, remove the field`,
@@ -156,7 +156,7 @@ func TestAnEmptyTextIsNoMissingField(t *testing.T) {
 	}
 }
 
-func TestTwoNamesOfOneFieldAreRefused(t *testing.T) {
+func TestParse_TwoNamesOfField_Refused(t *testing.T) {
 	_, err := Parse([]byte(`interfaces: [{name: b, link-aggregation: {port: [eth1], ports: [eth2]}}]`))
 	const want = "state document: interfaces[0].link-aggregation.ports: it is the same as port: remove one"
 	if err == nil || err.Error() != want {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestWhatCameAutomaticallyIsNotDesired(t *testing.T) {
+func TestParse_AutomaticValues_LeftOut(t *testing.T) {
 	for text, want := range map[string][]Address{
 		"[]":                                   {},
 		"[{ip: 192.0.2.7, prefix-length: 24}]": {{IP: "192.0.2.7", PrefixLength: 24}},
@@ -33,7 +33,7 @@ func TestWhatCameAutomaticallyIsNotDesired(t *testing.T) {
 	}
 }
 
-func TestAStateWithoutLifetimesIsSteady(t *testing.T) {
+func TestWithoutLifetimes_Lease_OnlyLifetimesRemoved(t *testing.T) {
 	lease := Address{IP: "192.0.2.7", PrefixLength: 24, Protocol: ProtocolDHCP, ValidLifetime: "32sec", PreferredLifetime: "32sec"}
 	state := &State{Interfaces: []Interface{{Name: "eth1", IPv4: &IP{Addresses: []Address{lease}}}}}
 	steady := state.WithoutLifetimes()

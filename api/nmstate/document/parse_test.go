@@ -48,7 +48,7 @@ route-rules:
   - {ip-from: 192.0.2.7/32, route-table: 100}
 `
 
-func TestADocumentIsReadAndWritten(t *testing.T) {
+func TestDocument_ParseAndFormat_RoundTrip(t *testing.T) {
 	state, err := Parse([]byte(example))
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestADocumentIsReadAndWritten(t *testing.T) {
 	}
 }
 
-func TestAnEmptyListIsNoMissingOne(t *testing.T) {
+func TestDocument_EmptyList_DistinctFromMissing(t *testing.T) {
 	state, err := Parse([]byte("interfaces: [{name: eth0, ipv4: {address: []}}, {name: eth1, ipv4: {enabled: true}}]"))
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestAnEmptyListIsNoMissingOne(t *testing.T) {
 	}
 }
 
-func TestUnknownFieldsAreErrorsWithTheirPaths(t *testing.T) {
+func TestParse_UnknownField_RefusedWithPath(t *testing.T) {
 	for text, want := range map[string][]string{
 		"interfaces: [{name: eth0, mtuu: 1500}]":                                                      {`unknown field "interfaces[0].mtuu"`},
 		"interfaces: [{name: eth0, lldp: {enabled: true}}]":                                           {`"interfaces[0].lldp"`, "LLDP is not supported"},

@@ -87,7 +87,7 @@ func wrongValues(kind reflect.Kind) map[string]any {
 // ofGo are words that only a reader of the source understands.
 var ofGo = regexp.MustCompile(`\b(u?int(8|16|32|64)?|bool|float64|struct|string|nil|unmarshal|json|reflect|Go)\b|document\.|map\[|&|0x[0-9a-f]{6,}`)
 
-func TestEachWrongValueIsSaidWithItsPath(t *testing.T) {
+func TestParse_WrongValue_RefusedWithPath(t *testing.T) {
 	fields := schema()
 	const least = 100
 	if len(fields) < least {
@@ -114,7 +114,7 @@ func TestEachWrongValueIsSaidWithItsPath(t *testing.T) {
 	}
 }
 
-func TestRequiredFieldsAreMissed(t *testing.T) {
+func TestParse_RequiredFieldMissing_Refused(t *testing.T) {
 	for text, want := range map[string]string{
 		`interfaces: [{mtu: 1500}]`:                                                                          "interfaces[0].name",
 		`interfaces: [{name: eth0, ipv4: {address: [{ip: 192.0.2.1}]}}]`:                                     "interfaces[0].ipv4.address[0].prefix-length",
@@ -129,9 +129,9 @@ func TestRequiredFieldsAreMissed(t *testing.T) {
 	}
 }
 
-// TestEachFieldCanBeWritten reads a document with a right value of each kind. So the wrong
-// values are refused because they are wrong.
-func TestEachFieldCanBeWritten(t *testing.T) {
+// TestParse_EachField_RightValueAccepted reads a document with a right value of each kind. So the
+// wrong values are refused because they are wrong.
+func TestParse_EachField_RightValueAccepted(t *testing.T) {
 	right := map[reflect.Kind]any{reflect.String: "x", reflect.Bool: true, reflect.Slice: []any{}, reflect.Struct: map[string]any{}, reflect.Map: map[string]any{}}
 	for _, f := range schema() {
 		value, ok := right[f.kind]

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/reach"
 )
 
-func TestATargetIsAHostOrAHostWithAPort(t *testing.T) {
+func TestParse_HostOrHostPort_TargetRead(t *testing.T) {
 	for text, want := range map[string]reach.Target{
 		"192.0.2.10":               {Host: "192.0.2.10"},
 		"192.0.2.10:6443":          {Host: "192.0.2.10", Port: 6443},
@@ -35,7 +35,7 @@ func TestATargetIsAHostOrAHostWithAPort(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTargetIsRefused(t *testing.T) {
+func TestParse_WrongTarget_Refused(t *testing.T) {
 	const form, port, group = "want HOST or HOST:PORT", "want a port from 1 to 65535", "want the address of one host"
 	for text, want := range map[string]string{
 		"": form, "a b": form, "-a": form, "a..b": form, "192.0.2.300": form, "192.0.2": form, "1": form, "http://a": port, "a/b": form,
@@ -49,7 +49,7 @@ func TestWhatIsNoTargetIsRefused(t *testing.T) {
 	}
 }
 
-func TestAListNamesWhatIsWrongInIt(t *testing.T) {
+func TestParseList_WrongEntries_NamedByIndex(t *testing.T) {
 	_, err := reach.ParseList("spec.reach", []string{"a", "b:0", "c", "0.0.0.0"})
 	if err == nil || !strings.Contains(err.Error(), `spec.reach[1]: "b:0"`) || !strings.Contains(err.Error(), "spec.reach[3]: 0.0.0.0") || strings.Contains(err.Error(), "[0]") {
 		t.Errorf("got %v", err)

@@ -56,7 +56,7 @@ const (
 	betaPolicy   = "{apiVersion: nmstate.io/v1beta1, kind: NodeNetworkConfigurationPolicy, metadata: {name: p}, spec: "
 )
 
-func TestPoliciesAreChecked(t *testing.T) {
+func TestPolicy_WrongValue_Refused(t *testing.T) {
 	for _, tt := range []struct{ name, manifest, want string }{
 		{"a policy of the early design", confPolicy + "{matchRules: [{name: eth1, type: ethernet}, {vlanID: 7}], desiredState: {interfaces: [{mtu: 9000}]}, priority: -3, keepOnDelete: true, tolerations: [{operator: Exists}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Gt, values: ['1']}]}]}}}}}", ""},
 		{"autoconfig", confPolicy + "{autoconfig: {autoBonding: true}}}", "autoconfig is not supported"},
@@ -116,8 +116,8 @@ func remove(t *testing.T, resource dynamic.ResourceInterface, object *unstructur
 	}
 }
 
-// TestAPolicyIsOneInBothVersions with fields of the desired state that no schema knows.
-func TestAPolicyIsOneInBothVersions(t *testing.T) {
+// TestPolicy_BothVersions_SameObject has fields of the desired state that no schema knows.
+func TestPolicy_BothVersions_SameObject(t *testing.T) {
 	created, resource, err := create(t, betaPolicy+"{nodeSelector: {a: b}, desiredState: {interfaces: [{name: eth1, 802.1x: {identity: x}}]}}}")
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestAPolicyIsOneInBothVersions(t *testing.T) {
 	}
 }
 
-func TestStatesAndEnactmentsKeepWhatTheyAreTold(t *testing.T) {
+func TestStateAndEnactment_Status_KeptUnchanged(t *testing.T) {
 	state, resource, err := create(t, "{apiVersion: nmstate.io/v1beta1, kind: NodeNetworkState, metadata: {name: node-1}}")
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestStatesAndEnactmentsKeepWhatTheyAreTold(t *testing.T) {
 	}
 }
 
-func TestAnEnactmentHasASlotThatExpires(t *testing.T) {
+func TestEnactment_Slot_StoredWithExpiry(t *testing.T) {
 	manifest := "{apiVersion: nmstate.io/v1beta1, kind: NodeNetworkConfigurationEnactment, metadata: {name: " + v1beta1.EnactmentName("node-1", nmstatev1.NodeNetworkConfigurationPolicyKind, "p") + "}}"
 	created, resource, err := create(t, manifest)
 	if err != nil {
@@ -202,9 +202,9 @@ func TestAnEnactmentHasASlotThatExpires(t *testing.T) {
 	}
 }
 
-// TestWhatANodeSaysIsBounded: every watcher gets the texts of a node's daemon, and a token may
+// TestNodeReport_TooLong_Refused: every watcher gets the texts of a node's daemon, and a token may
 // write any.
-func TestWhatANodeSaysIsBounded(t *testing.T) {
+func TestNodeReport_TooLong_Refused(t *testing.T) {
 	for _, name := range []string{"nodenetworkstates", "nodenetworkconfigurationenactments"} {
 		data, err := os.ReadFile("../../../helm/alioth/files/crds/nmstate.io_" + name + ".yaml")
 		if err != nil {
@@ -272,7 +272,7 @@ func unbounded(t *testing.T, path string, schema apiextensionsv1.JSONSchemaProps
 	}
 }
 
-func TestASchemeKnowsAllKinds(t *testing.T) {
+func TestScheme_NmstateKinds_AllKnown(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{nmstatev1.AddToScheme, v1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {

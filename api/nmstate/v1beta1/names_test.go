@@ -38,9 +38,9 @@ func sequences(parts []string, most int) []string {
 	return all
 }
 
-// TestNoTwoEnactmentsHaveTheSameName tries all policies on all nodes whose names have few
+// TestEnactmentName_PoliciesAndNodes_Unique tries all policies on all nodes whose names have few
 // parts. Some parts are equal to the endings of enactment names.
-func TestNoTwoEnactmentsHaveTheSameName(t *testing.T) {
+func TestEnactmentName_PoliciesAndNodes_Unique(t *testing.T) {
 	long := strings.Repeat("l", 120)
 	hash := hashed(today, "a")[1:]
 	names := sequences([]string{"a", "netconf", "parts-1", "parts-2", "netconf-parts-2", hash, long}, 3)
@@ -94,7 +94,7 @@ func FuzzNoTwoEnactmentsHaveTheSameName(f *testing.F) {
 	})
 }
 
-func TestNamesOfEnactments(t *testing.T) {
+func TestEnactmentName_EachPolicy_NodeReadable(t *testing.T) {
 	long := strings.Repeat("p", 200)
 	for _, tc := range []struct {
 		is    onNode

@@ -33,7 +33,7 @@ const page = `# A page
 | cni-11 | later | wait |
 `
 
-func TestEntriesAreTheRowsWithARemedy(t *testing.T) {
+func TestEntries_Tables_RowsWithRemedyRead(t *testing.T) {
 	want := []Entry{
 		{
 			Words: []string{"One", "TwoFold"}, Kind: "reason of a pod", Note: "event",
@@ -48,7 +48,7 @@ func TestEntriesAreTheRowsWithARemedy(t *testing.T) {
 	}
 }
 
-func TestFindingByAWordACodeOrAWholeMessage(t *testing.T) {
+func TestFind_WordCodeOrMessage_EntryFound(t *testing.T) {
 	entries := Entries(page, "docs/reference")
 	for text, want := range map[string][]string{
 		"one":                                  {"One"},
@@ -72,7 +72,7 @@ func TestFindingByAWordACodeOrAWholeMessage(t *testing.T) {
 	}
 }
 
-func TestNearWordsAreTheNearestFirst(t *testing.T) {
+func TestNear_MisspelledWord_NearestFirst(t *testing.T) {
 	entries := []Entry{{Words: []string{"SubnetNotFound", "NetworkNotFound", "SubnetExhausted", "vlan", "no_subnet"}}}
 	for text, want := range map[string][]string{
 		"SubnetExausted": {"SubnetExhausted"},
@@ -88,7 +88,7 @@ func TestNearWordsAreTheNearestFirst(t *testing.T) {
 	}
 }
 
-func TestLinesOfTheOutputEnd(t *testing.T) {
+func TestWrite_LongText_LinesWrapped(t *testing.T) {
 	var out strings.Builder
 	long := strings.Repeat("a word ", 60) + strings.Repeat("x", 2*width)
 	if err := Write(&out, []Entry{{Words: []string{"One"}, Kind: "reason", Meaning: long}, {Words: []string{"Two"}, Kind: "reason"}}); err != nil {

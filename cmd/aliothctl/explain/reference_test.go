@@ -99,7 +99,7 @@ func isErrorsNew(call *ast.CallExpr) bool {
 // fine are the reasons of conditions that are as they should be. Users do not look them up.
 var fine = []string{"Ready", "AddressesAssigned", "Written", "Complete"}
 
-func TestEveryReasonOfTheCodeIsExplained(t *testing.T) {
+func TestReasons_EachInCode_Explained(t *testing.T) {
 	var reasons []string
 	for path, text := range sources(t, "api/v1alpha1", "api/nmstate/v1") {
 		if strings.HasPrefix(filepath.Base(path), "conditions") {
@@ -129,7 +129,7 @@ var needNothing = []string{
 	"router_solicitation", "mld", "egress_link_local", "egress_multicast",
 }
 
-func TestEveryRowHasACauseAndARemedy(t *testing.T) {
+func TestRows_Each_HasCauseAndRemedy(t *testing.T) {
 	for _, entry := range product() {
 		if entry.Meaning == "" || (entry.Remedy == "") != slices.Contains(needNothing, entry.Words[0]) {
 			t.Errorf("the row of %s (%s) means %q and has the remedy %q", entry.Words[0], entry.Kind, entry.Meaning, entry.Remedy)
@@ -140,7 +140,7 @@ func TestEveryRowHasACauseAndARemedy(t *testing.T) {
 	}
 }
 
-func TestTheLinksOfARowLeadToPages(t *testing.T) {
+func TestRowLinks_Each_PageExists(t *testing.T) {
 	for _, entry := range product() {
 		for _, page := range regexp.MustCompile(`docs/[\w./-]+\w`).FindAllString(entry.Meaning+" "+entry.Remedy, -1) {
 			if _, err := os.Stat(filepath.Join(root, page)); err != nil {
@@ -176,7 +176,7 @@ func differ(t *testing.T, kind string, code, page []string) {
 	}
 }
 
-func TestEveryAdmissionPolicyIsExplained(t *testing.T) {
+func TestAdmissionPolicies_Each_Explained(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(root, "helm/alioth/templates/*.yaml"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("templates of the chart: %v, %v", paths, err)
@@ -197,7 +197,7 @@ func TestEveryAdmissionPolicyIsExplained(t *testing.T) {
 	differ(t, "the admission policy", policies, words("admission policy"))
 }
 
-func TestEveryCNICodeIsExplained(t *testing.T) {
+func TestCNICodes_Each_Explained(t *testing.T) {
 	codes := map[string]uint{
 		"types.ErrIncompatibleCNIVersion": types.ErrIncompatibleCNIVersion, "types.ErrUnsupportedField": types.ErrUnsupportedField,
 		"types.ErrUnknownContainer": types.ErrUnknownContainer, "types.ErrInvalidEnvironmentVariables": types.ErrInvalidEnvironmentVariables,
@@ -227,7 +227,7 @@ func TestEveryCNICodeIsExplained(t *testing.T) {
 }
 
 // Each error that has a name in the code is a class of errors.
-func TestTheErrorsOfAliothctlAreExplained(t *testing.T) {
+func TestAliothctlErrors_EachNamed_Explained(t *testing.T) {
 	var all strings.Builder
 	explained := words("message of aliothctl")
 	for path, text := range sources(t, "cmd/aliothctl") {

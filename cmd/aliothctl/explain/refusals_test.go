@@ -57,7 +57,7 @@ func rulesOf(schema *apiextensionsv1.JSONSchemaProps, found func(message string)
 	}
 }
 
-func TestEveryRuleOfACRDIsExplained(t *testing.T) {
+func TestCRDRules_Each_Explained(t *testing.T) {
 	product, code := product(), []string{}
 	for path, text := range files(t, "files/crds/*.yaml") {
 		var crd apiextensionsv1.CustomResourceDefinition
@@ -128,7 +128,7 @@ func partsOf(text string, expression bool) (parts []string) {
 	return parts
 }
 
-func TestEveryMessageOfAnAdmissionPolicyFindsItsPolicy(t *testing.T) {
+func TestAdmissionMessages_Each_PolicyFound(t *testing.T) {
 	product, count := product(), 0
 	for path, text := range files(t, "templates/admission-*.yaml") {
 		for _, document := range strings.Split(text, "\n---") {
@@ -170,7 +170,7 @@ var refusal = regexp.MustCompile(`(?:fail|required) (?:\(printf )?"((?:[^"\\]|\\
 // verb is where a value is in it.
 var verb = regexp.MustCompile(`%[a-z]`)
 
-func TestEveryRefusalOfTheChartIsExplained(t *testing.T) {
+func TestChartRefusals_Each_Explained(t *testing.T) {
 	product, count := product(), 0
 	for path, text := range files(t, "templates/*.yaml", "templates/*.tpl") {
 		if calls := strings.Count(text, "{{- fail "); calls > len(refusal.FindAllString(text, -1)) {
@@ -193,7 +193,7 @@ func explainedBy(found []Entry, kind string) bool {
 	return slices.ContainsFunc(found, func(entry Entry) bool { return entry.Kind == kind })
 }
 
-func TestAMessageIsFoundByItsPartsThatDoNotChange(t *testing.T) {
+func TestFind_MessageWithNames_EntryFound(t *testing.T) {
 	const tables = "| message of a rule | what it means | what to do |\n| --- | --- | --- |\n| `one rule`<br>`another … rule` | m | r |\n| `a … and is a long text of a rule, because` | m | r |\n\n" +
 		"| admission policy | what it means | what to do |\n| --- | --- | --- |\n| alioth-x | m | r |\n\n" +
 		"| message of an admission policy | see |\n| --- | --- |\n| `the pod \"…\" is … none`<br>`the second message` | alioth-x |\n"

@@ -19,7 +19,7 @@ import (
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 )
 
-func TestPoliciesAreHandledOnceOrNotAtAll(t *testing.T) {
+func TestPolicyHandle_OnceFlagMissing_Refused(t *testing.T) {
 	cmd := PolicyCommand()
 	cmd.SetArgs([]string{"handle"})
 	cmd.SetErr(io.Discard)
@@ -28,7 +28,7 @@ func TestPoliciesAreHandledOnceOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestThePrintedStatusOfAPolicyIsTheConditionThatIsTrue(t *testing.T) {
+func TestPolicyStatus_Conditions_TrueOnePrinted(t *testing.T) {
 	condition := func(kind string, status metav1.ConditionStatus) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Reason: "Because" + kind, Message: "of " + kind}
 	}
@@ -108,7 +108,7 @@ func handlePolicies(t *testing.T, bodies map[string]string, words ...string) (st
 	return text.String(), err
 }
 
-func TestPoliciesAreHandledWithAKubeconfig(t *testing.T) {
+func TestPolicyHandle_Kubeconfig_PoliciesHandled(t *testing.T) {
 	if text, err := handlePolicies(t, nodeNetworkBodies()); err != nil || text != "There is no policy.\n" {
 		t.Errorf("printed %q (%v)", text, err)
 	}
@@ -122,7 +122,7 @@ func TestPoliciesAreHandledWithAKubeconfig(t *testing.T) {
 	}
 }
 
-func TestADegradedPolicyIsTold(t *testing.T) {
+func TestPolicyHandle_Degraded_Told(t *testing.T) {
 	bodies := nodeNetworkBodies()
 	bodies["/apis/nmstate.io/v1/nodenetconfpolicies"] = `{"items":[{"metadata":{"name":"blue"},"spec":{"priority":0},
 		"status":{"conditions":[{"type":"Degraded","status":"True","reason":"FailedToConfigure","message":"n1: no"}]}}]}`

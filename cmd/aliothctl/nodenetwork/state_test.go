@@ -97,7 +97,7 @@ func (p statePlace) must(t *testing.T, input string, words ...string) string {
 
 const numbered = "interfaces: [{name: eth1, ipv4: {enabled: true, address: [{ip: 10.0.0.1, prefix-length: 24}]}}]"
 
-func TestAStateIsShownAppliedAndKept(t *testing.T) {
+func TestState_ShowAndApply_RoundTrip(t *testing.T) {
 	p := newStatePlace(t)
 	if out := p.must(t, numbered, "apply", "-", "--dry-run"); !strings.Contains(out, "would add 10.0.0.1/24 to eth1") {
 		t.Errorf("the steps are:\n%s", out)
@@ -123,7 +123,7 @@ func TestAStateIsShownAppliedAndKept(t *testing.T) {
 	}
 }
 
-func TestEndsOfPodsAreNoPartOfTheNode(t *testing.T) {
+func TestState_PodDevices_HiddenAndUnchanged(t *testing.T) {
 	p := newStatePlace(t)
 	if out := p.must(t, "", "show"); strings.Contains(out, "name: eth0") || !strings.Contains(out, "name: eth1") {
 		t.Errorf("it shows:\n%s", out)
@@ -136,7 +136,7 @@ func TestEndsOfPodsAreNoPartOfTheNode(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceIsShownWithTheRulesOfItsRoutes(t *testing.T) {
+func TestStateShow_Interface_RouteRulesIncluded(t *testing.T) {
 	p := newStatePlace(t)
 	p.must(t, `{interfaces: [{name: eth1, ipv4: {enabled: true, address: [{ip: 10.0.0.1, prefix-length: 24}]}}],
 		routes: {config: [{destination: 198.51.100.0/24, next-hop-interface: eth1, table-id: 200}]},
@@ -152,7 +152,7 @@ func TestAnInterfaceIsShownWithTheRulesOfItsRoutes(t *testing.T) {
 	}
 }
 
-func TestWhatComesByItselfIsLeftOutOfTheConfiguration(t *testing.T) {
+func TestStateShow_AutomaticValues_LeftOut(t *testing.T) {
 	p := newStatePlace(t)
 	p.node.Do(t, func() error {
 		link, err := netlink.LinkByName("eth1")
@@ -179,7 +179,7 @@ func TestWhatComesByItselfIsLeftOutOfTheConfiguration(t *testing.T) {
 	}
 }
 
-func TestSeveralDocumentsAreAppliedInTheirOrder(t *testing.T) {
+func TestStateApply_SeveralDocuments_AppliedInOrder(t *testing.T) {
 	p := newStatePlace(t)
 	file := func(text string) string {
 		path := filepath.Join(t.TempDir(), "state.yaml")
@@ -207,7 +207,7 @@ func TestSeveralDocumentsAreAppliedInTheirOrder(t *testing.T) {
 	}
 }
 
-func TestAStateWaitsForItsCommitOrGoes(t *testing.T) {
+func TestStateApply_NoCommit_WaitsOrRollsBack(t *testing.T) {
 	p := newStatePlace(t)
 	if out := p.must(t, numbered, "apply", "-", "--no-commit", "--timeout", "1h"); !strings.Contains(out, "aliothctl state commit") {
 		t.Errorf("it says %q", out)
@@ -226,7 +226,7 @@ func TestAStateWaitsForItsCommitOrGoes(t *testing.T) {
 	}
 }
 
-func TestTheUnitForBootsIsInstalledAndRemoved(t *testing.T) {
+func TestBootUnit_InstallAndUninstall_UnitFollows(t *testing.T) {
 	p := newStatePlace(t)
 	p.must(t, "interfaces: [{name: eth1, ipv4: {enabled: true, address: [{ip: 10.0.0.1, prefix-length: 24}]}}]\n"+
 		"routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 10.0.0.254, next-hop-interface: eth1}]}", "apply", "-", "--probe-timeout", "0")
@@ -244,7 +244,7 @@ func TestTheUnitForBootsIsInstalledAndRemoved(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotAnswerUndoesTheChange(t *testing.T) {
+func TestStateApply_ProbeUnanswered_ChangeUndone(t *testing.T) {
 	p := newStatePlace(t)
 	document := numbered + "\nroutes: {config: [{destination: 0.0.0.0/0, next-hop-address: 10.0.0.254, next-hop-interface: eth1}]}"
 	for _, c := range []struct {
@@ -269,9 +269,9 @@ func TestWhatDoesNotAnswerUndoesTheChange(t *testing.T) {
 	}
 }
 
-// TestFailuresOfTheNetworkAreFindingsAndWrongCommandsAreNot, because the exit status of
-// nmstatectl differs between them too.
-func TestFailuresOfTheNetworkAreFindingsAndWrongCommandsAreNot(t *testing.T) {
+// TestFindings_NetworkFailureOrWrongCommand_Distinct: the exit status of nmstatectl differs between
+// them, too.
+func TestFindings_NetworkFailureOrWrongCommand_Distinct(t *testing.T) {
 	p := newStatePlace(t)
 	for _, c := range []struct {
 		input   string
@@ -292,7 +292,7 @@ func TestFailuresOfTheNetworkAreFindingsAndWrongCommandsAreNot(t *testing.T) {
 	}
 }
 
-func TestABadDocumentIsRefusedWithItsPath(t *testing.T) {
+func TestStateApply_BadDocument_RefusedWithPath(t *testing.T) {
 	p := newStatePlace(t)
 	for text, want := range map[string]string{
 		"interfaces: [{name: eth1, mtuu: 1400}]": `unknown field "interfaces[0].mtuu"`,

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-func TestCommandsWithoutAUsersRightsSayWhatToDo(t *testing.T) {
+func TestClientConfig_KubeconfigMissing_RemedyNamed(t *testing.T) {
 	dir := t.TempDir()
 	socket, config := filepath.Join(dir, "cnid.sock"), filepath.Join(dir, "config")
 	const text = `{"apiVersion": "v1", "kind": "Config", "current-context": "c",

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-func TestTheMemoryIsLimitedUntilTheStoreIsFilled(t *testing.T) {
+func TestFilling_StoreNotFilled_MemoryLimited(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
@@ -51,7 +51,7 @@ func TestTheMemoryIsLimitedUntilTheStoreIsFilled(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentLimitsTheMemory(t *testing.T) {
+func TestFilling_EnvironmentSet_NothingChanged(t *testing.T) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("GOGC", "")
@@ -78,7 +78,7 @@ func expectGarbage(t *testing.T, percent uint64, limit int64) {
 	}
 }
 
-func TestTheLimitFollowsWhatIsInUse(t *testing.T) {
+func TestMemoryLimit_BytesInUse_Followed(t *testing.T) {
 	const mib = 1 << 20
 	for name, c := range map[string]struct {
 		used uint64

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestGarbageIsAShareOfWhatIsInUseAndALeast(t *testing.T) {
+func TestShare_BytesInUse_PercentOrLeast(t *testing.T) {
 	l := &limit{percent: 15, least: 8 << 20}
 	for used, want := range map[uint64]int{
 		0: 100, 1: 100, 8 << 20: 100, 16 << 20: 50, 40 << 20: 20, 54 << 20: 15, 100 << 20: 15, math.MaxUint64: 15,
@@ -21,8 +21,8 @@ func TestGarbageIsAShareOfWhatIsInUseAndALeast(t *testing.T) {
 	}
 }
 
-// TestThePercentageFollowsWhatIsInUse collects until the percentage has followed.
-func TestThePercentageFollowsWhatIsInUse(t *testing.T) {
+// TestPercentage_MemoryInUse_Followed collects until the percentage has followed.
+func TestPercentage_MemoryInUse_Followed(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	settles := func(what string, wanted func(percent int) bool) {

@@ -68,7 +68,7 @@ const (
 	accessReviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 )
 
-func TestWhoMayIsLetThroughAndAskedForOnce(t *testing.T) {
+func TestReviews_PermittedReader_ServedAndAskedOnce(t *testing.T) {
 	api := &reviewer{t: t}
 	server := httptest.NewServer(api)
 	defer server.Close()

@@ -22,9 +22,9 @@ func vniClaim(vni int32) *v1alpha1.VNIClaim {
 	}
 }
 
-// TestAClaimIsDeletedOnlyByWhoSaysWhichOne: kubectl does not, programs do, and
-// with them aliothctl.
-func TestAClaimIsDeletedOnlyByWhoSaysWhichOne(t *testing.T) {
+// TestClaimDeletion_WithoutUID_RefusedWithCommand: kubectl does not, programs do, and with them
+// aliothctl.
+func TestClaimDeletion_WithoutUID_RefusedWithCommand(t *testing.T) {
 	admin := start(t)
 	held, vni := address("10.7.0.1", "node-a"), vniClaim(7001)
 	create(t, admin, held)

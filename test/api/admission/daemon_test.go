@@ -46,7 +46,7 @@ func release(admin client.Client, ip string) func(context.Context, client.Client
 	}
 }
 
-func TestDaemonWritesAddressesOfItsOwnNodeOnly(t *testing.T) {
+func TestDaemonAddressRelease_OtherNode_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, address("10.1.0.1", "node-a"))
 	create(t, admin, address("10.1.0.2", "node-b"))
@@ -83,9 +83,9 @@ func TestDaemonWritesAddressesOfItsOwnNodeOnly(t *testing.T) {
 	})
 }
 
-// TestDaemonMakesNoAddressWhateverRolesItIsGiven: a role with too many rights is a common
-// accident, also in upgrades by hand.
-func TestDaemonMakesNoAddressWhateverRolesItIsGiven(t *testing.T) {
+// TestDaemonAddressCreation_AnyRole_Refused: a role with too many rights is a common accident, also
+// in upgrades by hand.
+func TestDaemonAddressCreation_AnyRole_Refused(t *testing.T) {
 	admin := start(t)
 	generous := daemonOn("node-a")
 	create(t, admin, &rbacv1.ClusterRole{
@@ -123,7 +123,7 @@ func daemonsEvent(node string) *eventsv1.Event {
 	}
 }
 
-func TestDaemonsEventsNameTheirNode(t *testing.T) {
+func TestDaemonEvent_OtherNodeName_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, daemonsEvent("node-a"))
 	create(t, admin, daemonsEvent("node-b"))
@@ -154,7 +154,7 @@ func TestDaemonsEventsNameTheirNode(t *testing.T) {
 	})
 }
 
-func TestDaemonAnswersForItsOwnNodeOnly(t *testing.T) {
+func TestDaemonRollCall_OtherNode_Refused(t *testing.T) {
 	start(t)
 	answer := func(name string, change ...func(*v1alpha1.RollCall)) func(context.Context, client.Client) error {
 		return func(ctx context.Context, c client.Client) error {
@@ -190,9 +190,9 @@ func TestDaemonAnswersForItsOwnNodeOnly(t *testing.T) {
 	})
 }
 
-// TestDaemonReportsLinksOfItsOwnNodeOnly: a stolen token says wrong things about one node at
-// most, and not more than a report has room for.
-func TestDaemonReportsLinksOfItsOwnNodeOnly(t *testing.T) {
+// TestDaemonLinkReport_OtherNodeOrOversized_Refused: a stolen token says wrong things about one
+// node at most, and not more than a report has room for.
+func TestDaemonLinkReport_OtherNodeOrOversized_Refused(t *testing.T) {
 	start(t)
 	reporting := func(name string, change ...func(*v1alpha1.HostLinkReport)) func(context.Context, client.Client) error {
 		return func(ctx context.Context, c client.Client) error {
@@ -233,7 +233,7 @@ func answerOf(node string) *v1alpha1.RollCall {
 	}
 }
 
-func TestDaemonWritesConditionsOfItsOwnNodeOnly(t *testing.T) {
+func TestDaemonNodeCondition_OtherNode_Refused(t *testing.T) {
 	admin := start(t)
 	for _, name := range []string{"node-a", "node-b"} {
 		create(t, admin, node(name))
@@ -301,8 +301,9 @@ func TestDaemonWritesConditionsOfItsOwnNodeOnly(t *testing.T) {
 	}, "cannot delete resource"}})
 }
 
-// TestOnlyAliothChangesItsConditionsOfNodes, and others change their own ones beside them.
-func TestOnlyAliothChangesItsConditionsOfNodes(t *testing.T) {
+// TestNodeConditions_EachWriter_ChangesOnlyItsOwn has others change their own conditions beside
+// those.
+func TestNodeConditions_EachWriter_ChangesOnlyItsOwn(t *testing.T) {
 	admin := start(t)
 	create(t, admin, node("node-e"))
 	healthy := node("node-e")
@@ -340,9 +341,9 @@ func TestOnlyAliothChangesItsConditionsOfNodes(t *testing.T) {
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// TestTextsOfADaemonAreBounded: every watcher gets them, so a stolen token must not fill the
+// TestDaemonTexts_TooLong_Refused: every watcher gets them, so a stolen token must not fill the
 // memory of all nodes and of the operator. The schemas bound the other reports.
-func TestTextsOfADaemonAreBounded(t *testing.T) {
+func TestDaemonTexts_TooLong_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, node("texts-a"))
 	create(t, admin, namespace("texts", nil))

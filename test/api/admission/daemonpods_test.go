@@ -17,7 +17,7 @@ import (
 )
 
 // The daemon reports the interfaces of a pod by one annotation.
-func TestDaemonWritesOneAnnotationOfPodsOfItsOwnNode(t *testing.T) {
+func TestDaemonPodWrite_OtherAnnotationOrNode_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("daemon-pods", nil))
 	on := func(node string) *corev1.Pod {

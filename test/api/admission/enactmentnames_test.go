@@ -37,9 +37,9 @@ func naming(kind, policy string) func(anEnactment) {
 	return func(e anEnactment) { named(e, kind, policy) }
 }
 
-// TestAnEnactmentHasTheNameOfItsPolicyAndNode: its node is read from both, so that a daemon
-// could write in the name of another node otherwise.
-func TestAnEnactmentHasTheNameOfItsPolicyAndNode(t *testing.T) {
+// TestEnactmentName_OtherPolicyOrNode_Refused: its node is read from both, so that a daemon could
+// write in the name of another node otherwise.
+func TestEnactmentName_OtherPolicyOrNode_Refused(t *testing.T) {
 	admin := start(t)
 	type edit = change[anEnactment]
 	long := strings.Repeat("l", 245)
@@ -69,9 +69,9 @@ func TestAnEnactmentHasTheNameOfItsPolicyAndNode(t *testing.T) {
 	))
 }
 
-// TestTheSlotOfAnEnactmentStaysThatOfItsPolicy: one without a policy would have no row, and its
-// slot would count for nobody.
-func TestTheSlotOfAnEnactmentStaysThatOfItsPolicy(t *testing.T) {
+// TestEnactmentPolicy_Removed_Refused: one without a policy would have no row, and its slot would
+// count for nobody.
+func TestEnactmentPolicy_Removed_Refused(t *testing.T) {
 	admin := start(t)
 	type edit = change[anEnactment]
 	object := enactment("kept-x", "bonds")
@@ -98,9 +98,9 @@ func TestTheSlotOfAnEnactmentStaysThatOfItsPolicy(t *testing.T) {
 	}))
 }
 
-// TestNoNodeTakesTheNameOfAnothersEnactment tries all names of one node's enactments with the token
+// TestEnactmentName_OtherNodeToken_Refused tries all names of one node's enactments with the token
 // of another node. The name of one node is a part of the other's name.
-func TestNoNodeTakesTheNameOfAnothersEnactment(t *testing.T) {
+func TestEnactmentName_OtherNodeToken_Refused(t *testing.T) {
 	start(t)
 	nodes := []string{"taken-x", "taken-x.y", "taken-x.parts-2"}
 	const notOwn = "may write enactments of its own node only"
@@ -145,8 +145,8 @@ func makeFormerEnactments(t *testing.T, admin client.Client) {
 	establish(t, admin, enactmentNamed(formerNode, formerNode+".y.cut")) // its maker ended before it wrote the status
 }
 
-// TestAnEnactmentWithAFormerNameIsThatOfItsNode: its node uses it, until it has replaced it.
-func TestAnEnactmentWithAFormerNameIsThatOfItsNode(t *testing.T) {
+// TestEnactment_FormerName_StaysWithItsNode: its node uses it, until it has replaced it.
+func TestEnactment_FormerName_StaysWithItsNode(t *testing.T) {
 	start(t)
 	type edit = change[anEnactment]
 	own, domain := daemonOn(formerNode), daemonOn(formerNode+".y")

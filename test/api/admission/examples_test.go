@@ -47,10 +47,10 @@ var (
 	inlineRequest = regexp.MustCompile("`(\\{\"[^`]*\\})`")
 )
 
-// TestTheExamplesOfTheGuidesAreAccepted creates the objects of each document in its order,
-// with strict field validation, and requires the lists of interfaces to be valid and to
-// name networks of the document.
-func TestTheExamplesOfTheGuidesAreAccepted(t *testing.T) {
+// TestGuideExamples_StrictValidation_Accepted creates the objects of each document in its order,
+// with strict field validation, and requires the lists of interfaces to be valid and to name
+// networks of the document.
+func TestGuideExamples_StrictValidation_Accepted(t *testing.T) {
 	admin := start(t)
 	for _, name := range guides {
 		t.Run(path.Base(name), func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestTheExamplesOfTheGuidesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestTheRequestsOfTheGuidesAreValid reads the elements of lists in tables.
-func TestTheRequestsOfTheGuidesAreValid(t *testing.T) {
+// TestGuideRequests_EachListElement_Parsed reads the elements of lists in tables.
+func TestGuideRequests_EachListElement_Parsed(t *testing.T) {
 	requests := 0
 	for _, name := range guides {
 		for _, request := range inlineRequest.FindAllStringSubmatch(readGuide(t, name), -1) {

@@ -64,7 +64,7 @@ func beforeOthers(p *corev1.Pod, port int32) *corev1.Pod {
 	return p
 }
 
-func TestTenantsHaveOfNodesWhatIsGranted(t *testing.T) {
+func TestHostAccess_TenantWithoutGrant_Refused(t *testing.T) {
 	admin := start(t)
 	for name, labels := range map[string]map[string]string{
 		"host-blue": tenant("blue"), "host-red": tenant("red"), "host-plain": nil, "host-empty": {v1alpha1.TenantLabel: ""},
@@ -114,9 +114,9 @@ func TestTenantsHaveOfNodesWhatIsGranted(t *testing.T) {
 	))
 }
 
-// Without the object no tenant has pods: if it is absent nothing else refuses them the
-// nodes' network.
-func TestWithoutGrantsTenantsHaveNoPods(t *testing.T) {
+// Without the object no tenant has pods: if it is absent nothing else refuses them the nodes'
+// network.
+func TestTenantPods_GrantsObjectMissing_Refused(t *testing.T) {
 	admin := start(t)
 	establish(t, admin, namespace("host-before", tenant("before")))
 	grants := published(t, v1alpha1.HostAccessGrants)
@@ -145,7 +145,7 @@ func TestWithoutGrantsTenantsHaveNoPods(t *testing.T) {
 	})
 }
 
-func TestOnlyTheOperatorWritesWhatAdmissionGoesBy(t *testing.T) {
+func TestAdmissionGrants_WriterNotOperator_Refused(t *testing.T) {
 	start(t)
 	const refused = "only the Alioth operator writes AdmissionGrants"
 	for _, name := range []string{v1alpha1.HostAccessGrants, v1alpha1.ExternalIPGrants} {

@@ -38,7 +38,7 @@ func reachesBelow(mode *corev1.RecursiveReadOnlyMode) *corev1.VolumeMount {
 	return &corev1.VolumeMount{Name: "folder", MountPath: "/mnt", ReadOnly: true, RecursiveReadOnly: mode}
 }
 
-func TestTenantsMountNoFolderThatLeadsToTheirNode(t *testing.T) {
+func TestTenantMount_FolderLeadsToNode_Refused(t *testing.T) {
 	admin := start(t)
 	establish(t, admin, namespace("folders-blue", tenant("blue")))
 	establish(t, admin, namespace("folders-plain", nil))
@@ -87,7 +87,7 @@ func TestTenantsMountNoFolderThatLeadsToTheirNode(t *testing.T) {
 }
 
 // An ephemeral container is the only change of a pod that can give it the right to write.
-func TestAnEphemeralContainerMountsNoFolderToWrite(t *testing.T) {
+func TestEphemeralContainer_WritableFolder_Refused(t *testing.T) {
 	admin := start(t)
 	establish(t, admin, namespace("folders-late", tenant("late")))
 	running := withFolder(pod("folders-late", "p", ""), "/data", mountOf(true))

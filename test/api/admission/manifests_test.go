@@ -15,9 +15,10 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// TestManifestsOfDANMPassThePolicies creates the objects of DANM's manifests as an administrator,
-// where a TenantConfig offers their devices and numbers. The schemas are tested in test/api/schema.
-func TestManifestsOfDANMPassThePolicies(t *testing.T) {
+// TestDANMManifests_TenantConfigOffers_Accepted creates the objects of DANM's manifests as an
+// administrator, where a TenantConfig offers their devices and numbers. The schemas are tested in
+// test/api/schema.
+func TestDANMManifests_TenantConfigOffers_Accepted(t *testing.T) {
 	admin := start(t)
 	offer(t, &v1alpha1.TenantNetworkGrant{TenantConfig: "tenant-config", Devices: []string{"ens4", "ens5"}, NetworkTypes: []string{"flannel", "calico"}})
 	files, err := filepath.Glob(filepath.Join(root, "test/e2e/testdata/danm/*.yaml"))

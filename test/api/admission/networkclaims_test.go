@@ -53,9 +53,9 @@ func domainClaim() *unstructured.Unstructured {
 	})
 }
 
-// TestOnlyTheOperatorCreatesClaimsOfNetworks: the owner of a namespace can have all rights in it,
+// TestNetworkClaims_CreatorNotOperator_Refused: the owner of a namespace can have all rights in it,
 // and a node attaches every pod with a claim.
-func TestOnlyTheOperatorCreatesClaimsOfNetworks(t *testing.T) {
+func TestNetworkClaims_CreatorNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace(claimed, nil))
 	owner := person("claims-owner")
@@ -97,8 +97,8 @@ func TestOnlyTheOperatorCreatesClaimsOfNetworks(t *testing.T) {
 	))
 }
 
-// TestOnlyTheNodeOfAPodReleasesItsInterface: a network, and its VLAN, may go to others then.
-func TestOnlyTheNodeOfAPodReleasesItsInterface(t *testing.T) {
+// TestInterfaceRelease_NotPodNode_Refused: a network, and its VLAN, may go to others then.
+func TestInterfaceRelease_NotPodNode_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("releases", nil))
 	owner := person("releases-owner")

@@ -32,9 +32,9 @@ func danmNet(namespace, name string, edit func(*danmv1.NetworkSpec)) *danmv1.Dan
 	return &network
 }
 
-// TestRangesThatASchemaCannotCompare has the rest of the cases 91 and 110 of DANM's own tests, and
-// the keys of routes, which DANM does not check.
-func TestRangesThatASchemaCannotCompare(t *testing.T) {
+// TestNetworkRanges_Contradictory_RefusedByPolicy has the rest of the cases 91 and 110 of DANM's
+// own tests, and the keys of routes, which DANM does not check.
+func TestNetworkRanges_Contradictory_RefusedByPolicy(t *testing.T) {
 	start(t)
 	pool := func(cidr, start, end string) func(*danmv1.NetworkSpec) {
 		return func(s *danmv1.NetworkSpec) {
@@ -113,10 +113,10 @@ func TestRangesThatASchemaCannotCompare(t *testing.T) {
 	run(t, all)
 }
 
-// TestNetworkIDsOfTenantConfigs is case 74 of DANM's own tests, and rule 4 of the user
-// guide's rules of TenantConfigs. A device with a vniType gives networks a number, so the
-// limit is 10 then, as in the network itself.
-func TestNetworkIDsOfTenantConfigs(t *testing.T) {
+// TestTenantConfig_InvalidNetworkIDs_Refused is case 74 of DANM's own tests, and rule 4 of the user
+// guide's rules of TenantConfigs. A device with a vniType gives networks a number, so the limit is
+// 10 then, as in the network itself.
+func TestTenantConfig_InvalidNetworkIDs_Refused(t *testing.T) {
 	start(t)
 	config := func(kind danmv1.VNIType, numbers string, ids map[string]danmv1.NetworkID) *danmv1.TenantConfig {
 		return &danmv1.TenantConfig{
@@ -169,10 +169,10 @@ func usedSpec(s *danmv1.NetworkSpec) {
 	s.Options = danmv1.NetworkOptions{HostDevice: "ens4", VLAN: 300, CIDR: "10.0.0.0/24", Net6: "2001:db8::/64", MTU: 1500}
 }
 
-// TestANetworkInUseKeepsWhatItsPodsHave is rule 14 of the user guide and case 105 of DANM's
-// own tests. Expressed otherwise: pods are counted in the status, and device_pool, cidr,
-// net6, NetworkType and mtu are protected, too.
-func TestANetworkInUseKeepsWhatItsPodsHave(t *testing.T) {
+// TestNetwork_ChangeWhileInUse_Refused is rule 14 of the user guide and case 105 of DANM's own
+// tests. Expressed otherwise: pods are counted in the status, and device_pool, cidr, net6,
+// NetworkType and mtu are protected, too.
+func TestNetwork_ChangeWhileInUse_Refused(t *testing.T) {
 	admin := start(t)
 	used, unused := clusterNetwork("in-use", usedSpec), clusterNetwork("not-in-use", usedSpec)
 	create(t, admin, used)
@@ -220,10 +220,10 @@ func TestANetworkInUseKeepsWhatItsPodsHave(t *testing.T) {
 	})
 }
 
-// TestANetworkInUseIsNotDeleted is rule 15 of the user guide and the cases 112 and 118 of
-// DANM's own tests. The cases 114-117 are expressed otherwise: a claim of a number is freed
-// by the operator when the network is gone, so no TenantConfig is needed.
-func TestANetworkInUseIsNotDeleted(t *testing.T) {
+// TestNetwork_DeletionWhileInUse_Refused is rule 15 of the user guide and the cases 112 and 118 of
+// DANM's own tests. The cases 114-117 are expressed otherwise: a claim of a number is freed by the
+// operator when the network is gone, so no TenantConfig is needed.
+func TestNetwork_DeletionWhileInUse_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("delete-nets", nil))
 	used, unused := danmNet("delete-nets", "used", usedSpec), danmNet("delete-nets", "unused", usedSpec)
@@ -259,9 +259,9 @@ func TestANetworkInUseIsNotDeleted(t *testing.T) {
 	eventually(t, func(ctx context.Context) error { return deletion(used)(ctx, as(t, clusterAdmin())) })
 }
 
-// TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks: the owner of a namespace can have
-// all rights in it.
-func TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks(t *testing.T) {
+// TestNetworkStatusAndFinalizer_WriterNotOperator_Refused: the owner of a namespace can have all
+// rights in it.
+func TestNetworkStatusAndFinalizer_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("owned-nets", nil))
 	owner := person("nets-owner")
@@ -286,9 +286,9 @@ func TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks(t *testing.T) {
 	})
 }
 
-// TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworksOfVPCs: the operator repeats reasons
-// and messages of a Network's conditions in events and metrics.
-func TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworksOfVPCs(t *testing.T) {
+// TestVPCNetworkStatus_WriterNotOperator_Refused: the operator repeats reasons and messages of a
+// Network's conditions in events and metrics.
+func TestVPCNetworkStatus_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("owned-vpc-nets", nil))
 	owner := person("vpc-nets-owner")
@@ -312,8 +312,8 @@ func TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworksOfVPCs(t *testing.T) {
 	})
 }
 
-// TestDanmNetsOfTenantsNeedAGrant: a DanmNet names devices and VLANs of the nodes.
-func TestDanmNetsOfTenantsNeedAGrant(t *testing.T) {
+// TestDanmNet_TenantWithoutGrant_Refused: a DanmNet names devices and VLANs of the nodes.
+func TestDanmNet_TenantWithoutGrant_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("nets-plain", nil))
 	create(t, admin, namespace("nets-blue", tenant("net-blue")))

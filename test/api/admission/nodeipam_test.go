@@ -101,8 +101,8 @@ func collectors() map[string]user {
 	return all
 }
 
-// TestOnlyTheOperatorWritesConfigsOfPods: people read them as the state of a pod.
-func TestOnlyTheOperatorWritesConfigsOfPods(t *testing.T) {
+// TestPodConfig_WriterNotOperator_Refused: people read them as the state of a pod.
+func TestPodConfig_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("ipam-configs", nil))
 	inEachGroup(t, func(t *testing.T, group string) {
@@ -142,9 +142,9 @@ func TestOnlyTheOperatorWritesConfigsOfPods(t *testing.T) {
 	})
 }
 
-// TestOnlyTheOperatorWritesWhatIsReserved: the status of an instance keeps addresses from
-// others, and its finalizer keeps the instance.
-func TestOnlyTheOperatorWritesWhatIsReserved(t *testing.T) {
+// TestReservation_WriterNotOperator_Refused: the status of an instance keeps addresses from others,
+// and its finalizer keeps the instance.
+func TestReservation_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("ipam-status", nil))
 	const refused, finalizer = "only the Alioth operator writes the status of PodNetworks and PodNetworkInstances", "only the Alioth operator removes the finalizer alioth.dev/in-use"
@@ -168,7 +168,7 @@ func TestOnlyTheOperatorWritesWhatIsReserved(t *testing.T) {
 	})
 }
 
-func TestADaemonWritesTheNodeInfoOfItsOwnNodeOnly(t *testing.T) {
+func TestDaemonNodeInfo_OtherNode_Refused(t *testing.T) {
 	admin := start(t)
 	inEachGroup(t, func(t *testing.T, group string) {
 		for _, node := range []string{"info-a", "info-b"} {
@@ -215,9 +215,8 @@ func TestADaemonWritesTheNodeInfoOfItsOwnNodeOnly(t *testing.T) {
 	})
 }
 
-// TestNoRoleMakesADaemonAWriterOfPodNetworks: a role with too many rights is a common
-// accident.
-func TestNoRoleMakesADaemonAWriterOfPodNetworks(t *testing.T) {
+// TestDaemonPodNetworkWrite_BroadRole_Refused: a role with too many rights is a common accident.
+func TestDaemonPodNetworkWrite_BroadRole_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("ipam-broad", nil))
 	own := withRights(daemonOn("node-a"))
@@ -241,9 +240,9 @@ func TestNoRoleMakesADaemonAWriterOfPodNetworks(t *testing.T) {
 	})
 }
 
-// TestServiceAccountsOfTenantsWriteNoPodNetworks: not even with the rights of a cluster
+// TestTenantServiceAccount_PodNetworkWrite_Refused: not even with the rights of a cluster
 // administrator, which a wrong binding gives. PodNetworkInstances are in their namespace.
-func TestServiceAccountsOfTenantsWriteNoPodNetworks(t *testing.T) {
+func TestTenantServiceAccount_PodNetworkWrite_Refused(t *testing.T) {
 	admin := start(t)
 	for name, labels := range map[string]map[string]string{"ipam-blue": tenant("blue"), "ipam-none": nil, "ipam-empty": tenant("")} {
 		create(t, admin, namespace(name, labels))
@@ -288,9 +287,9 @@ func TestServiceAccountsOfTenantsWriteNoPodNetworks(t *testing.T) {
 	})
 }
 
-// TestPodNetworksAreForThoseWhoGetARoleOfTheirOwn: in a namespace the role gives its
-// instances, everywhere also PodNetworks.
-func TestPodNetworksAreForThoseWhoGetARoleOfTheirOwn(t *testing.T) {
+// TestPodNetworkRoles_OtherRole_NoRights: in a namespace the role gives its instances, everywhere
+// also PodNetworks.
+func TestPodNetworkRoles_OtherRole_NoRights(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("ipam-roles", nil))
 	viewer, editor, everywhere := person("ipam-viewer"), person("ipam-editor"), person("ipam-everywhere")
@@ -314,8 +313,8 @@ func TestPodNetworksAreForThoseWhoGetARoleOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestAPodMayNotRequestDevicesThatNobodyServes: it would be Pending for ever.
-func TestAPodMayNotRequestDevicesThatNobodyServes(t *testing.T) {
+// TestPodDevices_ResourceUnserved_Refused: it would be Pending for ever.
+func TestPodDevices_ResourceUnserved_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("ipam-resources", nil))
 	pod := func(name, requests string, init bool) *corev1.Pod {

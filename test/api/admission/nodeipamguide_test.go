@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestTheObjectsOfTheNodeIPAMGuideAreAccepted as they are written, with strict validation.
-func TestTheObjectsOfTheNodeIPAMGuideAreAccepted(t *testing.T) {
+// TestNodeIPAMGuide_Objects_Accepted creates the objects as they are written, with strict
+// validation.
+func TestNodeIPAMGuide_Objects_Accepted(t *testing.T) {
 	admin := start(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	if err := admin.Create(t.Context(), namespace); client.IgnoreAlreadyExists(err) != nil {

@@ -41,7 +41,7 @@ func rowsOf(t *testing.T, heading string) (rows [][]string) {
 	return rows
 }
 
-func TestTheTypesOfTheTableAreMadeChangedOrRefused(t *testing.T) {
+func TestInterfaceTypes_DocumentedTable_MatchesResolver(t *testing.T) {
 	current, _ := currentOfGuides(t)
 	for _, row := range rowsOf(t, "Types") {
 		for _, kind := range row[1:] {

@@ -49,9 +49,9 @@ func guideExamples(t *testing.T, name string) (all []map[string]any) {
 	return all
 }
 
-// TestANodeCanHaveTheStatesOfTheGuides renders each policy for a node, and resolves its desired
-// state against the node's current state.
-func TestANodeCanHaveTheStatesOfTheGuides(t *testing.T) {
+// TestGuidePolicies_RenderedForNode_StatesResolved renders each policy for a node, and resolves its
+// desired state against the node's current state.
+func TestGuidePolicies_RenderedForNode_StatesResolved(t *testing.T) {
 	current, node := currentOfGuides(t)
 	for _, name := range nodeNetworkGuides {
 		t.Run(path.Base(name), func(t *testing.T) {
@@ -139,9 +139,9 @@ func renderedExample(t *testing.T, row *nmstate.Policy, current map[string]any) 
 	return desired
 }
 
-// TestTheManifestsOfTheNodeNetworkGuidesAreAccepted creates the objects of each document with
-// strict field validation.
-func TestTheManifestsOfTheNodeNetworkGuidesAreAccepted(t *testing.T) {
+// TestNodeNetworkGuides_Manifests_Accepted creates the objects of each document with strict field
+// validation.
+func TestNodeNetworkGuides_Manifests_Accepted(t *testing.T) {
 	admin := start(t)
 	created := 0
 	for _, name := range nodeNetworkGuides {

@@ -59,7 +59,7 @@ func patched[T client.Object](through string, changes ...change[T]) []change[T] 
 	return changes
 }
 
-func TestADaemonWritesTheNetworkStateOfItsOwnNodeOnly(t *testing.T) {
+func TestDaemonNetworkState_OtherNode_Refused(t *testing.T) {
 	admin := start(t)
 	for _, node := range []string{"state-a", "state-b"} {
 		establish(t, admin, nodeState(node))
@@ -107,7 +107,7 @@ func TestADaemonWritesTheNetworkStateOfItsOwnNodeOnly(t *testing.T) {
 	))
 }
 
-func TestADaemonWritesEnactmentsOfItsOwnNodeOnly(t *testing.T) {
+func TestDaemonEnactment_OtherNode_Refused(t *testing.T) {
 	start(t)
 	own := daemonOn("node-a")
 	long := strings.Repeat("n", 45) + "." + strings.Repeat("x", 40)
@@ -143,7 +143,7 @@ func applied(t *testing.T, name string, who user, object client.Object, refused 
 	return creations(t, name, who, object, refused)[:1]
 }
 
-func TestOnlyTheOperatorGrantsSlotsAndWritesTheStatusOfPolicies(t *testing.T) {
+func TestSlotsAndPolicyStatus_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	type one = *nmstatev1beta1.NodeNetworkConfigurationEnactment
 	type edit = change[one]
@@ -215,8 +215,8 @@ func withRights(u user) user {
 	return u
 }
 
-// TestNoRoleMakesADaemonMoreThanItsNode: a role with too many rights is a common accident.
-func TestNoRoleMakesADaemonMoreThanItsNode(t *testing.T) {
+// TestDaemonNodeNetworkWrite_BroadRole_Refused: a role with too many rights is a common accident.
+func TestDaemonNodeNetworkWrite_BroadRole_Refused(t *testing.T) {
 	admin := start(t)
 	for _, object := range []client.Object{nodeState("broad-a"), configurationPolicy("broad"), enactment("broad-a", "broad")} {
 		establish(t, admin, object)
@@ -246,9 +246,9 @@ func TestNoRoleMakesADaemonMoreThanItsNode(t *testing.T) {
 	})
 }
 
-// TestServiceAccountsOfTenantsWriteNothingOfNodes: not even with the rights of a cluster
+// TestTenantServiceAccount_NodeNetworkWrite_Refused: not even with the rights of a cluster
 // administrator, which a wrong binding gives.
-func TestServiceAccountsOfTenantsWriteNothingOfNodes(t *testing.T) {
+func TestTenantServiceAccount_NodeNetworkWrite_Refused(t *testing.T) {
 	admin := start(t)
 	for name, labels := range map[string]map[string]string{"nodes-blue": tenant("blue"), "nodes-blue-2": nil, "nodes-empty": tenant("")} {
 		create(t, admin, namespace(name, labels))
@@ -282,9 +282,9 @@ func TestServiceAccountsOfTenantsWriteNothingOfNodes(t *testing.T) {
 	})
 }
 
-// TestANamespacesOwnerHasNothingOfNodes: roles of a namespace give no right on objects of the
-// cluster.
-func TestANamespacesOwnerHasNothingOfNodes(t *testing.T) {
+// TestNamespaceOwner_NodeNetworkObjects_NoRights: roles of a namespace give no right on objects of
+// the cluster.
+func TestNamespaceOwner_NodeNetworkObjects_NoRights(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("nodes-owned", tenant("owned")))
 	owner := person("nodes-owned-admin")

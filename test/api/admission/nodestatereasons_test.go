@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestConditionsOfNodesNetworksAreDocumented compares the constants of package api/nmstate/v1
-// with the table of docs/reference/reasons.md whose cells are code.
-func TestConditionsOfNodesNetworksAreDocumented(t *testing.T) {
+// TestNodeNetworkConditions_EachConstant_Documented compares the constants of package
+// api/nmstate/v1 with the table of docs/reference/reasons.md whose cells are code.
+func TestNodeNetworkConditions_EachConstant_Documented(t *testing.T) {
 	table := regexp.MustCompile("(?m)^\\| (`[A-Z][^|]*) \\| (`[A-Z][^|]*) \\|").FindAllStringSubmatch(readGuide(t, "reference/reasons.md"), -1)
 	if len(table) == 0 {
 		t.Fatal("docs/reference/reasons.md has no table of conditions and reasons")

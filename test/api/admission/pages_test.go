@@ -56,10 +56,10 @@ func pagesOf(t *testing.T) (list []*pages.Page) {
 	return list
 }
 
-// TestEveryManifestOfThePagesIsAccepted by the API server, with strict field validation and
-// Alioth's policies. Blocks without a kind are values of the chart, documents of the state of
-// a node, or marked as fragments.
-func TestEveryManifestOfThePagesIsAccepted(t *testing.T) {
+// TestPageManifests_StrictValidation_Accepted asks the API server, with strict field validation and
+// Alioth's policies. Blocks without a kind are values of the chart, documents of the state of a
+// node, or marked as fragments.
+func TestPageManifests_StrictValidation_Accepted(t *testing.T) {
 	admin := start(t)
 	values := chartValues(t)
 	offerOfPages(t, admin)
@@ -188,9 +188,9 @@ func wouldCreate(t *testing.T, author client.Client, object *unstructured.Unstru
 	return err
 }
 
-// TestEveryKindInACommandOfThePagesExists: the API server has the resources that commands of
+// TestPageCommands_KindsAndSelectors_Served: the API server has the resources that commands of
 // kubectl name, with their field selectors.
-func TestEveryKindInACommandOfThePagesExists(t *testing.T) {
+func TestPageCommands_KindsAndSelectors_Served(t *testing.T) {
 	admin := start(t)
 	mapper := mapperOf(t)
 	resources, selectors := 0, 0

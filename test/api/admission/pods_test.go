@@ -91,7 +91,7 @@ func fixedKeys(key, with, without, refusal string, put func(key, value string) f
 	)
 }
 
-func TestOnlyTheOperatorChangesItsAnnotations(t *testing.T) {
+func TestOperatorAnnotations_OtherWriter_Refused(t *testing.T) {
 	admin := start(t)
 	podsNamespace(t)
 	bound := pod("pods", "annotated", "node-a")
@@ -128,9 +128,9 @@ func say(kind string, status corev1.ConditionStatus) func(*corev1.Pod) {
 	}
 }
 
-// TestOnlyTheOperatorChangesItsConditionsOfPods: neither an administrator, nor a controller
-// of readiness gates with rights on pods/status, nor a kubelet.
-func TestOnlyTheOperatorChangesItsConditionsOfPods(t *testing.T) {
+// TestPodConditions_WriterNotOperator_Refused: neither an administrator, nor a controller of
+// readiness gates with rights on pods/status, nor a kubelet.
+func TestPodConditions_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	podsNamespace(t)
 	gates := serviceAccount("system:serviceaccount:pods:gates", "")
@@ -171,9 +171,9 @@ func TestOnlyTheOperatorChangesItsConditionsOfPods(t *testing.T) {
 	))
 }
 
-// TestOtherSubresourcesCarryNoConditions: the API server takes from them only the fields
-// that they are for.
-func TestOtherSubresourcesCarryNoConditions(t *testing.T) {
+// TestOtherSubresources_PodConditions_Ignored: the API server takes from them only the fields that
+// they are for.
+func TestOtherSubresources_PodConditions_Ignored(t *testing.T) {
 	admin := start(t)
 	podsNamespace(t)
 	establish(t, admin, pod("pods", "conditionless", "node-a"))
@@ -192,9 +192,9 @@ func TestOtherSubresourcesCarryNoConditions(t *testing.T) {
 	}
 }
 
-// TestRestoredPodsMayCarryTheOperatorsAnnotations: they claim nothing, and the operator overwrites
+// TestRestoredPod_OperatorAnnotations_Accepted: they claim nothing, and the operator overwrites
 // them.
-func TestRestoredPodsMayCarryTheOperatorsAnnotations(t *testing.T) {
+func TestRestoredPod_OperatorAnnotations_Accepted(t *testing.T) {
 	podsNamespace(t)
 	restored := pod("pods", "restored", "")
 	for _, key := range owned() {
@@ -207,9 +207,9 @@ func TestRestoredPodsMayCarryTheOperatorsAnnotations(t *testing.T) {
 	run(t, all)
 }
 
-// TestOtherSubresourcesCarryNoMetadata: the API server takes from them only the fields
-// that they are for, from any user.
-func TestOtherSubresourcesCarryNoMetadata(t *testing.T) {
+// TestOtherSubresources_PodMetadata_Ignored: the API server takes from them only the fields that
+// they are for, from any user.
+func TestOtherSubresources_PodMetadata_Ignored(t *testing.T) {
 	admin := start(t)
 	podsNamespace(t)
 	establish(t, admin, pod("pods", "narrow", "node-a"))
@@ -242,7 +242,7 @@ func TestOtherSubresourcesCarryNoMetadata(t *testing.T) {
 	}
 }
 
-func TestBindingCarriesNoneOfTheOperatorsAnnotations(t *testing.T) {
+func TestBinding_OperatorAnnotations_Refused(t *testing.T) {
 	admin := start(t)
 	podsNamespace(t)
 	create(t, admin, pod("pods", "unbound", ""))
@@ -282,7 +282,7 @@ func TestBindingCarriesNoneOfTheOperatorsAnnotations(t *testing.T) {
 	))
 }
 
-func TestPodsNetworkIsFixedOnceItHasANode(t *testing.T) {
+func TestPodNetwork_ChangeAfterNodeAssigned_Refused(t *testing.T) {
 	admin := start(t)
 	podsNamespace(t)
 	for name, node := range map[string]string{"fixed": "node-a", "open": ""} {
@@ -314,7 +314,7 @@ func TestPodsNetworkIsFixedOnceItHasANode(t *testing.T) {
 	))
 }
 
-func TestProbesAndHooksGoToThePodItself(t *testing.T) {
+func TestProbesAndHooks_OtherHost_Refused(t *testing.T) {
 	podsNamespace(t)
 	web := func(host string) *corev1.HTTPGetAction {
 		return &corev1.HTTPGetAction{Host: host, Port: intstr.FromInt32(80)}

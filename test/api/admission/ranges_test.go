@@ -34,7 +34,7 @@ func creating(object client.Object) func(context.Context, client.Client) error {
 	}
 }
 
-func TestSubnetLiesInsideItsVPC(t *testing.T) {
+func TestSubnet_RangeOutsideVPC_Refused(t *testing.T) {
 	admin := start(t)
 	who := clusterAdmin()
 	create(t, admin, vpc("in", "10.10.0.0/16", "10.11.0.0/16", "fd10:10::/48"))
@@ -56,7 +56,7 @@ func TestSubnetLiesInsideItsVPC(t *testing.T) {
 	})
 }
 
-func TestSubnetsOfOneVPCStayApart(t *testing.T) {
+func TestSubnet_OverlapInVPC_Refused(t *testing.T) {
 	admin := start(t)
 	who := clusterAdmin()
 	create(t, admin, subnet("apart-one", "apart", "net1", "10.20.1.0/24", "fd20:0:0:1::/64"))
@@ -79,9 +79,9 @@ func TestSubnetsOfOneVPCStayApart(t *testing.T) {
 	})
 }
 
-// TestConflictThatHappenedStaysEditable: two that were created at one moment
-// may overlap; they must still lose their finalizers.
-func TestConflictThatHappenedStaysEditable(t *testing.T) {
+// TestSubnet_ExistingOverlap_StaysEditable: two that were created at one moment may overlap; they
+// must still lose their finalizers.
+func TestSubnet_ExistingOverlap_StaysEditable(t *testing.T) {
 	admin := start(t)
 	create(t, admin, subnet("late-one", "late", "", "10.30.0.0/24"))
 	establish(t, admin, vpc("late", "10.99.0.0/16"))
@@ -96,7 +96,7 @@ func TestConflictThatHappenedStaysEditable(t *testing.T) {
 	})
 }
 
-func TestVPCKeepsItsSubnets(t *testing.T) {
+func TestVPC_RangeOfSubnetRemoved_Refused(t *testing.T) {
 	admin := start(t)
 	who := clusterAdmin()
 	establish(t, admin, vpc("keeps", "10.40.0.0/16", "10.41.0.0/16"))
@@ -113,7 +113,7 @@ func TestVPCKeepsItsSubnets(t *testing.T) {
 	})
 }
 
-func TestVPCAvoidsTheClustersRanges(t *testing.T) {
+func TestVPC_OverlapsClusterRange_Refused(t *testing.T) {
 	admin := start(t)
 	who := clusterAdmin()
 	create(t, admin, &networkingv1.ServiceCIDR{
@@ -141,10 +141,9 @@ func TestVPCAvoidsTheClustersRanges(t *testing.T) {
 	})
 }
 
-// TestTheChartsOwnVPCWaitsForNoParameters: it is created when the API server
-// may not have read any parameter yet, which refuses everything else. The
-// operator checks the same ranges.
-func TestTheChartsOwnVPCWaitsForNoParameters(t *testing.T) {
+// TestChartVPC_ParametersUnread_Accepted: it is created when the API server may not have read any
+// parameter yet, which refuses everything else. The operator checks the same ranges.
+func TestChartVPC_ParametersUnread_Accepted(t *testing.T) {
 	admin := start(t)
 	who := clusterAdmin()
 	create(t, admin, subnet("own-have", "default", "", "10.244.1.0/24"))

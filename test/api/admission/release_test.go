@@ -33,9 +33,9 @@ func asPeopleDo(t *testing.T, program string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestPeopleReleaseAddressesWithAliothctlOnly uses the programs that people use, with every
+// TestAddressRelease_Kubectl_RefusedWithCommand uses the programs that people use, with every
 // existing right.
-func TestPeopleReleaseAddressesWithAliothctlOnly(t *testing.T) {
+func TestAddressRelease_Kubectl_RefusedWithCommand(t *testing.T) {
 	admin := start(t)
 	left := address("10.8.0.1", "lost-node")
 	left.Spec.Holder.Namespace, left.Spec.Holder.Name = "default", "left-behind"

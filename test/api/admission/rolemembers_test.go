@@ -23,9 +23,9 @@ func memberOn(node string) *v1alpha1.RoleMember {
 	}
 }
 
-// TestDaemonReportsAboutItsOwnMembersOnly: a stolen token can make its own node serve without a
+// TestDaemonRoleMember_OtherNode_Refused: a stolen token can make its own node serve without a
 // table, and no other node.
-func TestDaemonReportsAboutItsOwnMembersOnly(t *testing.T) {
+func TestDaemonRoleMember_OtherNode_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, memberOn("node-a"))
 	create(t, admin, memberOn("node-b"))
@@ -56,9 +56,9 @@ func TestDaemonReportsAboutItsOwnMembersOnly(t *testing.T) {
 	})
 }
 
-// TestAReportAboutAMemberChangesNothingElseOfIt: with a finalizer the member would stay, and
-// with another owner it would go with that.
-func TestAReportAboutAMemberChangesNothingElseOfIt(t *testing.T) {
+// TestRoleMemberReport_OtherFields_Unchanged: with a finalizer the member would stay, and with
+// another owner it would go with that.
+func TestRoleMemberReport_OtherFields_Unchanged(t *testing.T) {
 	admin := start(t)
 	create(t, admin, memberOn("node-m"))
 	const text = `{"metadata": {"finalizers": ["example.com/held"], "labels": {"a": "b"}, "annotations": {"a": "b"},
@@ -75,7 +75,7 @@ func TestAReportAboutAMemberChangesNothingElseOfIt(t *testing.T) {
 	}
 }
 
-func TestDaemonListsMembersForItsOwnNodeOnly(t *testing.T) {
+func TestDaemonNodeRoles_OtherNode_Refused(t *testing.T) {
 	start(t)
 	report := func(name string, change ...func(*v1alpha1.NodeRoles)) func(context.Context, client.Client) error {
 		object := &v1alpha1.NodeRoles{

@@ -348,7 +348,7 @@ func review(t *testing.T, who user, namespace string) []string {
 	return merge(rules)
 }
 
-func TestProgramsMayDoWhatIsListedAndNoMore(t *testing.T) {
+func TestProgramRights_Installed_MatchList(t *testing.T) {
 	admin := start(t)
 	for _, p := range programs() {
 		t.Run(p.account, func(t *testing.T) {
@@ -405,9 +405,9 @@ func rights(who user, namespace string, allowed bool, texts ...string) []right {
 	return all
 }
 
-// TestPeopleGetNetworksWithKubernetesOwnRoles: users who may edit a namespace have its Networks and
+// TestUserRoles_Aggregated_MatchList: users who may edit a namespace have its Networks and
 // TenantNetworks. Of other resources they read the objects that concern their pods.
-func TestPeopleGetNetworksWithKubernetesOwnRoles(t *testing.T) {
+func TestUserRoles_Aggregated_MatchList(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("roles", nil))
 	var read, write, beyond []string
@@ -449,9 +449,9 @@ func TestPeopleGetNetworksWithKubernetesOwnRoles(t *testing.T) {
 	checkRights(t, admin, rights(person("roles-view"), "roles", false, write...))
 }
 
-// TestNodesNetworksAreForThoseWhoGetARoleOfTheirOwn: the objects have no namespace, so the
-// rights of a namespace do not reach them.
-func TestNodesNetworksAreForThoseWhoGetARoleOfTheirOwn(t *testing.T) {
+// TestNodeNetworkRoles_OtherRole_NoRights: the objects have no namespace, so the rights of a
+// namespace do not reach them.
+func TestNodeNetworkRoles_OtherRole_NoRights(t *testing.T) {
 	admin := start(t)
 	owner, viewer, editor := person("nodes-owner"), person("nodes-viewer"), person("nodes-editor")
 	create(t, admin, namespace("nodes-roles", nil))

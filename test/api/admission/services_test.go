@@ -23,7 +23,7 @@ func serviceAt(namespace string, ips ...string) *corev1.Service {
 	}
 }
 
-func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
+func TestExternalIPs_NoPoolGrant_Refused(t *testing.T) {
 	admin := start(t)
 	establish(t, admin, namespace("external-blue", tenant("blue")))
 	establish(t, admin, namespace("external-plain", nil))
@@ -69,10 +69,10 @@ func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
 	})
 }
 
-// TestOnlyTheOperatorNamesNetworksInSlices: a slice with a network's domain takes room in
-// the tables of all nodes with pods there. Kubernetes copies labels from a Service, and from
-// Endpoints, to slices.
-func TestOnlyTheOperatorNamesNetworksInSlices(t *testing.T) {
+// TestSliceDomain_WriterNotOperator_Refused: a slice with a network's domain takes room in the
+// tables of all nodes with pods there. Kubernetes copies labels from a Service, and from Endpoints,
+// to slices.
+func TestSliceDomain_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	establish(t, admin, namespace("slices", tenant("blue")))
 	const refused = "the label alioth.dev/domain must not name a network outside of VPCs"

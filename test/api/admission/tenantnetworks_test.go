@@ -46,13 +46,13 @@ func eventuallyCreate(t *testing.T, c client.Client, object client.Object) {
 	eventually(t, func(ctx context.Context) error { return c.Create(ctx, object) })
 }
 
-// TestTenantNetworksHaveWhatATenantConfigOffers has the cases 96-98 of DANM's own tests, for
+// TestTenantNetwork_DeviceUnoffered_Refused has the cases 96-98 of DANM's own tests, for
 // both groups. Expressed otherwise:
 //   - 97: a device is refused for static types, too.
 //   - 99: exhausted numbers are a condition, because two requests can race.
 //   - 100, 101, 103: the operator gives devices and numbers after the creation.
 //   - a static type that networkIds lack is refused; DANM lets users choose any program.
-func TestTenantNetworksHaveWhatATenantConfigOffers(t *testing.T) {
+func TestTenantNetwork_DeviceUnoffered_Refused(t *testing.T) {
 	start(t)
 	who := clusterAdmin()
 	both := func(name string, network *danmv1.TenantNetwork, refused string) []attempt {
@@ -85,9 +85,9 @@ func TestTenantNetworksHaveWhatATenantConfigOffers(t *testing.T) {
 	))
 }
 
-// TestTenantNetworksKeepWhatTheOperatorGaveThem has the user guide's rules 1-6 of
-// TenantNetworks, and case 92 of DANM's own tests for UPDATE.
-func TestTenantNetworksKeepWhatTheOperatorGaveThem(t *testing.T) {
+// TestTenantNetwork_OperatorFieldsChanged_Refused has the user guide's rules 1-6 of TenantNetworks,
+// and case 92 of DANM's own tests for UPDATE.
+func TestTenantNetwork_OperatorFieldsChanged_Refused(t *testing.T) {
 	admin := start(t)
 	offer(t, &v1alpha1.TenantNetworkGrant{TenantConfig: "config", Devices: []string{"ens4", "ens5"}})
 	bare, given := tenantNetwork("bare", "", "", ""), tenantNetwork("given", "", "", "")
@@ -143,8 +143,8 @@ func TestTenantNetworksKeepWhatTheOperatorGaveThem(t *testing.T) {
 	})
 }
 
-// TestATenantIsOfferedWhatItsEntriesHave: entries of a TenantConfig for single tenants.
-func TestATenantIsOfferedWhatItsEntriesHave(t *testing.T) {
+// TestTenantNetwork_OtherTenantEntry_Refused: entries of a TenantConfig for single tenants.
+func TestTenantNetwork_OtherTenantEntry_Refused(t *testing.T) {
 	admin := start(t)
 	const shop, bank = "offers-shop", "offers-bank"
 	create(t, admin, namespace(shop, map[string]string{v1alpha1.TenantLabel: "shop"}))
@@ -173,9 +173,9 @@ func TestATenantIsOfferedWhatItsEntriesHave(t *testing.T) {
 	))
 }
 
-// TestRangesOfTenantsAreNotGiant: for new networks, and for ranges that change. A giant range
+// TestTenantNetwork_GiantRange_Refused: for new networks, and for ranges that change. A giant range
 // from before stays.
-func TestRangesOfTenantsAreNotGiant(t *testing.T) {
+func TestTenantNetwork_GiantRange_Refused(t *testing.T) {
 	admin := start(t)
 	const shop = "giant-shop"
 	create(t, admin, namespace(shop, map[string]string{v1alpha1.TenantLabel: "shop"}))

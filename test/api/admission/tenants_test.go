@@ -30,7 +30,7 @@ func labelled(labels map[string]string) func(*corev1.Namespace) {
 	return func(ns *corev1.Namespace) { ns.Labels = labels }
 }
 
-func TestTenantLabelNeedsTheRightToAssignTheTenant(t *testing.T) {
+func TestTenantLabel_WithoutAssignRight_Refused(t *testing.T) {
 	admin := start(t)
 	alice, clerk := person("label-alice"), person("label-clerk")
 	namespaces := rbacv1.PolicyRule{
@@ -107,7 +107,7 @@ func proxy(ctx context.Context, c kubernetes.Interface, verb, namespace, resourc
 // reports a Service that does not exist as one without endpoints.
 const proxied = "not found|no endpoints available"
 
-func TestProxyReachesTheDefaultVPCOnly(t *testing.T) {
+func TestProxy_OtherVPCOrTenant_Refused(t *testing.T) {
 	admin := start(t)
 	network := func(namespace, kind, vpc string) {
 		create(t, admin, &arktosv1.Network{
@@ -154,7 +154,7 @@ func proxies(t *testing.T, who user, namespace, want string) {
 	}
 }
 
-func TestProxyTakesARightOnTheDefaultVPC(t *testing.T) {
+func TestProxy_WithoutDefaultVPCRight_Refused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("proxy-right", nil))
 	create(t, admin, namespace("proxy-closed", tenant("blue")))

@@ -35,10 +35,9 @@ func boundTo(kind string, object client.Object) *authenticationv1.BoundObjectRef
 	return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: kind, Name: object.GetName(), UID: object.GetUID()}
 }
 
-// TestAStolenTokenWritesForItsOwnNodeOnly tries every write that a daemon has a right to,
-// with real tokens: of the kind that the kubelet gets, and of other kinds that the API
-// server can make.
-func TestAStolenTokenWritesForItsOwnNodeOnly(t *testing.T) {
+// TestStolenToken_OtherNode_EachWriteRefused tries every write that a daemon has a right to, with
+// real tokens: of the kind that the kubelet gets, and of other kinds that the API server can make.
+func TestStolenToken_OtherNode_EachWriteRefused(t *testing.T) {
 	admin := start(t)
 	create(t, admin, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: chart.Namespace, Name: "alioth-cnid"}})
 	home, other := node("token-home"), node("token-other")

@@ -58,7 +58,7 @@ func cronJobOf(t corev1.PodTemplateSpec) *batchv1.CronJob {
 	}
 }
 
-func TestWarningsNameWhatIsNotEnforcedYet(t *testing.T) {
+func TestAdmissionWarnings_UnenforcedFeature_Named(t *testing.T) {
 	podsNamespace(t)
 	plain := template(func(*corev1.PodTemplateSpec) {})
 	bandwidth := template(func(t *corev1.PodTemplateSpec) {

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/test/needs"
 )
 
-func TestServerServesTheAPIAndLeavesNothing(t *testing.T) {
+func TestServer_Stopped_NothingLeft(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	needs.Kubernetes(t)
 	server, err := apiserver.New(t.Context())

@@ -84,7 +84,7 @@ func tokenOf(t *testing.T, server *apiserver.Server, account string) string {
 	return answer.Status.Token
 }
 
-func TestTheLeaseComesFirstThenClaimsThenDaemonsAndLookupsLast(t *testing.T) {
+func TestFlowControl_EachRequest_LevelAssigned(t *testing.T) {
 	server := bareServer(t)
 	helm := chart.New(t, root, server.Config())
 	upgrade(t, helm, "an installation")
@@ -168,7 +168,7 @@ func text(all map[request][2]string) map[string]string {
 }
 
 // A lookup that waits would delay claims, which pods wait for.
-func TestOnlyLookupsAreRefusedAndTheirSeatsLent(t *testing.T) {
+func TestFlowControl_OverLimit_OnlyLookupsRejected(t *testing.T) {
 	levels := rendered(t, "PriorityLevelConfiguration")
 	if len(levels) != len(levelNames) || len(rendered(t, "FlowSchema")) != len(flowNames) {
 		t.Fatalf("the chart renders the levels %v", levels)

@@ -35,10 +35,10 @@ func foreignCRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefin
 	}
 }
 
-// TestCRDsOfOthersStayAsTheyAre: DANM, Multus, kubernetes-nmstate and Azure CNS bring kinds
-// of the same names. Neither an installation nor an upgrade, with and without the area, nor
-// an uninstallation that keeps nothing may touch them.
-func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
+// TestForeignCRDs_InstallUpgradeUninstall_Unchanged: DANM, Multus, kubernetes-nmstate and Azure CNS
+// bring kinds of the same names. Neither an installation nor an upgrade, with and without the area,
+// nor an uninstallation that keeps nothing may touch them.
+func TestForeignCRDs_InstallUpgradeUninstall_Unchanged(t *testing.T) {
 	server := bareServer(t)
 	c, helm := newClient(t, server), chart.New(t, root, server.Config())
 	foreign := []*apiextensionsv1.CustomResourceDefinition{
@@ -105,9 +105,9 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestACRDThatIsGivenToTheReleaseBecomesAlioths: the notes of the chart say so, for users who leave
+// TestForeignCRD_AdoptedByRelease_ObjectsKept: the notes of the chart say so, for users who leave
 // kubernetes-nmstate. The objects stay.
-func TestACRDThatIsGivenToTheReleaseBecomesAlioths(t *testing.T) {
+func TestForeignCRD_AdoptedByRelease_ObjectsKept(t *testing.T) {
 	server := bareServer(t)
 	c, helm := newClient(t, server), chart.New(t, root, server.Config())
 	crd := foreignCRD("nodenetworkstates", "nmstate.io", "NodeNetworkState")

@@ -24,7 +24,7 @@ func newClient(t *testing.T, server *apiserver.Server) client.Client {
 	return c
 }
 
-func TestDefaultVPCComesWithTheFirstInstallAndStaysThroughUpgrades(t *testing.T) {
+func TestDefaultVPC_Upgrades_Kept(t *testing.T) {
 	server := bareServer(t)
 	helm := chart.New(t, root, server.Config())
 	if err := helm.Upgrade(t.Context()); err != nil {

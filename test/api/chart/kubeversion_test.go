@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-func TestTheChartRefusesAnAPIServerThatIsTooOld(t *testing.T) {
+func TestChart_APIServerTooOld_Refused(t *testing.T) {
 	helm := chart.New(t, root, nil)
 	// The text names the version of the API server, and the permitted ones.
 	want := "chart requires kubeVersion: >= " + version.OldestKubernetes

@@ -19,9 +19,9 @@ import (
 	"github.com/alioth-net/alioth/test/release"
 )
 
-// TestTheManifestsOfAReleaseInstallAliothWithoutHelm by the commands that the files themselves
-// name.
-func TestTheManifestsOfAReleaseInstallAliothWithoutHelm(t *testing.T) {
+// TestReleaseManifests_WithoutHelm_InstallAlioth applies them by the commands that the files
+// themselves name.
+func TestReleaseManifests_WithoutHelm_InstallAlioth(t *testing.T) {
 	needs.Kubernetes(t)
 	cache, err := build.DefaultCache()
 	if err != nil {

@@ -39,7 +39,7 @@ func objectsWith(t *testing.T, word string, args ...string) []string {
 	return names
 }
 
-func TestTheNodeIPAMAPIIsNothingUnlessAskedFor(t *testing.T) {
+func TestChartNodeIPAM_Off_NothingRendered(t *testing.T) {
 	for _, word := range []string{"acn.azure.com", "node-ipam"} {
 		if names := objectsWith(t, word); len(names) > 0 {
 			t.Errorf("%q is in %q", word, names)
@@ -47,8 +47,8 @@ func TestTheNodeIPAMAPIIsNothingUnlessAskedFor(t *testing.T) {
 	}
 }
 
-// TestAGroupThatIsNotServedIsNothing: the group may belong to another program.
-func TestAGroupThatIsNotServedIsNothing(t *testing.T) {
+// TestChartNodeIPAM_GroupNotServed_NothingRendered: the group may belong to another program.
+func TestChartNodeIPAM_GroupNotServed_NothingRendered(t *testing.T) {
 	for served, other := range map[string]string{
 		"acn.azure.com": `"multitenancy.acn.azure.com"`, "multitenancy.acn.azure.com": `"acn.azure.com"`,
 	} {
@@ -69,9 +69,9 @@ func TestAGroupThatIsNotServedIsNothing(t *testing.T) {
 	}
 }
 
-// TestAnotherDevicePluginIsNotHindered: without Alioth's plugin the resources of the group belong
-// to another plugin.
-func TestAnotherDevicePluginIsNotHindered(t *testing.T) {
+// TestDevicePolicy_OtherDevicePlugin_NotRendered: without Alioth's plugin the resources of the
+// group belong to another plugin.
+func TestDevicePolicy_OtherDevicePlugin_NotRendered(t *testing.T) {
 	const policy = "ValidatingAdmissionPolicy alioth-nodeipam-resources"
 	for set, want := range map[string]bool{nodeIPAMOn: true, nodeIPAMOn + ",nodeIPAM.devicePlugin=false": false} {
 		if got := slices.Contains(objectsWith(t, "acn.azure.com/vnet-nic", "--set", set), policy); got != want {
@@ -80,7 +80,7 @@ func TestAnotherDevicePluginIsNotHindered(t *testing.T) {
 	}
 }
 
-func TestTheOperatorIsToldOfNodeIPAM(t *testing.T) {
+func TestChartNodeIPAM_Values_ReachOperatorArguments(t *testing.T) {
 	for set, want := range map[string][]string{
 		"image.tag=x": nil,
 		nodeIPAMOn:    {"--node-ipam=true", "--node-ipam-infra-subnet=infra", "--node-ipam-groups=multitenancy.acn.azure.com,acn.azure.com"},
@@ -99,7 +99,7 @@ func TestTheOperatorIsToldOfNodeIPAM(t *testing.T) {
 	}
 }
 
-func TestTheDaemonIsToldWhereToServeNodeIPAM(t *testing.T) {
+func TestChartNodeIPAM_Values_ReachDaemonArguments(t *testing.T) {
 	for set, want := range map[string][]string{
 		nodeIPAMOn: {"--node-ipam", "--node-ipam-groups=multitenancy.acn.azure.com,acn.azure.com"},
 		nodeIPAMOn + ",nodeIPAM.groups={acn.azure.com},nodeIPAM.listen=[::1]:10090,nodeIPAM.podCgroup=/sys/fs/cgroup/kubepods": {

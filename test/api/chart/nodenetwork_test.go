@@ -21,7 +21,7 @@ const (
 	centralized = areaOn + ",nodeNetworkState.policyMode=centralized"
 )
 
-func TestTheNetworksOfNodesAreNothingUnlessAskedFor(t *testing.T) {
+func TestChartNodeNetwork_Off_NothingRendered(t *testing.T) {
 	for _, word := range []string{"nmstate.io", "node-network"} {
 		if names := objectsWith(t, word); len(names) > 0 {
 			t.Errorf("%q is in %q", word, names)
@@ -29,7 +29,7 @@ func TestTheNetworksOfNodesAreNothingUnlessAskedFor(t *testing.T) {
 	}
 }
 
-func TestBothProgramsAreToldWhoDecidesAboutNodes(t *testing.T) {
+func TestChartNodeNetwork_PolicyMode_ReachesBothPrograms(t *testing.T) {
 	for set, want := range map[string]string{"image.tag=x": "", areaOn: "distributed", centralized: "centralized"} {
 		daemon := rendered(t, "DaemonSet", "--set", set)
 		programs := rendered(t, "Deployment", "--set", set)
@@ -52,8 +52,8 @@ func TestBothProgramsAreToldWhoDecidesAboutNodes(t *testing.T) {
 	}
 }
 
-// TestRightsOnNodesNetworksAreThoseOfTheMode: who does not decide has no right to.
-func TestRightsOnNodesNetworksAreThoseOfTheMode(t *testing.T) {
+// TestChartNodeNetwork_PolicyMode_SelectsRights: who does not decide has no right to.
+func TestChartNodeNetwork_PolicyMode_SelectsRights(t *testing.T) {
 	const states, enactments = "nodenetworkstates.nmstate.io", "nodenetworkconfigurationenactments.nmstate.io"
 	const today, early = "nodenetworkconfigurationpolicies.nmstate.io", "nodenetconfpolicies.nmstate.io"
 	observing := []string{"get " + states, "list " + states, "watch " + states, "create " + states, "patch " + states + "/status"}

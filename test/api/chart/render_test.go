@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-func TestChartPassesStrictLint(t *testing.T) {
+func TestChart_StrictLint_Passes(t *testing.T) {
 	helm := chart.New(t, root, nil)
 	if _, err := helm.Run(t.Context(), append([]string{"lint", "--strict", "CHART"}, chart.RequiredValues()...)...); err != nil {
 		t.Error(err)
@@ -31,7 +31,7 @@ func TestChartPassesStrictLint(t *testing.T) {
 }
 
 // refused.yaml has the values that are refused.
-func TestChartRefusesValuesThatNothingReads(t *testing.T) {
+func TestChart_UnknownValue_Refused(t *testing.T) {
 	helm := chart.New(t, root, nil)
 	for set, want := range map[string]string{"apiserver.host=192.0.2.1": "'apiserver' not allowed", "operator.replica=2": "'replica' not allowed"} {
 		if _, err := helm.Template(t.Context(), "--set", set); err == nil || !strings.Contains(err.Error(), want) {
@@ -40,7 +40,7 @@ func TestChartRefusesValuesThatNothingReads(t *testing.T) {
 	}
 }
 
-func TestChartAcceptsWhatItDocuments(t *testing.T) {
+func TestChart_DocumentedValues_Accepted(t *testing.T) {
 	helm := chart.New(t, root, nil)
 	for _, tt := range []struct{ name, set string }{
 		{"a default VPC for everybody", "defaultVPC.allowedTenants={*}"},
@@ -85,7 +85,7 @@ func rendered(t *testing.T, kind string, args ...string) map[string]*unstructure
 	return found
 }
 
-func TestTheDaemonIsToldWhatPodsInterfacesAreMadeOf(t *testing.T) {
+func TestChart_PodDevice_ReachesDaemonArguments(t *testing.T) {
 	for set, want := range map[string]string{"image.tag=x": "--pod-device=veth", "daemon.podDevice=auto": "--pod-device=auto"} {
 		daemon := rendered(t, "DaemonSet", "--set", set)["alioth-cnid"]
 		containers, _, err := unstructured.NestedSlice(daemon.Object, "spec", "template", "spec", "containers")
@@ -100,7 +100,7 @@ func TestTheDaemonIsToldWhatPodsInterfacesAreMadeOf(t *testing.T) {
 }
 
 // Each container runs the same image: by its digest, which nobody can move, or else by its tag.
-func TestTheDigestOfTheImageWinsOverItsTag(t *testing.T) {
+func TestChart_ImageDigest_OverridesTag(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	for set, want := range map[string]string{
 		"image.repository=a.example/b,image.tag=x":                                "a.example/b:x",
@@ -128,7 +128,7 @@ func TestTheDigestOfTheImageWinsOverItsTag(t *testing.T) {
 
 // The init container reads which release has written the state of the node, and writes nothing
 // there.
-func TestThePluginIsInstalledWithTheStateInSight(t *testing.T) {
+func TestInitContainer_NodeState_MountedReadOnly(t *testing.T) {
 	daemon := rendered(t, "DaemonSet")["alioth-cnid"]
 	var pod corev1.PodSpec
 	spec, _, err := unstructured.NestedMap(daemon.Object, "spec", "template", "spec")
@@ -149,7 +149,7 @@ func TestThePluginIsInstalledWithTheStateInSight(t *testing.T) {
 }
 
 // Operator and daemon both judge who may use the definitions of a namespace.
-func TestGlobalNamespacesReachOperatorAndDaemon(t *testing.T) {
+func TestChart_GlobalNamespaces_ReachBothPrograms(t *testing.T) {
 	set := []string{"--set", "multiNetwork.delegation.enabled=true", "--set", "multiNetwork.globalNamespaces={shared-nets,other-nets}"}
 	objects := rendered(t, "Deployment", set...)
 	objects["alioth-cnid"] = rendered(t, "DaemonSet", set...)["alioth-cnid"]
@@ -166,7 +166,7 @@ func TestGlobalNamespacesReachOperatorAndDaemon(t *testing.T) {
 }
 
 // The daemon sees who connects to its sockets only among the processes of the node.
-func TestTheDaemonSharesThePIDsOfTheNodeAndIsToldOfDelegation(t *testing.T) {
+func TestDaemon_DelegationValues_HostPIDAndArguments(t *testing.T) {
 	for set, want := range map[string]bool{"image.tag=x": false, "multiNetwork.delegation.enabled=true": true} {
 		daemon := rendered(t, "DaemonSet", "--set", set)["alioth-cnid"]
 		shared, _, err := unstructured.NestedBool(daemon.Object, "spec", "template", "spec", "hostPID")
@@ -192,7 +192,7 @@ func TestTheDaemonSharesThePIDsOfTheNodeAndIsToldOfDelegation(t *testing.T) {
 
 // The kubelet's socket shows all pods of the node, so the daemon has it only to attach devices. The
 // socket is made anew with each kubelet, so the folder is mounted.
-func TestTheDaemonAsksTheKubeletForDevicesOnlyToAttachThem(t *testing.T) {
+func TestKubeletSocket_DeviceAttachmentOff_NotMounted(t *testing.T) {
 	for set, want := range map[string]bool{"image.tag=x": false, "multiNetwork.sriov.enabled=true": true, "multiNetwork.enabled=false,multiNetwork.sriov.enabled=true": false} {
 		daemon := rendered(t, "DaemonSet", "--set", set)["alioth-cnid"]
 		volumes, _, err := unstructured.NestedSlice(daemon.Object, "spec", "template", "spec", "volumes")
@@ -254,7 +254,7 @@ func installed(t *testing.T) []string {
 	})
 }
 
-func TestCRDsOutliveTheChartUnlessToldOtherwise(t *testing.T) {
+func TestCRDs_KeepValue_SetsResourcePolicy(t *testing.T) {
 	const policy = "helm.sh/resource-policy"
 	all := len(installed(t))
 	for _, tt := range []struct {
@@ -299,7 +299,7 @@ func ports(t *testing.T, object *unstructured.Unstructured) []string {
 	return list
 }
 
-func TestNoTwoProgramsShareAPortOfANode(t *testing.T) {
+func TestProgramPorts_OneNode_AllDistinct(t *testing.T) {
 	seen := map[string]string{}
 	objects := rendered(t, "Deployment", "--set", "operator.replicas=3")
 	for name, set := range rendered(t, "DaemonSet") {
@@ -322,9 +322,9 @@ func TestNoTwoProgramsShareAPortOfANode(t *testing.T) {
 	}
 }
 
-// TestTwoOperatorsStandForElection: one alone would leave new pods waiting
-// while it is replaced.
-func TestTwoOperatorsStandForElection(t *testing.T) {
+// TestOperators_DefaultValues_TwoStandForElection: one alone would leave new pods waiting while it
+// is replaced.
+func TestOperators_DefaultValues_TwoStandForElection(t *testing.T) {
 	deployments := rendered(t, "Deployment")
 	if len(deployments) != 2 {
 		t.Fatalf("the chart makes %d operators by default, want 2", len(deployments))
@@ -340,7 +340,7 @@ func TestTwoOperatorsStandForElection(t *testing.T) {
 	}
 }
 
-func TestEverythingRunsWithoutAPodNetwork(t *testing.T) {
+func TestWorkloads_PodNetworkMissing_CanRun(t *testing.T) {
 	objects := rendered(t, "Deployment")
 	for name, set := range rendered(t, "DaemonSet") {
 		objects[name] = set
@@ -362,7 +362,7 @@ func TestEverythingRunsWithoutAPodNetwork(t *testing.T) {
 	}
 }
 
-func TestEveryPolicyIsBoundAndSaysWhatFailureMeans(t *testing.T) {
+func TestAdmissionPolicies_EachRendered_BoundWithFailurePolicy(t *testing.T) {
 	const areas = areaOn + "," + nodeIPAMOn
 	policies := rendered(t, "ValidatingAdmissionPolicy", "--set", areas)
 	bindings := rendered(t, "ValidatingAdmissionPolicyBinding", "--set", areas)
@@ -408,7 +408,7 @@ func TestEveryPolicyIsBoundAndSaysWhatFailureMeans(t *testing.T) {
 	}
 }
 
-func TestMetricsAndTheDashboardAreThereWhenAskedFor(t *testing.T) {
+func TestMetricsObjects_ValuesOn_Rendered(t *testing.T) {
 	for kind, names := range map[string][]string{
 		"ServiceMonitor": {"alioth"}, "ConfigMap": {"alioth-dashboard"}, "Service": {"alioth-operator-metrics", "alioth-daemon-metrics"},
 	} {
@@ -430,7 +430,7 @@ func TestMetricsAndTheDashboardAreThereWhenAskedFor(t *testing.T) {
 	}
 }
 
-func TestMetricsBeyondTheNodeAskTheAPIServer(t *testing.T) {
+func TestMetrics_ListenOnNode_ReadersAuthorized(t *testing.T) {
 	const node = "metrics.listen=node"
 	objects := rendered(t, "Deployment", "--set", node)
 	for name, set := range rendered(t, "DaemonSet", "--set", node) {
@@ -458,9 +458,9 @@ func TestMetricsBeyondTheNodeAskTheAPIServer(t *testing.T) {
 	}
 }
 
-// Pods in the default VPC reach nodes: a tenant gets into it only by the values of the
-// cluster's operator, and keeps that through upgrades.
-func TestTheDefaultVPCIsForNamespacesWithoutALabelUnlessTheValuesSayMore(t *testing.T) {
+// Pods in the default VPC reach nodes: a tenant gets into it only by the values of the cluster's
+// operator, and keeps that through upgrades.
+func TestDefaultVPC_AllowedTenants_FollowValues(t *testing.T) {
 	helm := chart.New(t, root, nil)
 	for set, want := range map[string][]string{
 		"log.level=info":                  {v1alpha1.AnyUnlabelled},

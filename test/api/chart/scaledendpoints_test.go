@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// TestRightsOnServicesAreThoseOfWhoJudges: a daemon that uses the operator's verdicts does not read
-// the objects that Services are judged by. A daemon that judges reads no verdicts.
-func TestRightsOnServicesAreThoseOfWhoJudges(t *testing.T) {
+// TestServiceRights_ScaledEndpoints_FollowTheJudge: a daemon that uses the operator's verdicts does
+// not read the objects that Services are judged by. A daemon that judges reads no verdicts.
+func TestServiceRights_ScaledEndpoints_FollowTheJudge(t *testing.T) {
 	const verdicts = "scaledendpoints.alioth.dev"
 	judged := []string{"services", "endpointslices.discovery.k8s.io", "networks.arktos.futurewei.com"}
 	var judging []string

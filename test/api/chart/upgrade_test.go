@@ -38,7 +38,7 @@ func changedChart(t *testing.T) string {
 	return dir
 }
 
-func TestUpgradeBringsChangedCRDsAndKeepsWhatIsThere(t *testing.T) {
+func TestUpgrade_CRDChanged_UpdatedInPlace(t *testing.T) {
 	server := bareServer(t)
 	helm := chart.New(t, root, server.Config())
 	if err := helm.Upgrade(t.Context()); err != nil {
@@ -63,8 +63,8 @@ func TestUpgradeBringsChangedCRDsAndKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestUninstallKeepsCRDs leaves out the hook, which needs nodes.
-func TestUninstallKeepsCRDs(t *testing.T) {
+// TestUninstall_DefaultValues_CRDsKept leaves out the hook, which needs nodes.
+func TestUninstall_DefaultValues_CRDsKept(t *testing.T) {
 	want := installed(t)
 	server := bareServer(t)
 	helm := chart.New(t, root, server.Config())

@@ -84,9 +84,9 @@ func refusedRows(t *testing.T) []refusedRow {
 	return rows
 }
 
-// TestEveryChartValueHasARow compares the table with the schema, and the schema with
+// TestRefusedTable_EachChartValue_Listed compares the table with the schema, and the schema with
 // values.yaml, which documents each value.
-func TestEveryChartValueHasARow(t *testing.T) {
+func TestRefusedTable_EachChartValue_Listed(t *testing.T) {
 	known, rows := chartValues(t), map[string]bool{}
 	for _, row := range refusedRows(t) {
 		if (row.Sort == "") == (row.Free == "") {
@@ -166,9 +166,9 @@ func wrongValues(row refusedRow, schema *jsonSchema) []any {
 	return list
 }
 
-// TestWrongChartValuesAreRefused sets each value to each wrong one, as many as possible at a
-// time: helm names all values that the schema refuses.
-func TestWrongChartValuesAreRefused(t *testing.T) {
+// TestChartValue_Wrong_Refused sets each value to each wrong one, as many as possible at a time:
+// helm names all values that the schema refuses.
+func TestChartValue_Wrong_Refused(t *testing.T) {
 	helm, known := chart.New(t, root, nil), chartValues(t)
 	wrong := map[string][]any{}
 	rounds := 0
@@ -234,8 +234,8 @@ func setValue(in map[string]any, path []string, value any) {
 	in[path[len(path)-1]] = value
 }
 
-// TestChartValuesThatDoNotGoTogetherAreRefused with a message that names the value.
-func TestChartValuesThatDoNotGoTogetherAreRefused(t *testing.T) {
+// TestChartValues_Contradictory_RefusedByName requires a message that names the value.
+func TestChartValues_Contradictory_RefusedByName(t *testing.T) {
 	helm := chart.New(t, root, nil)
 	var work errgroup.Group
 	work.SetLimit(4)

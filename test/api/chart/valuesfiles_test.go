@@ -56,9 +56,9 @@ func textOf(t *testing.T, helm *chart.Helm, file string) string {
 	return text
 }
 
-// TestEachFileOfValuesIsAccepted: helm lint accepts the file, and the API server accepts the
-// objects that the chart renders with it. A second rendering is equal.
-func TestEachFileOfValuesIsAccepted(t *testing.T) {
+// TestValuesFile_Rendered_AcceptedAndStable: helm lint accepts the file, and the API server accepts
+// the objects that the chart renders with it. A second rendering is equal.
+func TestValuesFile_Rendered_AcceptedAndStable(t *testing.T) {
 	needs.Kubernetes(t)
 	server, err := apiserver.New(t.Context())
 	if err != nil {
@@ -116,10 +116,10 @@ func versions(t *testing.T, helm *chart.Helm, c client.Client) map[string]string
 	return all
 }
 
-// TestAnUpgradeWithUnchangedValuesChangesNothing has every area on, and the values that people set
-// for pods. After the second upgrade the default VPC is an ordinary object of the release; the
-// third one must not write.
-func TestAnUpgradeWithUnchangedValuesChangesNothing(t *testing.T) {
+// TestUpgrade_ValuesUnchanged_NothingWritten has every area on, and the values that people set for
+// pods. After the second upgrade the default VPC is an ordinary object of the release; the third
+// one must not write.
+func TestUpgrade_ValuesUnchanged_NothingWritten(t *testing.T) {
 	server := bareServer(t)
 	helm, c := chart.New(t, root, server.Config()), newClient(t, server)
 	args := append(withFile(filepath.Join("testdata", "values", "everything.yaml")), withFile(filepath.Join("testdata", "values", "names.yaml"))...)
@@ -133,9 +133,9 @@ func TestAnUpgradeWithUnchangedValuesChangesNothing(t *testing.T) {
 	}
 }
 
-// TestNamesThatCodeReliesOnStay whatever names the values give: policies, roles and tools refer
-// to them.
-func TestNamesThatCodeReliesOnStay(t *testing.T) {
+// TestNameValues_Set_ReferencedNamesKept gives other names by the values: policies, roles and tools
+// refer to them.
+func TestNameValues_Set_ReferencedNamesKept(t *testing.T) {
 	helm := chart.New(t, root, nil)
 	kinds := []string{
 		"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ValidatingAdmissionPolicy",
@@ -180,8 +180,8 @@ func TestNamesThatCodeReliesOnStay(t *testing.T) {
 	}
 }
 
-// TestPodsHaveWhatTheValuesSay for each value that people expect of a chart.
-func TestPodsHaveWhatTheValuesSay(t *testing.T) {
+// TestPodValues_Set_AppliedToWorkloads sets each value that people expect of a chart.
+func TestPodValues_Set_AppliedToWorkloads(t *testing.T) {
 	file := withFile(filepath.Join("testdata", "values", "names.yaml"))
 	objects := rendered(t, "Deployment", file...)
 	maps.Copy(objects, rendered(t, "DaemonSet", file...))

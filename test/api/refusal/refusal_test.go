@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/refusal"
 )
 
-func TestRefusalsThatMayPass(t *testing.T) {
+func TestMayPass_EachRefusal_Classified(t *testing.T) {
 	t.Parallel()
 	subnets := schema.GroupResource{Group: "alioth.dev", Resource: "subnets"}
 	invalid := func(message string) error {

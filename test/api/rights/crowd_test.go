@@ -25,9 +25,9 @@ import (
 // creators make pods at the same time: a thousand in `make soak`, three hundred elsewhere.
 const creators, crowd, smallCrowd = 20, 1000, 300
 
-// TestPodsOfOneNetworkGetAsManyAddresses: no two pods hold one address, and the operator
+// TestAddressClaims_ManyPodsOneNetwork_AllDistinct: no two pods hold one address, and the operator
 // does not try much more often than there are addresses.
-func TestPodsOfOneNetworkGetAsManyAddresses(t *testing.T) {
+func TestAddressClaims_ManyPodsOneNetwork_AllDistinct(t *testing.T) {
 	size := soak.Or(t, crowd, smallCrowd)
 	admin, server := install(t)
 	operate(t, server.Config())

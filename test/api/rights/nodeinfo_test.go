@@ -17,9 +17,9 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// TestADaemonNeedsTheRightsOnNodeInfosThatTheChartGives makes the requests of a daemon about
-// the NodeInfos of its node, in both groups.
-func TestADaemonNeedsTheRightsOnNodeInfosThatTheChartGives(t *testing.T) {
+// TestDaemonRights_NodeInfoRequests_Permitted makes the requests of a daemon about the NodeInfos of
+// its node, in both groups.
+func TestDaemonRights_NodeInfoRequests_Permitted(t *testing.T) {
 	args := []string{"--set", "nodeIPAM.enabled=true,nodeIPAM.infraSubnet=default"}
 	admin, server := install(t, args...)
 	h := newHandlers(t, admin, server)

@@ -21,9 +21,9 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// TestNodeIPAMNeedsTheRightsThatTheChartGivesAndNoOthers has the operator write each kind of
-// the node IPAM API in both groups, with its admission policies.
-func TestNodeIPAMNeedsTheRightsThatTheChartGivesAndNoOthers(t *testing.T) {
+// TestOperatorRights_NodeIPAM_ExactlyUsed has the operator write each kind of the node IPAM API in
+// both groups, with its admission policies.
+func TestOperatorRights_NodeIPAM_ExactlyUsed(t *testing.T) {
 	args := []string{"--set", "nodeIPAM.enabled=true,nodeIPAM.infraSubnet=" + name}
 	admin, server := install(t, args...)
 	operate(t, server.Config(), func(cfg *operator.Config) { cfg.NodeIPAM, cfg.NodeIPAMInfraSubnet = true, name })

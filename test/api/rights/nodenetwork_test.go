@@ -33,9 +33,9 @@ type handlers struct {
 	operator, daemon, other client.WithWatch
 }
 
-// TestAPolicyNeedsTheRightsThatTheChartGivesAndNoOthers makes the requests that a policy
-// causes, in both modes.
-func TestAPolicyNeedsTheRightsThatTheChartGivesAndNoOthers(t *testing.T) {
+// TestHandlerRights_NodeNetworkPolicy_ExactlyUsed makes the requests that a policy causes, in both
+// modes.
+func TestHandlerRights_NodeNetworkPolicy_ExactlyUsed(t *testing.T) {
 	for _, mode := range []string{"distributed", "centralized"} {
 		t.Run(mode, func(t *testing.T) {
 			args := []string{"--set", areaOn + ",nodeNetworkState.policyMode=" + mode}

@@ -138,9 +138,9 @@ func ignoreNotReady(err error) error {
 	return err
 }
 
-// TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone leads it through everything that it writes:
-// lease, finalizers, status, claims, the pod's patch, events, release.
-func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T) {
+// TestOperatorRights_AllControllers_ExactlyUsed leads it through everything that it writes: lease,
+// finalizers, status, claims, the pod's patch, events, release.
+func TestOperatorRights_AllControllers_ExactlyUsed(t *testing.T) {
 	// Without ScaledEndpoints no role is placed.
 	admin, server := install(t, "--set", "scaledEndpoints.enabled=true")
 	operate(t, server.Config(), func(cfg *operator.Config) { cfg.ScaledEndpoints = true })

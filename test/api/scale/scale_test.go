@@ -23,8 +23,9 @@ import (
 // size is the size of the small run. A hollow node costs as much as many holders of watches.
 var size = scale.Size{Nodes: 50, Hollow: 6, Bouncers: 3, Bounced: 5, PodsPerNode: 2}
 
-// TestNodesReceiveWhatTheyFollow runs on one lab, which takes longest to come up.
-func TestNodesReceiveWhatTheyFollow(t *testing.T) {
+// TestNodeWatches_ScaleLab_OnlyFollowedPartsReceived runs on one lab, which takes longest to come
+// up.
+func TestNodeWatches_ScaleLab_OnlyFollowedPartsReceived(t *testing.T) {
 	needs.Kubernetes(t)
 	ctrllog.SetLogger(logr.Discard())
 	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(5*time.Minute))

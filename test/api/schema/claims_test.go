@@ -35,7 +35,7 @@ func spelled(name, ip string) func(*v1alpha1.Address) {
 	return func(a *v1alpha1.Address) { a.Name, a.Spec.IP, a.Spec.Set = name, ip, []string{ip} }
 }
 
-func TestAddressIsChecked(t *testing.T) {
+func TestAddress_WrongValue_Refused(t *testing.T) {
 	const (
 		tie       = "metadata.name must be <spec.vpc>.<spec.ip>"
 		canonical = "must be an IP address in canonical form"
@@ -107,7 +107,7 @@ func reference(kind, name string) *v1alpha1.NetworkReference {
 	return &v1alpha1.NetworkReference{Group: "danm.k8s.io", Kind: kind, Namespace: "customer-a", Name: name, UID: "0b9e-1"}
 }
 
-func TestAddressOfANetworkIsChecked(t *testing.T) {
+func TestNetworkAddress_WrongValue_Refused(t *testing.T) {
 	const tie, one, uid = "metadata.name must be <spec.network.uid>.net.<spec.ip>", "exactly one of spec.vpc and spec.network", "spec.network.uid"
 	checkCreations(t, func() *v1alpha1.Address { return inNetwork("10.10.1.5") }, []creation[*v1alpha1.Address]{
 		{"as it is", nil, ""},
@@ -136,7 +136,7 @@ func TestAddressOfANetworkIsChecked(t *testing.T) {
 	})
 }
 
-func TestAddressesAreSelectedByNetwork(t *testing.T) {
+func TestAddressSelector_Network_MatchesItsAddresses(t *testing.T) {
 	c := newClient(t)
 	for i, name := range []string{"sel-x", "sel-y"} {
 		a := inNetwork(fmt.Sprintf("10.9.7.%d", i+1))
@@ -171,7 +171,7 @@ func attachmentClaimOf(iface string) *v1alpha1.AttachmentClaim {
 	return c
 }
 
-func TestAttachmentClaimIsChecked(t *testing.T) {
+func TestAttachmentClaim_WrongValue_Refused(t *testing.T) {
 	const tie = "metadata.name must be <spec.pod.uid>.<spec.interface>"
 	checkCreations(t, attachmentClaim, []creation[*v1alpha1.AttachmentClaim]{
 		{"as it is", nil, ""},
@@ -211,7 +211,7 @@ func TestAttachmentClaim_OfRelease01_GetsItsConfigurationAlone(t *testing.T) {
 	})
 }
 
-func TestAttachmentClaimNeverChanges(t *testing.T) {
+func TestAttachmentClaim_SpecChanged_Refused(t *testing.T) {
 	checkUpdates(t, attachmentClaim, []update[*v1alpha1.AttachmentClaim]{
 		{name: "another hash", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.ConfigHash = strings.Repeat("0e", 32) }, want: "an AttachmentClaim can't change"},
 		{name: "another network", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Network.UID = "0b9e-2" }, want: "an AttachmentClaim can't change"},
@@ -223,7 +223,7 @@ func TestAttachmentClaimNeverChanges(t *testing.T) {
 	})
 }
 
-func TestAddressNameIsTheOneThatGoMakes(t *testing.T) {
+func TestAddressName_MadeByGo_Accepted(t *testing.T) {
 	c := newClient(t)
 	for _, ip := range []string{
 		"10.0.0.1", "255.255.255.254", "fd10:10:0:1::5", "fd10::", "fd10:0:0:1::", "fd00:1:2:3:4:5:6:7",
@@ -236,7 +236,7 @@ func TestAddressNameIsTheOneThatGoMakes(t *testing.T) {
 	}
 }
 
-func TestAddressNeverChanges(t *testing.T) {
+func TestAddress_SpecChanged_Refused(t *testing.T) {
 	const fixed = "an Address can't change"
 	checkUpdates(t, address, []update[*v1alpha1.Address]{
 		{name: "another node", mutate: func(a *v1alpha1.Address) { a.Spec.Node = "node-b" }, want: fixed},
@@ -246,7 +246,7 @@ func TestAddressNeverChanges(t *testing.T) {
 	})
 }
 
-func TestAddressIsClaimedOnce(t *testing.T) {
+func TestAddress_SecondClaim_AlreadyExists(t *testing.T) {
 	c := newClient(t)
 	first, second := addressOf("once", "fd10::"), addressOf("once", "fd10::")
 	second.Spec.Holder.UID = "another"
@@ -261,7 +261,7 @@ func TestAddressIsClaimedOnce(t *testing.T) {
 	}
 }
 
-func TestAddressesAreSelectedByNodeVPCAndSubnet(t *testing.T) {
+func TestAddressSelector_NodeVPCSubnet_MatchesItsAddresses(t *testing.T) {
 	c := newClient(t)
 	for i, placed := range []struct{ vpc, subnet, node string }{
 		{"sel-a", "s1", "sel-n1"}, {"sel-a", "s2", "sel-n2"}, {"sel-b", "s3", "sel-n1"},
@@ -306,7 +306,7 @@ func claimOf(vni int32) *v1alpha1.VNIClaim {
 
 func claim() *v1alpha1.VNIClaim { return claimOf(4711) }
 
-func TestVNIClaimIsChecked(t *testing.T) {
+func TestVNIClaim_WrongValue_Refused(t *testing.T) {
 	const tie = "metadata.name must be vni-<spec.vni>"
 	checkCreations(t, claim, []creation[*v1alpha1.VNIClaim]{
 		{"as it is", nil, ""},
@@ -329,8 +329,8 @@ func domainOf(number int32) *v1alpha1.DomainClaim {
 	}
 }
 
-// TestDomainClaimIsChecked: no number is a VNI, so no VPC shares a row of a node's table.
-func TestDomainClaimIsChecked(t *testing.T) {
+// TestDomainClaim_WrongValue_Refused: no number is a VNI, so no VPC shares a row of a node's table.
+func TestDomainClaim_WrongValue_Refused(t *testing.T) {
 	const tie = "metadata.name must be domain-<spec.number>"
 	domain := func() *v1alpha1.DomainClaim { return domainOf(v1alpha1.MinDomainNumber + 7) }
 	checkCreations(t, domain, []creation[*v1alpha1.DomainClaim]{
@@ -344,7 +344,7 @@ func TestDomainClaimIsChecked(t *testing.T) {
 	})
 }
 
-func TestDomainClaimNeverChanges(t *testing.T) {
+func TestDomainClaim_SpecChanged_Refused(t *testing.T) {
 	c, object := newClient(t), domainOf(v1alpha1.MinDomainNumber+8)
 	if err := c.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
@@ -353,7 +353,7 @@ func TestDomainClaimNeverChanges(t *testing.T) {
 	check(t, c.Update(t.Context(), object, client.DryRunAll), "a DomainClaim can't change")
 }
 
-func TestVNIClaimNeverChanges(t *testing.T) {
+func TestVNIClaim_SpecChanged_Refused(t *testing.T) {
 	c := newClient(t)
 	object := claimOf(99)
 	if err := c.Create(t.Context(), object); err != nil {
@@ -373,7 +373,7 @@ func roleMember() *v1alpha1.RoleMember {
 	}
 }
 
-func TestRoleMemberIsChecked(t *testing.T) {
+func TestRoleMember_WrongValue_Refused(t *testing.T) {
 	const name = "metadata.name must be"
 	checkCreations(t, roleMember, []creation[*v1alpha1.RoleMember]{
 		{"a bouncer", func(*v1alpha1.RoleMember) {}, ""},
@@ -393,7 +393,7 @@ func rollCall() *v1alpha1.RollCall {
 	return &v1alpha1.RollCall{ObjectMeta: named("node.node-a"), Spec: v1alpha1.RollCallSpec{Call: "c", VNIs: []int32{1, 1<<24 - 1}}}
 }
 
-func TestRollCallIsChecked(t *testing.T) {
+func TestRollCall_WrongValue_Refused(t *testing.T) {
 	const name = "metadata.name must be operator, which has no VNIs, or node.<name of a Node>"
 	checkCreations(t, rollCall, []creation[*v1alpha1.RollCall]{
 		{"a node's answer", nil, ""},

@@ -38,9 +38,9 @@ func manifests(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestManifestsOfDANMApplyUnchanged applies DANM's manifests, twice each, in both groups.
-// The API server must know each field and store each value.
-func TestManifestsOfDANMApplyUnchanged(t *testing.T) {
+// TestDANMManifests_AppliedTwice_StoredUnchanged applies DANM's manifests, twice each, in both
+// groups. The API server must know each field and store each value.
+func TestDANMManifests_AppliedTwice_StoredUnchanged(t *testing.T) {
 	for file, text := range manifests(t) {
 		for _, group := range bothGroups {
 			t.Run(file+"/"+group, func(t *testing.T) {

@@ -82,7 +82,7 @@ const (
 	n64 = "2001:db8:0:1193::/64"
 )
 
-// TestNetworkRangesAreChecked has the cases 77-83, 89-91, 106-110 of DANM's own tests.
+// TestDANMNetwork_WrongRange_Refused has the cases 77-83, 89-91, 106-110 of DANM's own tests.
 // Expressed otherwise:
 //   - 79: DANM 4.1 accepts /8, later ones /9 because of the size of their bitmap. Alioth has
 //     no bitmap, so the user guide decides: /8 is accepted, /7 refused as before.
@@ -91,7 +91,7 @@ const (
 //   - 108: both families together have no limit, because Alioth has no bitmap.
 //   - 110 with start equal to end, and the keys of routes, which DANM does not check, are
 //     refused by an admission policy (test/api/admission).
-func TestNetworkRangesAreChecked(t *testing.T) {
+func TestDANMNetwork_WrongRange_Refused(t *testing.T) {
 	const (
 		cidr4, length4  = "cidr must be an IPv4 range in CIDR notation", "the prefix length of cidr must be 8 to 30"
 		cidr6, length6  = "net6 must be an IPv6 range in CIDR notation", "the prefix length of net6 must be at most 126"
@@ -167,13 +167,13 @@ func TestNetworkRangesAreChecked(t *testing.T) {
 	})
 }
 
-// TestNetworkTypesAreChecked has the cases 84-88 and 92 (CREATE), 102 and 104 of DANM's own
-// tests. Expressed otherwise:
+// TestDANMNetwork_WrongTypeOrNumber_Refused has the cases 84-88 and 92 (CREATE), 102 and 104 of
+// DANM's own tests. Expressed otherwise:
 //   - 84: TenantNetworks are refused for each of the two numbers already.
 //   - 88: the type is compared without regard to case. DANM accepts SRIOV without a pool.
 //   - 104: a TenantNetwork without NetworkID is accepted, and not Ready unless the
 //     TenantConfig has one for its type.
-func TestNetworkTypesAreChecked(t *testing.T) {
+func TestDANMNetwork_WrongTypeOrNumber_Refused(t *testing.T) {
 	const (
 		long, longVNI = "NetworkID must not be longer than 11 characters", "NetworkID must not be longer than 10 characters"
 		reserved      = "NetworkID must not begin with alv or alioth"
@@ -252,7 +252,7 @@ func TestNetworkTypesAreChecked(t *testing.T) {
 	})
 }
 
-func TestNetworkInterfacesAreChecked(t *testing.T) {
+func TestDANMNetwork_WrongInterfaceOption_Refused(t *testing.T) {
 	prefix := func(text string) func(*danmv1.NetworkSpec) {
 		return options(func(o *danmv1.NetworkOptions) { o.ContainerPrefix = text })
 	}
@@ -291,9 +291,9 @@ func TestNetworkInterfacesAreChecked(t *testing.T) {
 	})
 }
 
-// TestNetworksWithUnknownFieldsAreRefused is case 76 of DANM's own tests, with the strict
-// field validation that kubectl asks for.
-func TestNetworksWithUnknownFieldsAreRefused(t *testing.T) {
+// TestDANMNetwork_UnknownField_Refused is case 76 of DANM's own tests, with the strict field
+// validation that kubectl asks for.
+func TestDANMNetwork_UnknownField_Refused(t *testing.T) {
 	c := newClient(t)
 	for _, group := range bothGroups {
 		for _, kind := range allNetworks {
@@ -309,9 +309,9 @@ func TestNetworksWithUnknownFieldsAreRefused(t *testing.T) {
 	}
 }
 
-// TestRecordsOfDANMAreIgnoredAfterwards: `kubectl apply` of an object that DANM has written
-// changes a network that exists.
-func TestRecordsOfDANMAreIgnoredAfterwards(t *testing.T) {
+// TestDANMNetwork_RecordsOfDANM_Ignored: `kubectl apply` of an object that DANM has written changes
+// a network that exists.
+func TestDANMNetwork_RecordsOfDANM_Ignored(t *testing.T) {
 	c := newClient(t)
 	for _, group := range bothGroups {
 		object := networkObject(t, group, clusterNetwork, "record", networkSpec())

@@ -40,11 +40,11 @@ func networkIDs(ids map[string]danmv1.NetworkID) func(*danmv1.TenantConfig) {
 	return func(c *danmv1.TenantConfig) { c.NetworkIDs = ids }
 }
 
-// TestTenantConfigIsChecked has the cases 66-73 of DANM's own tests. Expressed otherwise:
+// TestTenantConfig_WrongValue_Refused has the cases 66-73 of DANM's own tests. Expressed otherwise:
 //   - 71: VLANs and VXLANs have greatest numbers of their own, and not 5000 for both.
 //   - 72 (UPDATE): alloc is ignored; nothing is written into the object.
 //   - 74 is refused by an admission policy, because the type is a key (test/api/admission).
-func TestTenantConfigIsChecked(t *testing.T) {
+func TestTenantConfig_WrongValue_Refused(t *testing.T) {
 	const (
 		together = "vniType and vniRange must be set together"
 		numbers  = "the numbers in vniRange must be 1 to 4094 with vniType vlan, 1 to 16777214 with vxlan"
@@ -111,7 +111,7 @@ func TestTenantConfigIsChecked(t *testing.T) {
 	}
 }
 
-func TestTenantConfigWithAnUnknownFieldIsRefused(t *testing.T) {
+func TestTenantConfig_UnknownField_Refused(t *testing.T) {
 	c := newClient(t)
 	for _, group := range bothGroups {
 		config := new(danmv1.TenantConfig)
@@ -125,8 +125,8 @@ func TestTenantConfigWithAnUnknownFieldIsRefused(t *testing.T) {
 	}
 }
 
-// TestTenantConfigKeepsWorkingWithARecord is the rest of case 72.
-func TestTenantConfigKeepsWorkingWithARecord(t *testing.T) {
+// TestTenantConfig_RecordOfDANM_Accepted is the rest of case 72.
+func TestTenantConfig_RecordOfDANM_Accepted(t *testing.T) {
 	c := newClient(t)
 	for _, group := range bothGroups {
 		config := new(danmv1.TenantConfig)

@@ -65,8 +65,8 @@ func deleteIt(t *testing.T, c client.Client, object client.Object) {
 	}
 }
 
-// TestNetworksShowTheirUse: the columns of `kubectl get`.
-func TestNetworksShowTheirUse(t *testing.T) {
+// TestDANMNetwork_Columns_ShowUse: the columns of `kubectl get`.
+func TestDANMNetwork_Columns_ShowUse(t *testing.T) {
 	c := newClient(t)
 	for _, group := range bothGroups {
 		spec := networkSpec()

@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-func TestADelegationGrantPermitsPluginsOrSettings(t *testing.T) {
+func TestDelegationGrant_WrongValue_Refused(t *testing.T) {
 	base := func() *v1alpha1.DelegationGrant {
 		return &v1alpha1.DelegationGrant{
 			ObjectMeta: named("routers"),

@@ -20,7 +20,7 @@ func pool() *v1alpha1.ExternalPool {
 	}
 }
 
-func TestExternalPoolIsChecked(t *testing.T) {
+func TestExternalPool_WrongValue_Refused(t *testing.T) {
 	const form = "each entry must be an address, a CIDR, or a range"
 	ranges := func(cidrs ...string) func(*v1alpha1.ExternalPool) {
 		return func(p *v1alpha1.ExternalPool) { p.Spec.CIDRs = cidrs }
@@ -55,7 +55,7 @@ func externalAddressOf(ip string) *v1alpha1.ExternalAddress {
 	}
 }
 
-func TestExternalAddressIsChecked(t *testing.T) {
+func TestExternalAddress_WrongValue_Refused(t *testing.T) {
 	const tie = "metadata.name must be <spec.ip>"
 	checkCreations(t, func() *v1alpha1.ExternalAddress { return externalAddressOf("192.0.2.17") }, []creation[*v1alpha1.ExternalAddress]{
 		{"as it is", nil, ""},
@@ -72,7 +72,7 @@ func TestExternalAddressIsChecked(t *testing.T) {
 	})
 }
 
-func TestExternalAddressIsClaimedOnceAndItsNodeChanges(t *testing.T) {
+func TestExternalAddress_SecondClaimOrNodeChange_Judged(t *testing.T) {
 	c := newClient(t)
 	first := externalAddressOf("192.0.2.99")
 	if err := c.Create(t.Context(), first); err != nil {

@@ -18,7 +18,7 @@ func hostAccess() *v1alpha1.HostAccess {
 	}
 }
 
-func TestHostAccessIsChecked(t *testing.T) {
+func TestHostAccess_WrongValue_Refused(t *testing.T) {
 	const form, order, who = "each entry must be a port or a range of ports", "must not be above its last", "each entry must be a tenant"
 	ports := func(list ...string) func(*v1alpha1.HostAccess) {
 		return func(a *v1alpha1.HostAccess) { a.Spec.HostPorts = list }

@@ -16,8 +16,8 @@ func hostLink() *v1alpha1.HostLink {
 	}
 }
 
-// TestHostLinkIsChecked: the name is the identity, so no two objects stand for one link.
-func TestHostLinkIsChecked(t *testing.T) {
+// TestHostLink_WrongValue_Refused: the name is the identity, so no two objects stand for one link.
+func TestHostLink_WrongValue_Refused(t *testing.T) {
 	const naming, fixed = "metadata.name must be", "can't change"
 	on := func(device string) func(*v1alpha1.HostLink) {
 		return func(l *v1alpha1.HostLink) {

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestNetworkAttachmentDefinitionHasTheFieldsOfTheSpecification: an object without a spec
-// is the non-delegating form, whose network its annotations name.
-func TestNetworkAttachmentDefinitionHasTheFieldsOfTheSpecification(t *testing.T) {
+// TestNetworkAttachmentDefinition_FieldsOfSpecification_Accepted: an object without a spec is the
+// non-delegating form, whose network its annotations name.
+func TestNetworkAttachmentDefinition_FieldsOfSpecification_Accepted(t *testing.T) {
 	c := newClient(t)
 	for _, tt := range []struct {
 		name    string

@@ -19,7 +19,7 @@ func network() *arktosv1.Network {
 	}
 }
 
-func TestNetworkIsChecked(t *testing.T) {
+func TestNetwork_WrongValue_Refused(t *testing.T) {
 	checkCreations(t, network, []creation[*arktosv1.Network]{
 		{"as it is", nil, ""},
 		{"the other name of the type", func(n *arktosv1.Network) { n.Spec.Type = arktosv1.TypeVPC }, ""},
@@ -36,7 +36,7 @@ func TestNetworkIsChecked(t *testing.T) {
 	})
 }
 
-func TestNetworkMayChangeItsVPC(t *testing.T) {
+func TestNetwork_VPCChanged_Accepted(t *testing.T) {
 	checkUpdates(t, network, []update[*arktosv1.Network]{
 		{name: "another VPC", mutate: func(n *arktosv1.Network) { n.Spec.VPCID = "other" }, want: ""},
 		{name: "no VPC any more", mutate: func(n *arktosv1.Network) { n.Spec.VPCID = "" }, want: "spec.vpcID"},

@@ -154,9 +154,10 @@ var tolerated = map[string]string{
 	"NodeNetworkConfigurationPolicy [spec nodeSelector zone]": "the rule for labels of any length costs too much; administrators alone write policies",
 }
 
-// TestWhatHasNoRowIsRefused sets each field of each kind of Alioth to each hostile value. An
-// object that the product leaves out for its own fields alone is refused by the API server.
-func TestWhatHasNoRowIsRefused(t *testing.T) {
+// TestHostileValue_NoRowInStore_Refused sets each field of each kind of Alioth to each hostile
+// value. An object that the product leaves out for its own fields alone is refused by the API
+// server.
+func TestHostileValue_NoRowInStore_Refused(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kinds.AddToScheme} {
 		if err := add(scheme); err != nil {

@@ -39,7 +39,7 @@ func withoutHead(s *v1alpha1.ScaledEndpoint) {
 	rename(s)
 }
 
-func TestScaledEndpointIsChecked(t *testing.T) {
+func TestScaledEndpoint_WrongValue_Refused(t *testing.T) {
 	spec := func(change func(*v1alpha1.ScaledEndpointSpec)) func(*v1alpha1.ScaledEndpoint) {
 		return func(s *v1alpha1.ScaledEndpoint) { change(&s.Spec); rename(s) }
 	}

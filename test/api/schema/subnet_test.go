@@ -41,7 +41,7 @@ func both[T any](one, other func(T)) func(T) {
 	return func(object T) { one(object); other(object) }
 }
 
-func TestSubnetIsChecked(t *testing.T) {
+func TestSubnet_WrongValue_Refused(t *testing.T) {
 	const (
 		canonical = "each entry must be a canonical CIDR"
 		length    = "an IPv4 range must be /8 to /29, an IPv6 range /32 to /120"
@@ -101,7 +101,7 @@ func TestSubnetIsChecked(t *testing.T) {
 	})
 }
 
-func TestSubnetMayGrowAndNeverCutOffAHeldAddress(t *testing.T) {
+func TestSubnet_ShrinksWhileAddressesHeld_Refused(t *testing.T) {
 	const grow = "may only grow while addresses of the subnet are held"
 	held := func(s *v1alpha1.Subnet) { s.Status.InUse = true }
 	empty := func(s *v1alpha1.Subnet) { s.Status.InUse = false }

@@ -48,7 +48,7 @@ func row(t *testing.T, path string) map[string]string {
 	return cells
 }
 
-func TestColumnsAnswerTheDailyQuestions(t *testing.T) {
+func TestColumns_EachKind_ShowExpectedCells(t *testing.T) {
 	c := newClient(t)
 	vpc, subnet, network := vpc(), subnet(), network()
 	vpc.Name, subnet.Name, network.Name, network.Namespace = "columns", "columns", "columns", "default"
@@ -125,8 +125,8 @@ func definitions(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 	return list.Items
 }
 
-// TestColumnsShowWholeLists: the API server shows the first result of a path alone.
-func TestColumnsShowWholeLists(t *testing.T) {
+// TestColumns_ListPath_Avoided: the API server shows the first result of a path alone.
+func TestColumns_ListPath_Avoided(t *testing.T) {
 	for _, definition := range definitions(t) {
 		for _, version := range definition.Spec.Versions {
 			for _, column := range version.AdditionalPrinterColumns {
@@ -138,9 +138,9 @@ func TestColumnsShowWholeLists(t *testing.T) {
 	}
 }
 
-// TestNoElementOfAListHasADefault: `kubectl apply` replaces whole lists, so it would find a
+// TestListElements_Default_Absent: `kubectl apply` replaces whole lists, so it would find a
 // difference for ever, and server-side apply a conflict with other writers.
-func TestNoElementOfAListHasADefault(t *testing.T) {
+func TestListElements_Default_Absent(t *testing.T) {
 	const ofUpstream = ".spec.podNetworkConfigs[].podIPReservationSize" // its objects are stored with the default
 	for _, definition := range definitions(t) {
 		for _, version := range definition.Spec.Versions {
@@ -179,9 +179,9 @@ func column[S ~string](list []S) string {
 	return string(text)
 }
 
-// A name that kubectl accepts for a resource must mean one only: of two, it silently
-// takes the first.
-func TestShortNamesAreNobodyElses(t *testing.T) {
+// A name that kubectl accepts for a resource must mean one only: of two, it silently takes the
+// first.
+func TestShortNames_AllKinds_Unambiguous(t *testing.T) {
 	lists, err := discovery.NewDiscoveryClientForConfigOrDie(server.Config(t)).ServerPreferredResources()
 	if err != nil {
 		t.Fatal(err)

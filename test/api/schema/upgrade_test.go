@@ -60,9 +60,10 @@ func changeSchemas(t *testing.T, c client.Client, change func(*apiextensionsv1.C
 	}
 }
 
-// TestObjectsOfEarlierSchemasCanEnd has an object of each kind that today's schema refuses and
-// an earlier one has stored. Its labels and finalizers can change, and it can be deleted.
-func TestObjectsOfEarlierSchemasCanEnd(t *testing.T) {
+// TestEarlierObject_RefusedByPresentSchema_Deletable has an object of each kind that today's schema
+// refuses and an earlier one has stored. Its labels and finalizers can change, and it can be
+// deleted.
+func TestEarlierObject_RefusedByPresentSchema_Deletable(t *testing.T) {
 	needs.Kubernetes(t)
 	own, err := apiserver.New(t.Context())
 	if err != nil {

@@ -16,7 +16,7 @@ func usage() *v1alpha1.Usage {
 	}
 }
 
-func TestUsageIsChecked(t *testing.T) {
+func TestUsage_WrongValue_Refused(t *testing.T) {
 	checkCreations(t, usage, []creation[*v1alpha1.Usage]{
 		{"as it is", nil, ""},
 		{"of another kind", func(u *v1alpha1.Usage) { u.Spec.Kind = "Network" }, "Unsupported value"},

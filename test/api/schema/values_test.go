@@ -125,8 +125,8 @@ func rowOf(rows map[string]fieldsRow, field string) (string, bool) {
 	return "", false
 }
 
-// TestEveryFieldHasARow compares the table with the definitions.
-func TestEveryFieldHasARow(t *testing.T) {
+// TestValuesTable_EachField_Listed compares the table with the definitions.
+func TestValuesTable_EachField_Listed(t *testing.T) {
 	rows, used := rowsOfFields(t), map[string]bool{}
 	for _, field := range slices.Sorted(maps.Keys(fieldsOfKinds(t))) {
 		at, ok := rowOf(rows, field)
@@ -257,9 +257,10 @@ func number64(value any) any {
 	return value
 }
 
-// TestWrongNeighboursAreRefused sets each field to a valid value, which is accepted, and to each
-// wrong value beside it. The wrong value is refused with the name of the field.
-func TestWrongNeighboursAreRefused(t *testing.T) {
+// TestField_WrongValueBesideValid_RefusedByName sets each field to a valid value, which is
+// accepted, and to each wrong value beside it. The wrong value is refused with the name of the
+// field.
+func TestField_WrongValueBesideValid_RefusedByName(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kinds.AddToScheme} {
 		if err := add(scheme); err != nil {

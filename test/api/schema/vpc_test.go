@@ -36,7 +36,7 @@ func manyHosts(n int) []string {
 
 func number(n int32) *int32 { return &n }
 
-func TestVPCIsChecked(t *testing.T) {
+func TestVPC_WrongValue_Refused(t *testing.T) {
 	const (
 		canonical = "each entry must be a canonical CIDR"
 		length    = "an IPv4 range must be /8 to /29, an IPv6 range /32 to /120"
@@ -117,7 +117,7 @@ func TestVPCIsChecked(t *testing.T) {
 	})
 }
 
-func TestVPCMayChangeAllButItsVNI(t *testing.T) {
+func TestVPC_VNIChanged_Refused(t *testing.T) {
 	const fixed = "spec.vni can't change"
 	withVNI := func(v *v1alpha1.VPC) { v.Spec.VNI = number(7) }
 	checkUpdates(t, vpc, []update[*v1alpha1.VPC]{
@@ -132,7 +132,7 @@ func TestVPCMayChangeAllButItsVNI(t *testing.T) {
 	})
 }
 
-func TestVPCIsClosedByDefault(t *testing.T) {
+func TestVPC_Defaults_ClosedForAll(t *testing.T) {
 	c := newClient(t)
 	object := &v1alpha1.VPC{ObjectMeta: named("closed"), Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.0.0.0/8"}}}
 	if err := c.Create(t.Context(), object); err != nil {

@@ -80,9 +80,9 @@ func pathsOf(list []reads.Read) []string {
 	return all
 }
 
-// TestEveryFieldThatIsReadHasARow fails where somebody adds a read without a decision about the
+// TestTrustTable_EachReadField_Listed fails where somebody adds a read without a decision about the
 // trust in the field.
-func TestEveryFieldThatIsReadHasARow(t *testing.T) {
+func TestTrustTable_EachReadField_Listed(t *testing.T) {
 	found, calls := productReads(t)
 	used := map[*row]bool{}
 	for kind, list := range found {
@@ -109,8 +109,8 @@ func TestEveryFieldThatIsReadHasARow(t *testing.T) {
 	}
 }
 
-// TestTheNamedTestsExist looks for the tests that the table names.
-func TestTheNamedTestsExist(t *testing.T) {
+// TestTrustTable_NamedTests_Exist looks for the tests that the table names.
+func TestTrustTable_NamedTests_Exist(t *testing.T) {
 	names := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
@@ -133,9 +133,9 @@ func TestTheNamedTestsExist(t *testing.T) {
 	}
 }
 
-// TestTheInventoryIsAsComputed asks the real API server who may write each field, and compares
-// the document with the answer. With -update it writes the document.
-func TestTheInventoryIsAsComputed(t *testing.T) {
+// TestTrustInventory_Document_MatchesAPIServer asks the real API server who may write each field,
+// and compares the document with the answer. With -update it writes the document.
+func TestTrustInventory_Document_MatchesAPIServer(t *testing.T) {
 	found, _ := productReads(t)
 	paths := map[schema.GroupKind][]string{}
 	for kind, list := range found {

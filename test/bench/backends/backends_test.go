@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/test/bench/figures"
 )
 
-func TestRoundsOfTestsBecomeRowsWithTheirBars(t *testing.T) {
+func TestBackendRows_Rounds_RowsWithBars(t *testing.T) {
 	rows := backendRows([]figures.Line{
 		{What: "ADD of macvlan", Path: figures.Alioth, Values: figures.Series{1, 2, 9}},
 		{What: "ADD of macvlan", Path: referencePlugin, Values: figures.Series{4, 4, 5}},

@@ -35,7 +35,7 @@ func drawn(t *testing.T, c Chart) drawing {
 	return d
 }
 
-func TestPointsAreWhereTheAxesSay(t *testing.T) {
+func TestChart_Points_PlacedByAxes(t *testing.T) {
 	d := drawn(t, Chart{Lines: []Line{{Points: []Point{{10, 1}, {100, 10}, {1000, 100}}}}})
 	want := []circle{{left, height - bottom}, {(left + width - right) / 2, (top + height - bottom) / 2}, {width - right, top}}
 	if fmt.Sprint(d.Circles) != fmt.Sprint(want) {
@@ -48,7 +48,7 @@ func TestPointsAreWhereTheAxesSay(t *testing.T) {
 	}
 }
 
-func TestWhatAxesCannotHaveIsLeftOut(t *testing.T) {
+func TestChart_ImpossiblePoints_LeftOut(t *testing.T) {
 	d := drawn(t, Chart{Lines: []Line{{Points: []Point{{10, 0}, {0, 5}, {10, math.NaN()}, {10, math.Inf(1)}, {10, -1}, {10, 0.5}}}}})
 	if len(d.Circles) != 1 {
 		t.Errorf("points at %v, want one", d.Circles)
@@ -58,7 +58,7 @@ func TestWhatAxesCannotHaveIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestTextsStayTexts(t *testing.T) {
+func TestChart_MarkupInTexts_Escaped(t *testing.T) {
 	words := `<script>"a" & b</script>`
 	d := drawn(t, Chart{Title: words, X: words, Y: words, Lines: []Line{{Name: words, Points: []Point{{1, 1}}}}})
 	found := 0
@@ -72,7 +72,7 @@ func TestTextsStayTexts(t *testing.T) {
 	}
 }
 
-func TestBarsAreDashedAndHaveNoPoints(t *testing.T) {
+func TestChart_DashedLine_DrawnWithoutPoints(t *testing.T) {
 	d := drawn(t, Chart{Lines: []Line{{Points: []Point{{1, 1}, {10, 1}}, Dashed: true}}})
 	if len(d.Circles) != 0 || len(d.Polylines) != 1 || d.Polylines[0].Dash == "" {
 		t.Errorf("drawn as %+v", d)

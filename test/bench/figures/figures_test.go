@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestMedians(t *testing.T) {
+func TestMedian_EachSeries_MiddleValue(t *testing.T) {
 	tests := map[string]struct {
 		series Series
 		want   float64
@@ -26,7 +26,7 @@ func TestMedians(t *testing.T) {
 	}
 }
 
-func TestQuantilesAreMeasurements(t *testing.T) {
+func TestQuantile_Series_IsMeasurement(t *testing.T) {
 	series := Series{}
 	for i := 60; i > 0; i-- {
 		series = append(series, float64(i))
@@ -41,7 +41,7 @@ func TestQuantilesAreMeasurements(t *testing.T) {
 	}
 }
 
-func TestBarsSayByHowMuchTheyAreMissed(t *testing.T) {
+func TestBar_Missed_PercentNamed(t *testing.T) {
 	tests := map[string]struct {
 		bar   Bar
 		ratio float64
@@ -63,7 +63,7 @@ func TestBarsSayByHowMuchTheyAreMissed(t *testing.T) {
 	}
 }
 
-func TestNoMeasurementDoesNotClearABarOfNothing(t *testing.T) {
+func TestZeroBar_NoMeasurement_NotCleared(t *testing.T) {
 	measured, missing := NewRow("unwanted", "1", "%.0f", Bar{Zero: true}), NewRow("not measured", "1", "%.0f", Bar{Zero: true})
 	measured.Add(Alioth, 0)
 	var out strings.Builder
@@ -75,7 +75,7 @@ func TestNoMeasurementDoesNotClearABarOfNothing(t *testing.T) {
 	}
 }
 
-func TestQuantilesOfAHistogramAreInterpolated(t *testing.T) {
+func TestHistogramQuantile_BetweenBuckets_Interpolated(t *testing.T) {
 	h := Histogram{0.01: 0, 0.02: 50, 0.04: 90, math.Inf(1): 100}
 	tests := map[float64]float64{0.25: 0.015, 0.5: 0.02, 0.7: 0.03, 0.99: 0.04}
 	for q, want := range tests {
@@ -88,7 +88,7 @@ func TestQuantilesOfAHistogramAreInterpolated(t *testing.T) {
 	}
 }
 
-func TestTheDifferenceOfTwoReadingsCountsWhatCameBetween(t *testing.T) {
+func TestHistogramAdd_EarlierReading_Subtracted(t *testing.T) {
 	after := Histogram{1: 10, math.Inf(1): 20}
 	after.Add(Histogram{1: 4, math.Inf(1): 4}, -1)
 	if after[1] != 6 || after.Count() != 16 {
@@ -96,7 +96,7 @@ func TestTheDifferenceOfTwoReadingsCountsWhatCameBetween(t *testing.T) {
 	}
 }
 
-func TestTheTableHasALineForEachBar(t *testing.T) {
+func TestPrint_SeveralBars_LineForEach(t *testing.T) {
 	row := &Row{What: "stream", Unit: "Gbit/s", Format: "%.1f", Subject: "Alioth", Bars: []Bar{
 		{Reference: "node", AtLeast: 0.7}, {Reference: "bridge", AtLeast: 1.05},
 	}}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestLinesAreFoundAmongOtherOutput(t *testing.T) {
+func TestReadLines_OtherOutput_LinesFound(t *testing.T) {
 	want := []Line{{What: "ADD", Path: "Alioth", Values: Series{1.5, 2}}, {What: "DEL", Path: "other"}}
 	var out strings.Builder
 	out.WriteString("=== RUN TestIt\n    it_test.go:7: figures: none\nhalf a line")
@@ -26,7 +26,7 @@ func TestLinesAreFoundAmongOtherOutput(t *testing.T) {
 	}
 }
 
-func TestABrokenLineIsAnError(t *testing.T) {
+func TestReadLines_BrokenLine_Error(t *testing.T) {
 	for _, text := range []string{"figures: {", "figures: " + strings.Repeat("x", longestLine)} {
 		if _, err := ReadLines(strings.NewReader(text)); err == nil {
 			t.Errorf("%.20q is read", text)

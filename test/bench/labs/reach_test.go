@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestTheAnswersTimeIsReadFromEitherLogFormat(t *testing.T) {
+func TestAttachTime_EitherLogFormat_Read(t *testing.T) {
 	const log = `2026-01-02T03:04:05.1Z time=x level=INFO msg="pod attached" pod=bench/sample-1 containerID=abc ifName=eth0
 2026-01-02T03:04:05.2Z {"level":"INFO","msg":"pod attached","pod":"bench/sample-2","containerID":"abc"}
 2026-01-02T03:04:05.3Z time=x level=WARN msg="something else" pod=bench/sample-3

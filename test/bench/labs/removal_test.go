@@ -14,9 +14,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// TestNamespacesThatEndedBeforeAreRemoved ends many namespaces, each with a peer of a
-// device, and finds none of these devices after the wait.
-func TestNamespacesThatEndedBeforeAreRemoved(t *testing.T) {
+// TestNamespaceRemoval_ManyEnded_DevicesGone ends many namespaces, each with a peer of a device,
+// and finds none of these devices after the wait.
+func TestNamespaceRemoval_ManyEnded_DevicesGone(t *testing.T) {
 	const many = 40
 	node := netnstest.New(t)
 	for i := range many {

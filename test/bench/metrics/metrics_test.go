@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/test/bench/metrics"
 )
 
-func TestHistogramsAreThoseOfOneFamilyByTheirLabel(t *testing.T) {
+func TestHistograms_Family_GroupedByLabel(t *testing.T) {
 	const text = `# TYPE passes histogram
 passes_bucket{step="total",result="ok",le="+Inf"} 3
 passes_sum{step="total",result="ok"} 1.5

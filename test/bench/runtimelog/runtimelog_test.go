@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestPluginCallsAreReadFromTheRuntimesLog(t *testing.T) {
+func TestPluginCalls_RuntimeLog_Read(t *testing.T) {
 	log := `time="2026-11-23T09:20:33Z" level=warning msg="Configuration migrated" t="10.766µs"
 time="2026-11-23T09:20:34.100000000Z" level=debug msg="begin cni setup" podsandboxid=aa01
 time="2026-11-23T09:20:34.200000000Z" level=debug msg="begin cni setup" podsandboxid=aa02

@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/test/bench/scale/transport"
 )
 
-func TestEveryNodeHasAsManyPodsAndAnAddressOfItsOwn(t *testing.T) {
+func TestSize_EachNode_EqualPodsAndOwnAddress(t *testing.T) {
 	s := Size{Nodes: 1000, Hollow: 50, PodsPerNode: 98}
 	pods, ips := map[int]int{}, map[netip.Addr]bool{}
 	for i := range s.Nodes {
@@ -60,7 +60,7 @@ func TestEveryNodeHasAsManyPodsAndAnAddressOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestALabThatCannotTellNodesApartIsRefused(t *testing.T) {
+func TestStart_UnusableSize_Refused(t *testing.T) {
 	for _, s := range []Size{
 		{},
 		{Nodes: 3, Hollow: 2, Bouncers: 1, PodsPerNode: 2},
@@ -93,7 +93,7 @@ func kindsOf(t *testing.T) map[string]*descriptor.Kind {
 	return all
 }
 
-func TestAHolderKeepsItsOwnAndForgetsTheRest(t *testing.T) {
+func TestHolder_EachObject_OnlyOwnKept(t *testing.T) {
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, UID: "1"} }
 	address := func(node string) kube.Object {
 		return &v1alpha1.Address{ObjectMeta: named("wide.10.60.0.1"), Spec: v1alpha1.AddressSpec{VPC: wide, IP: "10.60.0.1", Node: node, Set: []string{"10.60.0.1"}}}
@@ -139,7 +139,7 @@ func scopeOf(kind *descriptor.Kind) descriptor.Scope {
 	return descriptor.Scope{}
 }
 
-func TestAHolderFollowsWhatADaemonDoes(t *testing.T) {
+func TestHolder_Scopes_EqualDaemonScopes(t *testing.T) {
 	all := kindsOf(t)
 	for _, kind := range followedKinds() {
 		both := map[string][2]func(string) descriptor.Scope{"node": {kind.OnNode, all[kind.Name].OnNode}}
@@ -161,7 +161,7 @@ func TestAHolderFollowsWhatADaemonDoes(t *testing.T) {
 	}
 }
 
-func TestAnAddressIsKnownSinceTheFirstPlanWithIt(t *testing.T) {
+func TestProgrammer_RemoteAddress_KnownSinceFirstPlan(t *testing.T) {
 	p := &programmer{watched: 7, known: map[place]time.Time{}}
 	ip := netip.MustParseAddr("10.60.0.1")
 	apply := func(kind state.AddressKind) {
@@ -194,7 +194,7 @@ func TestAnAddressIsKnownSinceTheFirstPlanWithIt(t *testing.T) {
 	}
 }
 
-func TestAMemberHoldsTheVPCAndOthersTheirOwnPods(t *testing.T) {
+func TestLabRows_Roles_MembersHoldWholeVPC(t *testing.T) {
 	l := &Lab{Size: Size{Nodes: 10, Hollow: 6, Bouncers: 3, PodsPerNode: 4}, pods: 23, isolated: 1}
 	const ofNodes = 20
 	for node, want := range map[int]int{0: 4 + 4 + 1 + 23, 1: 4 + 4 + 1 + 23, 5: 4 + 4 + 23} {
@@ -213,7 +213,7 @@ func TestAMemberHoldsTheVPCAndOthersTheirOwnPods(t *testing.T) {
 	}
 }
 
-func TestResultsAreThoseOfTheNodes(t *testing.T) {
+func TestPhase_NodeCounts_ResultsComputed(t *testing.T) {
 	events := func(n int) transport.Counts {
 		return transport.Counts{"addresses": {Events: n, Bytes: 100 * n}, "vpcs": {Events: 1}, "rollcalls": {Events: 7}}
 	}
@@ -246,7 +246,7 @@ func TestResultsAreThoseOfTheNodes(t *testing.T) {
 	}
 }
 
-func TestABarIsMissedByMoreThanItAllowsAndByNoFigure(t *testing.T) {
+func TestMissed_TooLargeOrNoFigure_Listed(t *testing.T) {
 	good := Result{
 		Size: Size{Nodes: 4, Hollow: 2, Bouncers: 1, PodsPerNode: 2}, Restarted: time.Second, Memory: 1,
 		Roles: Phase{

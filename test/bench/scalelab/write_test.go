@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/test/bench/scale"
 )
 
-func TestWhatIsMeasuredIsWritten(t *testing.T) {
+func TestSave_Results_FilesWritten(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "scale")
 	r := run{
 		options: options{folder: folder}, machine: "Machine: a large one.",
@@ -41,7 +41,7 @@ func TestWhatIsMeasuredIsWritten(t *testing.T) {
 	}
 }
 
-func TestThePageTellsWhichBarsAreMissed(t *testing.T) {
+func TestPage_MissedBars_Told(t *testing.T) {
 	if text := page("Machine.", "\n  row  \n", nil); !strings.Contains(text, "All bars are met") || !strings.Contains(text, "\n  row\n") {
 		t.Errorf("none is missed: %q", text)
 	}
@@ -50,7 +50,7 @@ func TestThePageTellsWhichBarsAreMissed(t *testing.T) {
 	}
 }
 
-func TestTheMachineIsDescribed(t *testing.T) {
+func TestDescribe_Machine_AllFieldsKnown(t *testing.T) {
 	text, err := describe()
 	if err != nil || strings.Contains(text, "(), ") || strings.Contains(text, ", 0 GiB") || !strings.Contains(text, "Linux") {
 		t.Errorf("%q (%v)", text, err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestTheReferenceNetworkHasARangePerNodeAndFamily(t *testing.T) {
+func TestBridgeConflist_Node_RangePerFamily(t *testing.T) {
 	raw, err := bridgeConflist(PodRanges(2), 1430)
 	if err != nil {
 		t.Fatal(err)
@@ -21,7 +21,7 @@ func TestTheReferenceNetworkHasARangePerNodeAndFamily(t *testing.T) {
 	}
 }
 
-func TestFlannelsFileGivesRangesAndMTU(t *testing.T) {
+func TestReadSubnet_FlannelFile_RangesAndMTURead(t *testing.T) {
 	text := "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.1.1/24\nFLANNEL_IPV6_NETWORK=fd44::/48\nFLANNEL_IPV6_SUBNET=fd44:0:0:1::1/64\nFLANNEL_MTU=1430\nFLANNEL_IPMASQ=true\n"
 	ranges, mtu, err := readSubnet(text)
 	if want := PodRanges(1); err != nil || mtu != 1430 || !slices.Equal(ranges, want) {

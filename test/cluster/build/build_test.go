@@ -42,7 +42,7 @@ func newTree(t *testing.T) (root string, p Program) {
 	}
 }
 
-func TestTwoBuildersOfOneProgramBuildItOnce(t *testing.T) {
+func TestEnsure_TwoBuilders_BuiltOnce(t *testing.T) {
 	root, p := newTree(t)
 	cache := t.TempDir()
 	var mu sync.Mutex
@@ -79,8 +79,9 @@ func TestTwoBuildersOfOneProgramBuildItOnce(t *testing.T) {
 	}
 }
 
-// TestAFastRunHasNoCache: a test that has not called needs.Kubernetes builds nothing there.
-func TestAFastRunHasNoCache(t *testing.T) {
+// TestDefaultCache_FastRun_Refused: a test that has not called needs.Kubernetes builds nothing
+// there.
+func TestDefaultCache_FastRun_Refused(t *testing.T) {
 	for fast, want := range map[string]bool{"1": false, "": true} {
 		t.Setenv(needs.Variable, fast)
 		if dir, err := DefaultCache(); (err == nil) != want {
@@ -89,7 +90,7 @@ func TestAFastRunHasNoCache(t *testing.T) {
 	}
 }
 
-func TestAChangedInputMeansAnotherFolder(t *testing.T) {
+func TestKey_ChangedInput_OtherFolder(t *testing.T) {
 	root, p := newTree(t)
 	b := Builder{Root: root, Cache: t.TempDir()}
 	key := func(p Program) string {
@@ -117,7 +118,7 @@ func TestAChangedInputMeansAnotherFolder(t *testing.T) {
 	}
 }
 
-func TestAFailedBuildLeavesNothingAndShowsTheCompiler(t *testing.T) {
+func TestEnsure_BuildFails_CompilerShownNothingLeft(t *testing.T) {
 	root, p := newTree(t)
 	cache := t.TempDir()
 	main := filepath.Join(root, "test", "cluster", "hello", "main.go")
@@ -139,7 +140,7 @@ func TestAFailedBuildLeavesNothingAndShowsTheCompiler(t *testing.T) {
 	}
 }
 
-func TestAMinorVersionHasPinsOfItsOwn(t *testing.T) {
+func TestPins_MinorVersion_OwnModules(t *testing.T) {
 	root, p := newTree(t)
 	dir := filepath.Join(root, "test", "cluster", "hello")
 	old := "module example.com/hello\n\ngo 1.26\n\nrequire example.com/dep v1.1.7\n\nreplace example.com/dep => ./old\n"
@@ -172,7 +173,7 @@ func TestAMinorVersionHasPinsOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestEveryProgramOfTheLabHasItsModule(t *testing.T) {
+func TestPrograms_EachOfLab_ModuleFound(t *testing.T) {
 	b := Builder{Root: filepath.Join("..", "..", "..")}
 	for _, p := range append(Programs(), KubeProxy(), Flannel(), Etcd(), Containerd("1.7")) {
 		pins, err := b.pins(p)
@@ -191,7 +192,7 @@ func TestEveryProgramOfTheLabHasItsModule(t *testing.T) {
 
 // Programs that use Kubernetes' libraries share most packages with the product. Go compiles a
 // package once for all of them only if they want it, and everything below it, in one version.
-func TestTheProgramsOfTheLabShareTheModulesOfTheProduct(t *testing.T) {
+func TestPrograms_SharedModules_VersionsOfProduct(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	product := requirements(t, filepath.Join(root, "go.mod"))
 	for _, p := range []Program{Helm(), CoreDNS(), Containerd("")} {

@@ -13,7 +13,7 @@ type clock struct{ now time.Time }
 
 func (c *clock) read() time.Time { return c.now }
 
-func TestAnEstimateLearnsTheSpeedOfTheMachine(t *testing.T) {
+func TestEstimate_HalfBuilt_SpeedLearned(t *testing.T) {
 	work := shares()["kubernetes"].seconds + shares()["helm"].seconds
 	for name, factor := range map[string]float64{"as recorded": 1, "a third of it": 3, "faster": 0.5} {
 		c := &clock{now: time.Unix(0, 0)}
@@ -29,7 +29,7 @@ func TestAnEstimateLearnsTheSpeedOfTheMachine(t *testing.T) {
 	}
 }
 
-func TestAnEstimateEndsWithTheLastBuild(t *testing.T) {
+func TestEstimate_AllBuilt_OnlyRestLeft(t *testing.T) {
 	c := &clock{now: time.Unix(0, 0)}
 	e := newEstimate(c.read, 2, "kubernetes", "helm")
 	before := e.left()
@@ -50,7 +50,7 @@ func TestAnEstimateEndsWithTheLastBuild(t *testing.T) {
 	}
 }
 
-func TestAnEstimateIsRoundedUp(t *testing.T) {
+func TestEstimate_Text_RoundedUp(t *testing.T) {
 	c := &clock{now: time.Unix(0, 0)}
 	e := newEstimate(c.read, 2, "kubernetes") // 300 s and the time for the rest
 	if got, want := e.String(), "about 6 min left"; got != want {
@@ -63,7 +63,7 @@ func TestAnEstimateIsRoundedUp(t *testing.T) {
 	}
 }
 
-func TestEveryProgramOfTheLabHasAShare(t *testing.T) {
+func TestShares_EachProgram_Recorded(t *testing.T) {
 	for _, p := range Programs() {
 		if shares()[p.Name].seconds == 0 || shares()[p.Name].packages == 0 {
 			t.Errorf("no share is recorded for %s: its part of an estimate is nothing", p.Name)

@@ -51,7 +51,7 @@ func files(t *testing.T, p Plane) map[string]string {
 	return content
 }
 
-func TestFilesAreWrittenOnceAndNewNodesAdded(t *testing.T) {
+func TestWriteFiles_Again_OnlyNewNodesAdded(t *testing.T) {
 	p := newPlane(t)
 	if err := p.WriteFiles(nodes()); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestFilesAreWrittenOnceAndNewNodesAdded(t *testing.T) {
 	}
 }
 
-func TestALostFileIsMadeAgainByTheSameAuthority(t *testing.T) {
+func TestWriteFiles_LostFile_SameAuthority(t *testing.T) {
 	p := newPlane(t)
 	if err := p.WriteFiles(nodes()); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestALostFileIsMadeAgainByTheSameAuthority(t *testing.T) {
 	}
 }
 
-func TestAKubeletIsItsNodeAndIsReachedAtItsAddresses(t *testing.T) {
+func TestNodeCertificate_Kubelet_IdentityAndAddresses(t *testing.T) {
 	p := newPlane(t)
 	if err := p.WriteFiles(nodes()); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestAKubeletIsItsNodeAndIsReachedAtItsAddresses(t *testing.T) {
 	}
 }
 
-func TestTheAPIServerServesUnderItsServiceAddress(t *testing.T) {
+func TestServerCertificate_ServiceAddress_Included(t *testing.T) {
 	p := newPlane(t)
 	if err := p.WriteFiles(nodes()); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestTheAPIServerServesUnderItsServiceAddress(t *testing.T) {
 	}
 }
 
-func TestEveryFileThatAProgramIsGivenExists(t *testing.T) {
+func TestPrograms_FileArguments_Exist(t *testing.T) {
 	p := newPlane(t)
 	if err := p.WriteFiles(nodes()); err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestEveryFileThatAProgramIsGivenExists(t *testing.T) {
 	}
 }
 
-func TestTheAPIServerAuthorizesNodesAndServesBothFamilies(t *testing.T) {
+func TestAPIServer_Arguments_NodeAuthorizationAndBothFamilies(t *testing.T) {
 	args := newPlane(t).APIServer().Args
 	for _, want := range []string{
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",

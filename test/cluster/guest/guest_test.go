@@ -28,7 +28,7 @@ func somePlan() Plan {
 	}
 }
 
-func TestAMachineIsConnectedToItsPortsUnderItsAddresses(t *testing.T) {
+func TestMachine_Ports_ConnectedWithAddresses(t *testing.T) {
 	m := Machine(somePlan(), "k", "i", "c")
 	if m.Kernel != "k" || m.Initramfs != "i" || m.Console != "c" {
 		t.Errorf("it boots %s with %s and writes to %s", m.Kernel, m.Initramfs, m.Console)
@@ -98,7 +98,7 @@ func contents(t *testing.T, file string) map[string]string {
 	}
 }
 
-func TestAnImageHasThePlanTheModulesAndThePrograms(t *testing.T) {
+func TestWriteImage_PlanModulesPrograms_AllIncluded(t *testing.T) {
 	for _, tool := range tools() {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip("needs what make setup installs:", tool)
@@ -132,7 +132,7 @@ func TestAnImageHasThePlanTheModulesAndThePrograms(t *testing.T) {
 	}
 }
 
-func TestAnImageForAKernelWithoutAModuleIsRefused(t *testing.T) {
+func TestWriteImage_ModuleMissing_Refused(t *testing.T) {
 	kernel := someKernel(t)
 	if err := os.WriteFile(filepath.Join(kernel.Modules, "modules.dep"), nil, 0o644); err != nil {
 		t.Fatal(err)

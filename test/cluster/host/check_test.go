@@ -89,13 +89,13 @@ func (m machine) check(t *testing.T, parts ...string) string {
 	return string(out)
 }
 
-func TestAGoodMachineIsSilent(t *testing.T) {
+func TestCheckScript_GoodMachine_Silent(t *testing.T) {
 	if out := good().check(t); out != "" {
 		t.Errorf("printed\n%s", out)
 	}
 }
 
-func TestEachThingThatIsMissingHasItsRemedy(t *testing.T) {
+func TestCheckScript_SomethingMissing_RemedyTold(t *testing.T) {
 	cold := func(m machine) { delete(m.files, "/cache/alioth/kubernetes-v1.36.3-0123456789ab/kubectl") }
 	for name, c := range map[string]struct {
 		change func(m machine)
@@ -158,7 +158,7 @@ func TestEachThingThatIsMissingHasItsRemedy(t *testing.T) {
 }
 
 // A lab that is up uses memory and disk, and so does a test that compiles: neither may end a run.
-func TestRoomIsMeasuredBeforeALabAlone(t *testing.T) {
+func TestCheckScript_Room_MeasuredOnlyBeforeLab(t *testing.T) {
 	const none, some = "MemTotal: 900000 kB\nMemAvailable: 100000 kB\n", "MemTotal: 8000000 kB\nMemAvailable: 100000 kB\nSwapTotal: 0 kB\n"
 	up := t.TempDir()
 	if err := os.WriteFile(filepath.Join(up, "state.json"), nil, 0o644); err != nil {
@@ -190,7 +190,7 @@ func TestRoomIsMeasuredBeforeALabAlone(t *testing.T) {
 }
 
 // A run asks for less than a lab alone, and its steps for nothing.
-func TestMakeMeasuresRoomOnceBeforeARun(t *testing.T) {
+func TestMake_Room_MeasuredOnceBeforeRun(t *testing.T) {
 	check := filepath.Join(t.TempDir(), "check")
 	if err := os.WriteFile(check, []byte("#!/bin/sh\n[ $1 = go ] && exit\necho \"room=$ALIOTH_ROOM.\"\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -227,7 +227,7 @@ func disk(free int) string {
 	return "echo Filesystem 1024-blocks Used Available Capacity Mounted; echo /dev/sda 9 1 $((" + strconv.Itoa(free) + " * 1024)) 1% /"
 }
 
-func TestAllThatIsMissingIsToldAtOnce(t *testing.T) {
+func TestCheckScript_SeveralMissing_AllTold(t *testing.T) {
 	m := good()
 	m.programs["id"], m.programs["df"] = "echo 1000", disk(1)
 	delete(m.files, "/sys/kernel/btf/vmlinux")
@@ -244,7 +244,7 @@ func TestAllThatIsMissingIsToldAtOnce(t *testing.T) {
 }
 
 // A container engine, or another clone of the work tree, may have the network of the lab.
-func TestANetworkThatIsTakenIsTold(t *testing.T) {
+func TestCheckScript_NetworkTaken_Told(t *testing.T) {
 	for number := range 10 {
 		lab := ""
 		if number > 0 {
@@ -270,7 +270,7 @@ func TestANetworkThatIsTakenIsTold(t *testing.T) {
 }
 
 // An older Go fails with errors that do not name the cause, so make looks before it calls Go.
-func TestMakeTellsOfAnOldGo(t *testing.T) {
+func TestMake_OldGo_Told(t *testing.T) {
 	old := filepath.Join(t.TempDir(), "go")
 	if err := os.WriteFile(old, []byte("#!/bin/sh\n"+oldGo("1.24.4", "local")+"\n"), 0o755); err != nil {
 		t.Fatal(err)

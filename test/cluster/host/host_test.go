@@ -34,7 +34,7 @@ func names(t *testing.T, dir string) []string {
 	return names
 }
 
-func TestTheLastLabTakesAwayOnlyTheFoldersThatLabsMade(t *testing.T) {
+func TestLedger_LastReturn_OnlyMadeFoldersRemoved(t *testing.T) {
 	base, ledger := t.TempDir(), Ledger{Dir: t.TempDir()}
 	old, used, fresh := filepath.Join(base, "old"), filepath.Join(base, "used"), filepath.Join(base, "fresh", "deep")
 	if err := os.Mkdir(old, 0o755); err != nil {
@@ -66,7 +66,7 @@ func TestTheLastLabTakesAwayOnlyTheFoldersThatLabsMade(t *testing.T) {
 	}
 }
 
-func TestALabThatVanishedDoesNotKeepTheFolders(t *testing.T) {
+func TestLedger_LabVanished_FoldersReturned(t *testing.T) {
 	base, ledger := t.TempDir(), Ledger{Dir: t.TempDir()}
 	for _, lab := range []string{"vanished", "mine"} {
 		if err := ledger.Borrow(lab, []string{filepath.Join(base, "dir")}); err != nil {
@@ -107,7 +107,7 @@ func testGroup(t *testing.T) (Cgroups, string) {
 	return c, name
 }
 
-func TestACgroupHoldsItsDaemonsAndGoesWithAllBelowIt(t *testing.T) {
+func TestCgroup_CreateAndRemove_HoldsDaemonsThenGone(t *testing.T) {
 	c, name := testGroup(t)
 	if err := c.Create(name); err != nil {
 		t.Errorf("creating it again: %v", err)
@@ -150,14 +150,14 @@ func TestACgroupHoldsItsDaemonsAndGoesWithAllBelowIt(t *testing.T) {
 	}
 }
 
-func TestThisMachineCanRunTheLab(t *testing.T) {
+func TestCheck_ThisMachine_CanRunLab(t *testing.T) {
 	needs.Root(t, "as the lab does")
 	if err := Check(t.Context(), t.TempDir()); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestRestoringUnchangedSettingsWritesNothing(t *testing.T) {
+func TestRestoreSettings_Unchanged_NothingWritten(t *testing.T) {
 	settings := Settings()
 	if len(settings) == 0 {
 		t.Fatal("no kernel setting was read")

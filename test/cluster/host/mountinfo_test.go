@@ -25,7 +25,7 @@ const (
 `
 )
 
-func TestCgroupHierarchiesAreFoundInEveryLayout(t *testing.T) {
+func TestFindCgroups_EachLayout_HierarchiesFound(t *testing.T) {
 	tests := []struct {
 		name   string
 		text   string
@@ -71,7 +71,7 @@ func TestCgroupHierarchiesAreFoundInEveryLayout(t *testing.T) {
 	}
 }
 
-func TestMountPointsAreUnescapedAndMalformedLinesSkipped(t *testing.T) {
+func TestParseMounts_EscapedAndMalformed_UnescapedAndSkipped(t *testing.T) {
 	mounts := ParseMounts("garbage\n1 2 0:3 / /mnt/a\\040b rw - tmpfs tmpfs rw,size=1k\n1 2 - short\n")
 	want := []Mount{{Point: "/mnt/a b", Type: "tmpfs", Options: []string{"rw", "size=1k"}}}
 	if diff := cmp.Diff(want, mounts); diff != "" {

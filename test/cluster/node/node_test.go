@@ -30,7 +30,7 @@ func newMachine(t *testing.T) Machine {
 	return Machine{Name: "anodetest-node1", Dir: filepath.Join(dir, "node"), Logs: dir}
 }
 
-func TestTheKubeletStaysBelowItsNodesCgroupAndSpeaksBothFamilies(t *testing.T) {
+func TestKubelet_Configuration_OwnCgroupAndBothFamilies(t *testing.T) {
 	m := newMachine(t)
 	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestTheKubeletStaysBelowItsNodesCgroupAndSpeaksBothFamilies(t *testing.T) {
 	}
 }
 
-func TestContainerdUsesItsOwnFoldersAndThePinnedSandboxImage(t *testing.T) {
+func TestContainerd_Configuration_OwnFoldersAndSandboxImage(t *testing.T) {
 	m := newMachine(t)
 	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestContainerdUsesItsOwnFoldersAndThePinnedSandboxImage(t *testing.T) {
 	}
 }
 
-func TestContainerd1HasTheSectionsOfItsOwnVersion(t *testing.T) {
+func TestContainerd_Version1_OwnSections(t *testing.T) {
 	m := newMachine(t)
 	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func bootNode(t *testing.T) (Machine, process.ID) {
 	return m, holder.ID
 }
 
-func TestWhatANodeMountsAndPinsStaysOnTheNode(t *testing.T) {
+func TestNode_MountsAndPins_StayOnNode(t *testing.T) {
 	m, id := bootNode(t)
 	var onNode []host.Mount
 	var propagation, name string

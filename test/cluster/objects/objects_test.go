@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestWaitingReportsTheLastThingSeen(t *testing.T) {
+func TestWaitFor_TimedOut_LastErrorTold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 	defer cancel()
 	err := WaitFor(ctx, "pigs fly", func(context.Context) error { return errors.New("they walk") })
@@ -35,7 +35,7 @@ func TestWaitingReportsTheLastThingSeen(t *testing.T) {
 	}
 }
 
-func TestAManifestIsSplitIntoItsObjects(t *testing.T) {
+func TestParseManifest_SeveralDocuments_Split(t *testing.T) {
 	objects, err := ParseManifest([]byte("# only a comment\n---\nkind: A\nmetadata: {name: x}\n---\n---\nkind: B\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestAManifestIsSplitIntoItsObjects(t *testing.T) {
 	}
 }
 
-func TestAPodIsReadyOnlyWhenItSaysSoAndStays(t *testing.T) {
+func TestPodReady_EachState_Judged(t *testing.T) {
 	ready := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
 	now := metav1.Now()
 	for name, tt := range map[string]struct {
@@ -73,7 +73,7 @@ func TestAPodIsReadyOnlyWhenItSaysSoAndStays(t *testing.T) {
 	}
 }
 
-func TestADeploymentWithOldReplicasIsNotReady(t *testing.T) {
+func TestDeploymentReady_OldReplicas_NotReady(t *testing.T) {
 	replicas := int32(2)
 	done := appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}
 	deployment := func(change func(*appsv1.DeploymentStatus)) *appsv1.Deployment {

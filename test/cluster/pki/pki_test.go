@@ -44,7 +44,7 @@ func verify(authority *Authority, cert *x509.Certificate, usage x509.ExtKeyUsage
 	return err
 }
 
-func TestAClientIsWhoTheAuthoritySaysAndNoServer(t *testing.T) {
+func TestIssue_Client_CannotServe(t *testing.T) {
 	authority, _, cert := issue(t, Identity{Name: "system:node:n1", Groups: []string{"system:nodes"}})
 	if err := verify(authority, cert, x509.ExtKeyUsageClientAuth); err != nil {
 		t.Errorf("as a client: %v", err)
@@ -60,7 +60,7 @@ func TestAClientIsWhoTheAuthoritySaysAndNoServer(t *testing.T) {
 	}
 }
 
-func TestAServerIsReachedByItsNamesAndAddressesOnly(t *testing.T) {
+func TestIssue_Server_OnlyItsNamesValid(t *testing.T) {
 	authority, _, cert := issue(t, Identity{
 		Name: "kube-apiserver", DNSNames: []string{"kubernetes.default"}, IPs: []net.IP{net.ParseIP("192.168.77.1"), net.ParseIP("fd77::1")},
 	})
@@ -76,7 +76,7 @@ func TestAServerIsReachedByItsNamesAndAddressesOnly(t *testing.T) {
 	}
 }
 
-func TestALoadedAuthorityGoesOnSigningForTheSameClients(t *testing.T) {
+func TestLoadAuthority_Loaded_SignsForSameClients(t *testing.T) {
 	authority, _, _ := issue(t, Identity{Name: "first"})
 	loaded, err := LoadAuthority(authority.Cert, authority.Key)
 	if err != nil {
@@ -95,7 +95,7 @@ func TestALoadedAuthorityGoesOnSigningForTheSameClients(t *testing.T) {
 	}
 }
 
-func TestAKubeconfigHoldsAllThatAClientNeeds(t *testing.T) {
+func TestKubeconfig_Client_AllIncluded(t *testing.T) {
 	authority, pair, _ := issue(t, Identity{Name: "admin"})
 	raw, err := Kubeconfig("https://192.168.77.1:6443", "admin", authority.Cert, pair)
 	if err != nil {
@@ -119,7 +119,7 @@ func TestAKubeconfigHoldsAllThatAClientNeeds(t *testing.T) {
 	}
 }
 
-func TestTheTokenKeyIsAPairOfPublicAndPrivateKey(t *testing.T) {
+func TestNewTokenKey_Pair_Matches(t *testing.T) {
 	pair, err := NewTokenKey()
 	if err != nil {
 		t.Fatal(err)

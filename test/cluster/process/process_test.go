@@ -60,7 +60,7 @@ func startDaemon(t *testing.T, script string) *Child {
 	return child
 }
 
-func TestADaemonJoinsItsCgroups(t *testing.T) {
+func TestStart_Cgroups_Joined(t *testing.T) {
 	mounts, err := host.Mounts()
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestADaemonJoinsItsCgroups(t *testing.T) {
 	}
 }
 
-func TestADaemonHasItsOwnSessionAndEndsWhenTold(t *testing.T) {
+func TestDaemon_Signalled_EndsInOwnSession(t *testing.T) {
 	child := startDaemon(t, "exec sleep 60")
 	if !child.ID.Alive() {
 		t.Fatal("the daemon is not alive")
@@ -121,7 +121,7 @@ func TestADaemonHasItsOwnSessionAndEndsWhenTold(t *testing.T) {
 	}
 }
 
-func TestAnotherProcessWithTheSameIDIsNeverSignalled(t *testing.T) {
+func TestSignal_ReusedPID_NotSent(t *testing.T) {
 	child := startDaemon(t, "exec sleep 60")
 	stale := ID{PID: child.ID.PID, Start: child.ID.Start - 1}
 	if stale.Alive() {
@@ -138,7 +138,7 @@ func TestAnotherProcessWithTheSameIDIsNeverSignalled(t *testing.T) {
 	}
 }
 
-func TestWaitEndsWithItsContext(t *testing.T) {
+func TestWait_ContextEnds_Returns(t *testing.T) {
 	child := startDaemon(t, "exec sleep 60")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -147,7 +147,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestAnEarlyExitIsReportedWithTheLog(t *testing.T) {
+func TestExitError_EarlyExit_LogIncluded(t *testing.T) {
 	child := startDaemon(t, "echo 'bind: address already in use' >&2; exit 3")
 	<-child.Exited()
 	if err := child.ExitError(); !strings.Contains(err.Error(), "address already in use") {
@@ -155,7 +155,7 @@ func TestAnEarlyExitIsReportedWithTheLog(t *testing.T) {
 	}
 }
 
-func TestAStartTimeIsFoundBehindAnyProcessName(t *testing.T) {
+func TestStartTime_AnyProcessName_Found(t *testing.T) {
 	tail := " S 1" + strings.Repeat(" 0", 17) + " 4711 0 0"
 	for _, name := range []string{"(sh)", "(a b)", "(a) (b)", "())"} {
 		got, err := startTime("42 " + name + tail)
@@ -168,7 +168,7 @@ func TestAStartTimeIsFoundBehindAnyProcessName(t *testing.T) {
 	}
 }
 
-func TestProcessesAreFoundByTheirNamespaceAlone(t *testing.T) {
+func TestProcesses_NetworkNamespace_OnlyMembersFound(t *testing.T) {
 	spec := daemonSpec(t, "exec sleep 60")
 	var child *Child
 	err := OnThread(func() (err error) {

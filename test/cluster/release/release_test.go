@@ -14,7 +14,7 @@ import (
 // root of the work tree, seen from this package's folder.
 const root = "../../.."
 
-func TestTheNewestReleaseIsTheFirstOfTheList(t *testing.T) {
+func TestLast_List_FirstIsNewest(t *testing.T) {
 	last, err := Last(root)
 	if err != nil || last.Version == "" || last.Commit == "" {
 		t.Errorf("got %+v, %v", last, err)
@@ -49,7 +49,7 @@ func history(t *testing.T) string {
 	return dir
 }
 
-func TestTheSourcesOfACommitAreThoseOfItsTime(t *testing.T) {
+func TestExtract_EarlierCommit_ItsSources(t *testing.T) {
 	b := &Builder{Root: history(t)}
 	commit, err := b.find(t.Context(), "HEAD~1")
 	if err != nil {
@@ -64,8 +64,8 @@ func TestTheSourcesOfACommitAreThoseOfItsTime(t *testing.T) {
 	}
 }
 
-// TestAHistoryThatLacksACommitIsTold tells a clone that can be completed from a wrong commit.
-func TestAHistoryThatLacksACommitIsTold(t *testing.T) {
+// TestFind_ShallowHistory_Told tells a clone that can be completed from a wrong commit.
+func TestFind_ShallowHistory_Told(t *testing.T) {
 	full, shallow, none := history(t), filepath.Join(t.TempDir(), "shallow"), t.TempDir()
 	git(t, full, "clone", "--quiet", "--depth", "1", "file://"+full, shallow)
 	first, err := (&Builder{Root: full}).find(t.Context(), "HEAD~1")

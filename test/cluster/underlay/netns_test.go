@@ -17,7 +17,7 @@ import (
 const inOwnMounts = "ALIOTH_TEST_OWN_MOUNTS"
 
 // On a machine that has just been started the folder of names does not exist yet.
-func TestNamesMadeBesideThoseOfIPNetnsCanBeRemoved(t *testing.T) {
+func TestNamespaceName_BesideIPNetns_Removable(t *testing.T) {
 	needs.Root(t, "to make mount namespaces")
 	if os.Getenv(inOwnMounts) == "" {
 		again := exec.Command("unshare", "--mount", os.Args[0], "-test.run=^"+t.Name()+"$")

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-func TestNamesAndAddressesFollowFromTheTopology(t *testing.T) {
+func TestTopology_NamesAndAddresses_Derived(t *testing.T) {
 	topology := Topology{Lab: "alioth", Nodes: 12, Octet: 77}
 	if err := topology.Validate(); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestNamesAndAddressesFollowFromTheTopology(t *testing.T) {
 	}
 }
 
-func TestATopologyThatCannotBeIsRefused(t *testing.T) {
+func TestTopology_Impossible_Refused(t *testing.T) {
 	for name, topology := range map[string]Topology{
 		"no name":             {Nodes: 1, Octet: 1},
 		"link name too long":  {Lab: "abcdefghij", Nodes: 1, Octet: 1},
@@ -98,7 +98,7 @@ func reach(from, to string, addr netip.Addr) error {
 	})
 }
 
-func TestNodesAndHostReachEachOtherInBothFamilies(t *testing.T) {
+func TestUnderlay_BothFamilies_NodesAndHostReach(t *testing.T) {
 	topology := newLab(t)
 	if err := topology.Up(false); err != nil {
 		t.Fatalf("making it again: %v", err)
@@ -122,7 +122,7 @@ func TestNodesAndHostReachEachOtherInBothFamilies(t *testing.T) {
 	}
 }
 
-func TestACutCableTakesTheCarrierUntilItIsRestored(t *testing.T) {
+func TestCable_Cut_CarrierLostUntilRestored(t *testing.T) {
 	topology := newLab(t)
 	carrier := func() (up bool) {
 		err := inNS(topology.Node(1), func() error {
@@ -183,7 +183,7 @@ func within(limit time.Duration, holds func() bool) bool {
 	return true
 }
 
-func TestAnAddedHostIsOnTheNetworkUntilItIsRemoved(t *testing.T) {
+func TestAddHost_UntilRemoved_Reached(t *testing.T) {
 	topology := newLab(t)
 	ip := netip.MustParseAddr("192.168.79.200")
 	ns, err := topology.AddHost("stranger", ip)
@@ -209,7 +209,7 @@ func TestAnAddedHostIsOnTheNetworkUntilItIsRemoved(t *testing.T) {
 	}
 }
 
-func TestDownRemovesEverythingAndMayBeRepeated(t *testing.T) {
+func TestDown_Twice_EverythingRemoved(t *testing.T) {
 	topology := newLab(t)
 	if _, err := topology.AddHost("stranger", netip.MustParseAddr("192.168.79.200")); err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestDownRemovesEverythingAndMayBeRepeated(t *testing.T) {
 	}
 }
 
-func TestTheLastNodesAreVirtualMachines(t *testing.T) {
+func TestTopology_Guests_LastNodesWithOwnMACs(t *testing.T) {
 	topology := Topology{Lab: "a", Nodes: 3, Guests: 1, Octet: 76}
 	for i, want := range map[int]bool{0: false, 1: false, 2: false, 3: true, 4: false} {
 		if got := topology.IsGuest(i); got != want {
@@ -250,7 +250,7 @@ func TestTheLastNodesAreVirtualMachines(t *testing.T) {
 	}
 }
 
-func TestAVirtualMachineHasPortsOnBothSegments(t *testing.T) {
+func TestUp_VirtualMachine_PortsOnBothSegments(t *testing.T) {
 	needs.Root(t, "to make network namespaces")
 	topology := Topology{Lab: "alutest", Nodes: 2, Guests: 1, Octet: 79}
 	t.Cleanup(func() {
@@ -307,7 +307,7 @@ func masterOf(t *testing.T, topology Topology, port string) (name string) {
 	return name
 }
 
-func TestLabsWithNumbersShareNoNameAndNoNetwork(t *testing.T) {
+func TestTopology_NumberedLabs_NothingShared(t *testing.T) {
 	seen := map[string]string{}
 	for _, number := range []string{"", "1", "2", "9"} {
 		topology := numberedTopology(number, 2)
@@ -329,9 +329,9 @@ func TestLabsWithNumbersShareNoNameAndNoNetwork(t *testing.T) {
 	}
 }
 
-// TestAHostThatIsMadeAgainIsReachedAtOnce: the nodes still send to the MAC address of the first
-// one, as long as their neighbor tables have it.
-func TestAHostThatIsMadeAgainIsReachedAtOnce(t *testing.T) {
+// TestAddHost_MadeAgain_ReachedAtOnce: the nodes still send to the MAC address of the first one, as
+// long as their neighbor tables have it.
+func TestAddHost_MadeAgain_ReachedAtOnce(t *testing.T) {
 	topology := newLab(t)
 	ip := netip.MustParseAddr("fd79::cb")
 	for _, which := range []string{"first", "second"} {
@@ -348,7 +348,7 @@ func TestAHostThatIsMadeAgainIsReachedAtOnce(t *testing.T) {
 	}
 }
 
-func TestHostsHaveMACAddressesOfTheirOwn(t *testing.T) {
+func TestHostMAC_OtherHost_Differs(t *testing.T) {
 	topology, ip := Topology{Octet: 79}, netip.MustParseAddr("192.0.2.1")
 	one := topology.hostMAC("one", []netip.Addr{ip}).String()
 	for name, other := range map[string]string{

@@ -46,9 +46,9 @@ type beside struct {
 	values string
 }
 
-// TestAliothComesAndGoesBesideAnotherNetwork: pods of the other network run all the time, and in
+// TestAlioth_BesideOtherNetwork_ComesAndGoes: pods of the other network run all the time, and in
 // the end the cluster has the same objects as before.
-func TestAliothComesAndGoesBesideAnotherNetwork(t *testing.T) {
+func TestAlioth_BesideOtherNetwork_ComesAndGoes(t *testing.T) {
 	soak.Only(t)
 	for _, network := range otherNetworks {
 		t.Run(string(network), func(t *testing.T) { testComesAndGoes(t, network) })

@@ -27,7 +27,7 @@ const guestLimit = 10 * time.Minute
 
 // A lab without a network for pods: features specific to the virtual machine do not depend on it,
 // and the machine is slow.
-func TestALabWithAVirtualMachineLeavesNothing(t *testing.T) {
+func TestUpDown_VirtualMachine_NothingLeft(t *testing.T) {
 	soak.Only(t)
 	f := newFixture(t)
 	f.options.Topology.Guests, f.options.CNI = 1, cluster.CNINone

@@ -136,7 +136,7 @@ func (f *fixture) down(t *testing.T) {
 	}
 }
 
-func TestUpDownLeavesNothing(t *testing.T) {
+func TestUpDown_Alioth_NothingLeft(t *testing.T) {
 	f := newFixture(t)
 	f.options.CNI = cluster.CNIAlioth
 	f.leaveUnderlay(t)
@@ -162,9 +162,9 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	f.down(t)
 }
 
-// TestUpDownWithTheReferencePluginsLeavesNothing: every run of the benchmark uses this lab, the lab
-// of `make bench`.
-func TestUpDownWithTheReferencePluginsLeavesNothing(t *testing.T) {
+// TestUpDown_ReferencePlugins_NothingLeft: every run of the benchmark uses this lab, the lab of
+// `make bench`.
+func TestUpDown_ReferencePlugins_NothingLeft(t *testing.T) {
 	soak.Only(t)
 	f := newFixture(t)
 	c, err := cluster.Up(t.Context(), f.root, f.options)
@@ -423,7 +423,7 @@ func processes(t *testing.T, c *cluster.Cluster) map[string]int {
 	return pids
 }
 
-func TestDownCleansAHalfStartedLab(t *testing.T) {
+func TestDown_HalfStartedLab_Cleaned(t *testing.T) {
 	for _, test := range []struct {
 		line   string
 		guests int

@@ -25,10 +25,10 @@ daemon:
   nodeSelector: {kubernetes.io/os: linux, example.com/network: alioth}
 `
 
-// TestNodesMoveToAliothOneByOneAndOneComesBack follows docs/install/existing-network.md: each
-// node is drained and gets Alioth while pods of both networks run beside kube-proxy, and one
-// goes the way back.
-func TestNodesMoveToAliothOneByOneAndOneComesBack(t *testing.T) {
+// TestNodes_MoveOneByOne_PodsStayConnected follows docs/install/existing-network.md: each node is
+// drained and gets Alioth while pods of both networks run beside kube-proxy, and one goes the way
+// back.
+func TestNodes_MoveOneByOne_PodsStayConnected(t *testing.T) {
 	soak.Only(t)
 	for _, network := range otherNetworks {
 		t.Run(string(network), func(t *testing.T) { testWalk(t, network) })

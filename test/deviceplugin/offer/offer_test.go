@@ -117,7 +117,7 @@ func watch(ctx context.Context, t *testing.T, client pluginapi.DevicePluginClien
 	return ids
 }
 
-func TestTheKubeletGetsTheDevicesAndTheirFiles(t *testing.T) {
+func TestOffer_Allocate_DevicesAndFiles(t *testing.T) {
 	client, _, _ := newNode(t).serve(t)
 	if diff := cmp.Diff([]string{"0000:01:10.0", "0000:01:10.2"}, watch(t.Context(), t, client)); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
@@ -142,7 +142,7 @@ func TestTheKubeletGetsTheDevicesAndTheirFiles(t *testing.T) {
 	}
 }
 
-func TestADeviceThatNoPodCanHaveIsNotAllocated(t *testing.T) {
+func TestOffer_UnusableDevice_NotAllocated(t *testing.T) {
 	n := newNode(t)
 	n.offer.Addresses = append(n.offer.Addresses, "0000:01:10.4")
 	client, _, _ := n.serve(t)
@@ -154,7 +154,7 @@ func TestADeviceThatNoPodCanHaveIsNotAllocated(t *testing.T) {
 	}
 }
 
-func TestItEndsWhenItIsToldAndLeavesNoSocket(t *testing.T) {
+func TestOffer_Told_EndsWithoutSocket(t *testing.T) {
 	n := newNode(t)
 	client, end, ended := n.serve(t)
 	watch(t.Context(), t, client)
@@ -168,7 +168,7 @@ func TestItEndsWhenItIsToldAndLeavesNoSocket(t *testing.T) {
 	}
 }
 
-func TestItEndsWithAnErrorWhenTheKubeletEnds(t *testing.T) {
+func TestOffer_KubeletEnds_EndsWithError(t *testing.T) {
 	client, _, ended := newNode(t).serve(t)
 	ctx, kubeletEnds := context.WithCancel(t.Context())
 	watch(ctx, t, client)
@@ -178,7 +178,7 @@ func TestItEndsWithAnErrorWhenTheKubeletEnds(t *testing.T) {
 	}
 }
 
-func TestASocketOfAKilledProcessIsReplaced(t *testing.T) {
+func TestOffer_StaleSocket_Replaced(t *testing.T) {
 	n := newNode(t)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(n.offer.Dir, "alioth-test-alioth.test-hw.sock"))
 	if err != nil {
@@ -192,7 +192,7 @@ func TestASocketOfAKilledProcessIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAnOfferThatNoPodCouldUseIsRefused(t *testing.T) {
+func TestOffer_Unusable_Refused(t *testing.T) {
 	for says, change := range map[string]func(*Offer){
 		`resource "hw": want a domain and a name`:     func(o *Offer) { o.Resource = "hw" },
 		"device 0000:01:10.0 is named twice":          func(o *Offer) { o.Addresses = []string{"0000:01:10.0", "0000:01:10.0"} },

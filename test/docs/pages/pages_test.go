@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/test/docs/pages"
 )
 
-func TestAPageIsReadAsTheForgesReadIt(t *testing.T) {
+func TestParse_Page_ReadLikeForges(t *testing.T) {
 	const text = "# A `b`: the node's c?\n" +
 		"## Twice\nSee [x](other.md#there) and `code | span`.\n\n## Twice\n" +
 		"| a | b |\n| --- | --- |\n| [y](#twice-1) | `z` |\n\n" +
@@ -45,7 +45,7 @@ func TestAPageIsReadAsTheForgesReadIt(t *testing.T) {
 	}
 }
 
-func TestCommandsAreSplitAsAShellDoes(t *testing.T) {
+func TestCommands_Lines_SplitLikeShell(t *testing.T) {
 	const text = "`aliothctl trace <pod or node> 10.0.0.1 | jq '.a | b'` and `kubectl alioth status`, `in aliothctl`\n\n" +
 		"```sh\n# a comment\nX=1 .cluster/bin/kubectl get pods -o 'jsonpath={.a # b}' > out.txt  # the pods\nhelm install a \\\n  --set b=c && make up NODES=3\n```\n\n" +
 		"```\n$ aliothctl verify\naliothctl is no command here\n```\n\n```yaml\nmake: it\n```\n"

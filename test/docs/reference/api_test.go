@@ -17,7 +17,7 @@ import (
 
 const root = "../../.."
 
-func TestThePageOfTheAPIIsAsComputed(t *testing.T) {
+func TestReferencePage_API_MatchesDefinitions(t *testing.T) {
 	text, err := reference.API(helm.CRDs(), samples.All(t))
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ spec:
               parts: {type: array, items: {type: object, properties: {at: {type: string, minLength: 1}}}}
 `
 
-func TestAFieldHasItsTypeDefaultAndLimits(t *testing.T) {
+func TestAPI_Field_TypeDefaultAndLimits(t *testing.T) {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "a.example/v1", "kind": "VPC", "spec": map[string]any{"size": int64(2)}, "status": map[string]any{"left": "out"},
 	}}

@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/test/docs/pages"
 )
 
-// TestEveryPageHasItsPlaceInTheSite: no page is left out, and no two have one place.
-func TestEveryPageHasItsPlaceInTheSite(t *testing.T) {
+// TestLay_EachPage_OwnPlace: no page is left out, and no two have one place.
+func TestLay_EachPage_OwnPlace(t *testing.T) {
 	project := t.TempDir()
 	if err := lay("../../..", project); err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestEveryPageHasItsPlaceInTheSite(t *testing.T) {
 	}
 }
 
-func TestBrokenLinksOfASiteAreFound(t *testing.T) {
+func TestSiteLinks_Broken_Found(t *testing.T) {
 	site := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()

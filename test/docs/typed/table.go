@@ -7,16 +7,16 @@ package typed
 const (
 	asAFunction = "builds or tests the whole work tree, as the steps of `make test` do"
 	fromTheWeb  = "clones from the forge, which tests do not reach"
-	ofARelease  = "needs the files of a published release; TestTwoFoldersGiveTheSameRelease builds one, and TestManifestsRunTheImageOfTheRelease reads its manifests"
+	ofARelease  = "needs the files of a published release; TestBuild_OtherFolder_SameRelease builds one, and TestManifests_Containers_RunReleaseImage reads its manifests"
 	registry    = "needs a registry, and programs that the repository does not build"
-	installs    = "is typed in another order, by TestTheChartIsRemovedAndInstalledAsThePagesSay"
-	beside      = "needs a cluster with another network; TestAliothComesAndGoesBesideAnotherNetwork asks preflight there"
-	whole       = "needs a cluster with another network; TestAliothComesAndGoesBesideAnotherNetwork installs on all nodes at once"
-	moves       = "needs a cluster with another network; TestNodesMoveToAliothOneByOneAndOneComesBack types it there"
-	atBoots     = "installs a unit of systemd, which the lab's nodes lack; TestTheUnitForBootsIsInstalledAndRemoved installs it"
-	competes    = "competes with the daemons and operators of the lab; TestPoliciesAreHandledWithAKubeconfig runs it without them"
-	bonds       = "needs two devices for a bond, and a kernel with bonds; TestPoliciesOfTheKindsOfKubernetesNmstateAreAppliedChangedAndRemoved has both"
-	changesTree = "changes the sources of the work tree under test; TestTheFirstChangeOfContributorsIsPossible looks that its texts are there"
+	installs    = "is typed in another order, by TestPages_InstallAndUninstall_WorkOnLab"
+	beside      = "needs a cluster with another network; TestAlioth_BesideOtherNetwork_ComesAndGoes asks preflight there"
+	whole       = "needs a cluster with another network; TestAlioth_BesideOtherNetwork_ComesAndGoes installs on all nodes at once"
+	moves       = "needs a cluster with another network; TestNodes_MoveOneByOne_PodsStayConnected types it there"
+	atBoots     = "installs a unit of systemd, which the lab's nodes lack; TestBootUnit_InstallAndUninstall_UnitFollows installs it"
+	competes    = "competes with the daemons and operators of the lab; TestPolicyHandle_Kubeconfig_PoliciesHandled runs it without them"
+	bonds       = "needs two devices for a bond, and a kernel with bonds; TestNmstatePolicies_EachKind_AppliedChangedRemoved has both"
+	changesTree = "changes the sources of the work tree under test; TestContributing_FirstChange_TextsExist looks that its texts are there"
 )
 
 // follows ends commands that follow events, as a person does after some seconds. findings lets
@@ -86,7 +86,7 @@ var Table = map[string]Page{
 	"docs/install/uninstall.md": {Entries: []Entry{
 		{Begins: "helm uninstall", NotHere: installs},
 		{Begins: "kubectl get crd", NotHere: installs},
-		{Begins: "alioth-cnid uninstall", NotHere: "takes Alioth from a node of the lab; TestTheChartFromInstallationToRemoval looks that an uninstall leaves nothing"},
+		{Begins: "alioth-cnid uninstall", NotHere: "takes Alioth from a node of the lab; TestChart_InstallationToRemoval_NothingLeft looks that an uninstall leaves nothing"},
 	}},
 	"docs/install/versions.md": {Entries: []Entry{{Begins: "kubectl get nodes"}}},
 	"docs/migrate/multus.md": {
@@ -114,7 +114,7 @@ var Table = map[string]Page{
 	},
 	"docs/operate/node-ipam-api.md": {Entries: []Entry{
 		{Begins: "curl", NotHere: "needs the opt-in port nodeIPAM.listen; TestLoopbackServer_PortGuardedAndFree_Listens asks it"},
-		{Begins: "kube-proxy", NotHere: "runs kube-proxy for good; TestKubeProxyBesideMakesNoDifference runs one"},
+		{Begins: "kube-proxy", NotHere: "runs kube-proxy for good; TestServices_KubeProxyBeside_Unchanged runs one"},
 	}},
 	"docs/operate/node-network-policies.md": {Entries: []Entry{
 		{Begins: "helm upgrade"},
@@ -146,7 +146,7 @@ var Table = map[string]Page{
 		{Begins: "helm upgrade"},
 		{Begins: "kubectl --namespace alioth-system delete pod", After: "kubectl -n alioth-system rollout status daemonset/alioth-cnid"},
 		{Begins: "helm history"},
-		{Begins: "helm rollback", NotHere: "needs an older release; TestNobodyNoticesAnUpgradeNorTheWayBack goes back to one"},
+		{Begins: "helm rollback", NotHere: "needs an older release; TestUpgradeAndDowngrade_TrafficFlows_Unnoticed goes back to one"},
 	}},
 	"docs/tenants/multi-network.md": {
 		Before: example("11-danm-network"), After: gone("11-danm-network"),
@@ -190,12 +190,12 @@ var Table = map[string]Page{
 		{Begins: "aliothctl flows --pod customer-a/db-1"},
 	}},
 	"docs/troubleshoot/verify.md": {Entries: []Entry{
-		{Begins: "aliothctl verify", NotHere: "shows a difference, which a lab without faults has not; TestWhatSomebodyDeletedByHandIsRepaired makes some"},
+		{Begins: "aliothctl verify", NotHere: "shows a difference, which a lab without faults has not; TestNodeState_DeletedByHand_Repaired makes some"},
 	}},
 }
 
 // restored is why the commands of the page about disasters are apart.
-const restored = "is typed after a restore, by TestEtcdRestoredFromYesterdayWhilePodsRun"
+const restored = "is typed after a restore, by TestEtcd_RestoredWhilePodsRun_PagesHold"
 
 // followsFindings lets both pass: commands that follow, and findings.
 const followsFindings = `aliothctl() { local status=0; timeout -s INT 20 "$(type -P aliothctl)" "$@" || status=$?; [ $status -le 1 ] || [ $status = 124 ]; }`

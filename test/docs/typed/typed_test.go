@@ -18,8 +18,8 @@ import (
 // root of the work tree, seen from this package's folder.
 const root = "../../.."
 
-// TestEveryBlockOfCommandsIsTypedOrHasAReason: a new block needs an entry, and an entry its block.
-func TestEveryBlockOfCommandsIsTypedOrHasAReason(t *testing.T) {
+// TestTable_EachBlock_TypedOrReasoned: a new block needs an entry, and an entry its block.
+func TestTable_EachBlock_TypedOrReasoned(t *testing.T) {
 	all, err := pages.All(root)
 	if err != nil {
 		t.Fatal(err)
@@ -50,9 +50,9 @@ func TestEveryBlockOfCommandsIsTypedOrHasAReason(t *testing.T) {
 	}
 }
 
-// TestReasonsNameTestsThatExist: the reason "another test does the same" is true only while that
-// test exists.
-func TestReasonsNameTestsThatExist(t *testing.T) {
+// TestTable_Reasons_NamedTestsExist: the reason "another test does the same" is true only while
+// that test exists.
+func TestTable_Reasons_NamedTestsExist(t *testing.T) {
 	var sources strings.Builder
 	err := pages.Files(root, []string{"_test.go"}, func(_ string, content []byte) error {
 		sources.Write(content)
@@ -81,7 +81,7 @@ func TestReasonsNameTestsThatExist(t *testing.T) {
 	}
 }
 
-func TestBlocksAreSortedInTheirOrder(t *testing.T) {
+func TestSort_Blocks_InPageOrder(t *testing.T) {
 	page := pages.Parse("docs/a.md", []byte("```sh\nA=1 B=$(date -u)   # both\n```\n```sh\n# first\nkubectl get pods $A\n```\n"+
 		"```yaml\na: b\n```\n```\n$ ls\nfile\n$ pwd\n```\n```\nno commands\n```\n"))
 	one, two := Entry{Begins: "kubectl get"}, Entry{Begins: "ls", OnNode: true}

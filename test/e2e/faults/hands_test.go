@@ -59,7 +59,7 @@ func deeds(device string) []deed {
 	}
 }
 
-func TestWhatSomebodyDeletedByHandIsRepaired(t *testing.T) {
+func TestNodeState_DeletedByHand_Repaired(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("hands"))
@@ -110,7 +110,7 @@ func lastTime(event *eventsv1.Event) time.Time {
 	return event.EventTime.Time
 }
 
-func TestAPodWhoseDeviceSomebodyDeletedHasItBackAndASuccessorWorksAsWell(t *testing.T) {
+func TestPodDevice_DeletedByHand_Restored(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("device"))

@@ -14,10 +14,10 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// TestAnotherKubeletIsKnownAtItsFirstProbe restarts the kubelet of a pod that is probed every
+// TestKubelet_Restarted_KnownAtFirstProbe restarts the kubelet of a pod that is probed every
 // second. At most one probe may fail. The test does not look at readiness meanwhile: a kubelet that
 // starts takes a probed pod for unready until its own first probe, in any network.
-func TestAnotherKubeletIsKnownAtItsFirstProbe(t *testing.T) {
+func TestKubelet_Restarted_KnownAtFirstProbe(t *testing.T) {
 	e := start(t)
 	_, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("probed"))

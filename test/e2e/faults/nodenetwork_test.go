@@ -23,7 +23,7 @@ const cutOff = `{"interfaces":[{"name":"nns-undone","type":"linux-bridge","state
 
 // A daemon that is killed in the middle of a change, and not started again, leaves the node as it
 // was: a process outside of its pod undoes the change.
-func TestAChangeIsUndoneAlthoughThePodThatMadeItIsGone(t *testing.T) {
+func TestNodeNetworkChange_DaemonKilled_Undone(t *testing.T) {
 	e := start(t)
 	_, node := e.Nodes()
 	// Without its kubelet nobody starts the daemon again.

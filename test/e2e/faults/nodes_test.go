@@ -44,7 +44,7 @@ func (e *env) powerOn(t *testing.T, node string) {
 	}
 }
 
-func TestPodsKeepTheirAddressesWhenTheirNodeIsRebooted(t *testing.T) {
+func TestNodeReboot_Pods_KeepAddresses(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("reboot"))
@@ -106,7 +106,7 @@ func (e *env) setTaint(ctx context.Context, name string, tainted bool) error {
 	return err
 }
 
-func TestWhatAPodOfALostNodeHeldIsReleasedOnlyOnceTheNodeIsFenced(t *testing.T) {
+func TestLostNode_PodAddresses_ReleasedOnceFenced(t *testing.T) {
 	defer func() { start(t).expectVerdict(t, exitAgrees, "no differences") }()
 	for _, fencing := range fencings() {
 		t.Run(fencing.name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func (e *env) stayingPods(tenant *scene.Tenant) []*corev1.Pod {
 	return pods
 }
 
-func TestADaemonRollOutLeavesNodesReadyAndEndpointsAsTheyAre(t *testing.T) {
+func TestDaemonRollOut_NodesAndEndpoints_StayReady(t *testing.T) {
 	e := start(t)
 	e.quiet(t)
 	tenant := e.Tenant(t, stage.Overlapping("rollout"))
@@ -146,7 +146,7 @@ func (e *env) leavingPods(tenant *scene.Tenant) []*corev1.Pod {
 	return pods
 }
 
-func TestPodsEndWithoutAPIServerAndNothingElseHappens(t *testing.T) {
+func TestAPIServerOutage_Pods_OnlyEndingsHappen(t *testing.T) {
 	e := start(t)
 	e.quiet(t)
 	first, second := e.Nodes()

@@ -38,9 +38,9 @@ const lateNetwork = "late"
 // withFlags are the flags that let revisions of a restored etcd go on.
 const withFlags = " --bump-revision 1000000000 --mark-compacted"
 
-// TestEtcdRestoredFromYesterdayWhilePodsRun follows the pages about a restored etcd literally,
-// and looks for everything that they promise.
-func TestEtcdRestoredFromYesterdayWhilePodsRun(t *testing.T) {
+// TestEtcd_RestoredWhilePodsRun_PagesHold follows the pages about a restored etcd literally, and
+// looks for everything that they promise.
+func TestEtcd_RestoredWhilePodsRun_PagesHold(t *testing.T) {
 	soak.Only(t)
 	for _, c := range []struct {
 		name  string

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-func TestPodsFollowTheMTUOfTheUnderlay(t *testing.T) {
+func TestPodMTU_UnderlayChanged_Follows(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("mtu"))
@@ -97,7 +97,7 @@ func (e *env) podMTU(t *testing.T, node string, wanted func(int) bool) int {
 	return mtu
 }
 
-func TestANodeThatGetsAnotherAddressIsFollowed(t *testing.T) {
+func TestNodeAddress_Changed_PeersFollow(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("renumbered"))

@@ -50,7 +50,7 @@ func (e *env) killings() []killing {
 	}
 }
 
-func TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn(t *testing.T) {
+func TestPodWave_EachProgramKilled_StartsAndEnds(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("wave"))
@@ -197,7 +197,7 @@ func (e *env) quiet(t *testing.T) {
 	})
 }
 
-func TestAnotherOperatorTakesOverInTheMiddleOfAWave(t *testing.T) {
+func TestOperator_LeaderKilledInWave_AnotherTakesOver(t *testing.T) {
 	e := start(t)
 	e.quiet(t)
 	first, second := e.Nodes()

@@ -27,10 +27,10 @@ import (
 // silence is how many seconds an answer may take that must not come.
 const silence = "2"
 
-// Three networks of type ipvlan are on one adapter: one on the adapter itself, which a pod of
-// the other node is on too, and two on VLANs with the same range of addresses. The other node
-// has no VLANs, and the networks say so.
-func TestPodsOnIPvlanReachThoseOfTheirSegmentAndVLANAlone(t *testing.T) {
+// Three networks of type ipvlan are on one adapter: one on the adapter itself, which a pod of the
+// other node is on too, and two on VLANs with the same range of addresses. The other node has no
+// VLANs, and the networks say so.
+func TestIPvlanPods_SegmentAndVLANs_OnlyOwnReached(t *testing.T) {
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("ipvlan"))
 	bare := danmv1.NetworkOptions{HostDevice: device, CIDR: "10.115.5.0/24", Net6: "fd10:115:5::/64"}
@@ -100,9 +100,9 @@ func ipvlanOfGuide(t *testing.T) danmv1.NetworkOptions {
 	return danmv1.NetworkOptions{}
 }
 
-// A definition with a VLAN has no effect without a grant. With one, its plugin is on a link of
-// the node.
-func TestADefinitionHasItsOwnVLANOnceAGrantPermitsItsPlugins(t *testing.T) {
+// A definition with a VLAN has no effect without a grant. With one, its plugin is on a link of the
+// node.
+func TestVLANDefinition_GrantedPlugin_OwnLink(t *testing.T) {
 	e := start(t)
 	e.installPlugins(t, "ipvlan", "host-local")
 	namespace, name := e.PlainNamespace(t), stage.Unique("tagged")

@@ -13,7 +13,7 @@ import (
 )
 
 // The other tests rely on the features that this one requires.
-func TestTheMachineHasTheKernelAndTheAdapterThatTestsNeed(t *testing.T) {
+func TestMachine_KernelAndAdapter_AsRequired(t *testing.T) {
 	e := start(t)
 	node, err := e.Lab.Client().CoreV1().Nodes().Get(stage.Within(t, stage.Patience), e.guest(), metav1.GetOptions{})
 	if err != nil {

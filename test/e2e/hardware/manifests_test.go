@@ -20,7 +20,7 @@ import (
 
 // The kinds of policies that kubernetes-nmstate has examples of become Available on a node, with
 // leases of a real server. So do their changes, and with the policies goes all that they did.
-func TestPoliciesOfTheKindsOfKubernetesNmstateAreAppliedChangedAndRemoved(t *testing.T) {
+func TestNmstatePolicies_EachKind_AppliedChangedRemoved(t *testing.T) {
 	e := start(t)
 	e.connect(t)
 	for _, k := range kinds() {
@@ -119,7 +119,7 @@ func inJSON(t *testing.T, text string) []byte {
 }
 
 // Open vSwitch is refused, and the message names the type to use. The node is as before.
-func TestABridgeOfOpenVSwitchIsRefusedWithTheTypeToUse(t *testing.T) {
+func TestOpenVSwitchBridge_Policy_RefusedWithType(t *testing.T) {
 	e := start(t)
 	e.connect(t)
 	before := e.lookAtNetwork(t)
@@ -137,7 +137,7 @@ func TestABridgeOfOpenVSwitchIsRefusedWithTheTypeToUse(t *testing.T) {
 
 // A lease that a policy asks for comes also if the daemon is killed before there is one. It stays
 // through another kill, although no server answers then.
-func TestALeaseOfAPolicyOutlivesKillsOfTheDaemon(t *testing.T) {
+func TestPolicyLease_DaemonKilled_Kept(t *testing.T) {
 	e := start(t)
 	e.connect(t)
 	before := e.lookAtNetwork(t)

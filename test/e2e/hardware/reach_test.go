@@ -17,10 +17,10 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// Each pod has an interface in its tenant's VPC, and one on the adapter of the virtual
-// machine or on the other node's interface of the same segment. Tunnel and segment both
-// lead from one node to the other.
-func TestPodsOfBothNodesReachEachOtherInTheirVPCAndOnTheAdapter(t *testing.T) {
+// Each pod has an interface in its tenant's VPC, and one on the adapter of the virtual machine or
+// on the other node's interface of the same segment. Tunnel and segment both lead from one node to
+// the other.
+func TestPods_VPCAndAdapter_ReachAcrossNodes(t *testing.T) {
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("machine"))
 	e.network(t, tenant, "wire", "macvlan", danmv1.NetworkOptions{

@@ -43,7 +43,7 @@ type sriovScene struct {
 // The kubelet alone decides which functions a pod gets. One has packets without a tag, and reaches
 // the other node; two are in a VLAN; a fourth is for a program in its pod. The daemon is killed
 // before it has removed any, and each is in the end as it was before.
-func TestPodsHaveVirtualFunctionsThatTheKubeletAllocates(t *testing.T) {
+func TestVirtualFunctions_KubeletAllocates_UsedAndRestored(t *testing.T) {
 	s := &sriovScene{env: start(t)}
 	s.addresses = s.functions(t, 4)
 	s.bind(t, s.addresses[3], "vfio-pci")

@@ -17,9 +17,9 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// TestATenantWalksNotIntoTheDefaultVPC leaves the network label away where the tenant has no
-// Network, and asks from a VPC of its own for targets that the default VPC reaches.
-func TestATenantWalksNotIntoTheDefaultVPC(t *testing.T) {
+// TestTenant_NetworkLabelMissing_StaysOutsideDefaultVPC leaves the network label away where the
+// tenant has no Network, and asks from a VPC of its own for targets that the default VPC reaches.
+func TestTenant_NetworkLabelMissing_StaysOutsideDefaultVPC(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

@@ -16,9 +16,9 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// TestATenantUsesDefinitionsOfOthersByAGrantAlone has a tenant select definitions of another one:
-// by odd names, without a grant, and with a grant whose lender then changes the lent definition.
-func TestATenantUsesDefinitionsOfOthersByAGrantAlone(t *testing.T) {
+// TestDefinitionOfOthers_WithoutGrant_Refused has a tenant select definitions of another one: by
+// odd names, without a grant, and with a grant whose lender then changes the lent definition.
+func TestDefinitionOfOthers_WithoutGrant_Refused(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	f := e.forger(t)

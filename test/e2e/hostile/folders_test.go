@@ -19,9 +19,9 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// TestATenantMountsNothingOfItsNode mounts folders of the node where no level of Pod Security is
+// TestTenantMount_NodeFolder_Refused mounts folders of the node where no level of Pod Security is
 // enforced. The Network of the tenant reports this.
-func TestATenantMountsNothingOfItsNode(t *testing.T) {
+func TestTenantMount_NodeFolder_Refused(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("mounts"))

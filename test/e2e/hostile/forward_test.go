@@ -36,11 +36,11 @@ const (
 if [ -e $root/%[1]s/kubepods/cgroup.events ]; then echo $root/%[1]s/kubepods; exit; fi; done; exit 1`
 )
 
-// TestAForwardedPortOpensNoDoorOfTheNode forwards ports of pods as kubectl port-forward does:
-// the runtime connects, a process of the node. A tenant's pod on the network of its node
-// leads to the loopback ports of the daemon. The test is not parallel, because it replaces
-// the daemon of a node.
-func TestAForwardedPortOpensNoDoorOfTheNode(t *testing.T) {
+// TestPortForward_HostNetworkPod_DaemonPortsClosed forwards ports of pods as kubectl port-forward
+// does: the runtime connects, a process of the node. A tenant's pod on the network of its node
+// leads to the loopback ports of the daemon. The test is not parallel, because it replaces the
+// daemon of a node.
+func TestPortForward_HostNetworkPod_DaemonPortsClosed(t *testing.T) {
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("forwarder"))
 	access := scene.HostAccess(tenant.Name, []string{tenant.Name}, fmt.Sprint(forwardedHTTP))

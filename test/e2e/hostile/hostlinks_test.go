@@ -21,9 +21,9 @@ import (
 // victimsVNI is the VXLAN of the victim's network.
 const victimsVNI = 7077
 
-// TestALinkOfAnotherTenantIsNoDevice: the author of a network may name any device of the
+// TestNetworkDevice_LinkOfOtherTenant_Refused: the author of a network may name any device of the
 // nodes, and the name of a link follows from the NetworkID of its network.
-func TestALinkOfAnotherTenantIsNoDevice(t *testing.T) {
+func TestNetworkDevice_LinkOfOtherTenant_Refused(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	_, second := e.Nodes()

@@ -112,10 +112,10 @@ func (i *intrusion) heardNothing(t *testing.T, pod *corev1.Pod, control string) 
 	}
 }
 
-// TestAPodOnTheNodesNetworkSendsIntoNoVPC sends VXLAN packets into a tenant's VPC by
-// every kind of socket, to the tunnel's port of both nodes. At the end a host sends the
-// same under a node's address, as the network of the nodes must not allow.
-func TestAPodOnTheNodesNetworkSendsIntoNoVPC(t *testing.T) {
+// TestHostNetworkPod_TunnelPackets_ReachNoVPC sends VXLAN packets into a tenant's VPC by every kind
+// of socket, to the tunnel's port of both nodes. At the end a host sends the same under a node's
+// address, as the network of the nodes must not allow.
+func TestHostNetworkPod_TunnelPackets_ReachNoVPC(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	i := e.intrude(t)
@@ -149,9 +149,9 @@ func TestAPodOnTheNodesNetworkSendsIntoNoVPC(t *testing.T) {
 	}
 }
 
-// TestAPodOnTheNodesNetworkReachesNoShadow asks a tenant's pod on the same node under
-// its shadow, and puts a frame on its device.
-func TestAPodOnTheNodesNetworkReachesNoShadow(t *testing.T) {
+// TestHostNetworkPod_Shadow_Unreachable asks a tenant's pod on the same node under its shadow, and
+// puts a frame on its device.
+func TestHostNetworkPod_Shadow_Unreachable(t *testing.T) {
 	e := start(t)
 	i := e.intrude(t)
 	record := e.recordOf(t, i.near)

@@ -39,9 +39,9 @@ func (e *env) recordsOf(t *testing.T, pod *corev1.Pod) []nodestatus.Attachment {
 	return slices.DeleteFunc(dump.Attachments, func(rec nodestatus.Attachment) bool { return rec.Pod.UID != string(pod.UID) })
 }
 
-// TestNoProgramOfANodeReachesATenantsPod has a program on a node connect to the address that the
+// TestNodeProgram_TenantPod_Unreachable has a program on a node connect to the address that the
 // kubelet uses there, and to the pod's shadow in every way.
-func TestNoProgramOfANodeReachesATenantsPod(t *testing.T) {
+func TestNodeProgram_TenantPod_Unreachable(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, _ := e.Nodes()
@@ -68,9 +68,9 @@ func TestNoProgramOfANodeReachesATenantsPod(t *testing.T) {
 // mimicPort is where the pod that has a node's IP listens, and a program of that node.
 const mimicPort = 18102
 
-// TestTheKubeletAsksNoOtherNodeForATenant gives a pod the IP of another node. It has the kubelet
-// probe the pod and call its hook at a port where that node listens.
-func TestTheKubeletAsksNoOtherNodeForATenant(t *testing.T) {
+// TestKubeletProbe_PodWithNodeAddress_AsksPod gives a pod the IP of another node. It has the
+// kubelet probe the pod and call its hook at a port where that node listens.
+func TestKubeletProbe_PodWithNodeAddress_AsksPod(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	server, twin := e.Lab.Nodes()[0], e.Lab.Nodes()[1]

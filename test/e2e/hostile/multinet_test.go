@@ -187,9 +187,9 @@ func (f *forger) inItsVPCOnly(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// TestAForgedAttachmentIsNotCarriedOut has a tenant's user write the operator's annotations, on
-// pods that the operator accepts and on pods that it refuses.
-func TestAForgedAttachmentIsNotCarriedOut(t *testing.T) {
+// TestAttachment_ForgedAnnotation_NotCarriedOut has a tenant's user write the operator's
+// annotations, on pods that the operator accepts and on pods that it refuses.
+func TestAttachment_ForgedAnnotation_NotCarriedOut(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	f := e.forger(t)
@@ -243,10 +243,10 @@ func (f *forger) changesNothing(t *testing.T, pod *corev1.Pod, text string) {
 	f.inItsVPCOnly(t, pod)
 }
 
-// TestATenantPutsNoServiceInANetworkOfOthers has a user write the label that puts slices in a
-// network on a Service. Kubernetes copies the label from there. The cluster's administrator, who
-// may write slices, writes it on one.
-func TestATenantPutsNoServiceInANetworkOfOthers(t *testing.T) {
+// TestService_ForgedNetworkLabel_Refused has a user write the label that puts slices in a network
+// on a Service. Kubernetes copies the label from there. The cluster's administrator, who may write
+// slices, writes it on one.
+func TestService_ForgedNetworkLabel_Refused(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	f := e.forger(t)
@@ -304,9 +304,9 @@ func (f *forger) ownNetwork(t *testing.T) *danmv1.TenantNetwork {
 	return network
 }
 
-// TestATenantGetsNothingOfTheNodesByItsNetworks has a tenant's user write networks, their
-// status and the objects of administrators.
-func TestATenantGetsNothingOfTheNodesByItsNetworks(t *testing.T) {
+// TestTenantNetworks_NodeDevices_NotGiven has a tenant's user write networks, their status and the
+// objects of administrators.
+func TestTenantNetworks_NodeDevices_NotGiven(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	f := e.forger(t)

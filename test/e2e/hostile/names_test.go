@@ -25,10 +25,10 @@ import (
 // trustedLooking begins as the names of pods' devices on the nodes do.
 const trustedLooking = "alvred"
 
-// TestNoNetworkNamesADeviceOfAlioths has the admin of a namespace, and then an administrator,
+// TestHostLink_NameOfAliothDevice_Refused has the admin of a namespace, and then an administrator,
 // name a host link as a device of Alioth. The test is not parallel, and neither is the next:
 // `aliothctl verify` reports devices with such names.
-func TestNoNetworkNamesADeviceOfAlioths(t *testing.T) {
+func TestHostLink_NameOfAliothDevice_Refused(t *testing.T) {
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("namer"))
 	user := e.PersonWith(t, tenant.Namespace.Name, "edit")
@@ -50,10 +50,10 @@ func TestNoNetworkNamesADeviceOfAlioths(t *testing.T) {
 	}
 }
 
-// TestADeviceWithATrustedNameForgesNoShadow has a device of a node with the name of a host
-// link that looks like a pod's device, as if each check of names had failed. A host outside
-// sends packets to it that have the shadow of a tenant's pod as their source.
-func TestADeviceWithATrustedNameForgesNoShadow(t *testing.T) {
+// TestDevice_TrustedName_ForgesNoShadow has a device of a node with the name of a host link that
+// looks like a pod's device, as if each check of names had failed. A host outside sends packets to
+// it that have the shadow of a tenant's pod as their source.
+func TestDevice_TrustedName_ForgesNoShadow(t *testing.T) {
 	e := start(t)
 	_, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("shadowed"))

@@ -109,9 +109,9 @@ func (p *poacher) pod(t *testing.T, name string, options ...scene.PodOption) *co
 	return pod
 }
 
-// TestATenantGetsNothingOfOthersByTheNodeIPAMAPI is not parallel: the node's label concerns
-// the pods of all other tests there.
-func TestATenantGetsNothingOfOthersByTheNodeIPAMAPI(t *testing.T) {
+// TestNodeIPAM_HostileTenant_GetsNothing is not parallel: the node's label concerns the pods of all
+// other tests there.
+func TestNodeIPAM_HostileTenant_GetsNothing(t *testing.T) {
 	e := start(t)
 	p := e.poacher(t)
 	forged := p.claimsToBeDecided(t)

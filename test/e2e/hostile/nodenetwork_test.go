@@ -160,9 +160,9 @@ func grant(node string) string {
 	return fmt.Sprintf(`{"status":{"slot":{"holder":%q,"expires":%q}}}`, node, stolenUntil)
 }
 
-// TestAStolenTokenChangesTheNetworkOfNoOtherNode has the token of the first node's daemon write the
+// TestStolenToken_OtherNodeNetwork_Unchanged has the token of the first node's daemon write the
 // objects of the second, and write fields that only the operator may write.
-func TestAStolenTokenChangesTheNetworkOfNoOtherNode(t *testing.T) {
+func TestStolenToken_OtherNodeNetwork_Unchanged(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	n := e.nodesNetworks(t, "hostile-token", "hostilebr0")
@@ -184,9 +184,9 @@ func TestAStolenTokenChangesTheNetworkOfNoOtherNode(t *testing.T) {
 	n.expectUntouched(t)
 }
 
-// TestATenantChangesTheNetworkOfNoNode: the owner of a namespace has no right, and a
-// ServiceAccount of a tenant may not even with the rights of a cluster administrator.
-func TestATenantChangesTheNetworkOfNoNode(t *testing.T) {
+// TestTenant_NodeNetworkWrite_Refused: the owner of a namespace has no right, and a ServiceAccount
+// of a tenant may not even with the rights of a cluster administrator.
+func TestTenant_NodeNetworkWrite_Refused(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	n := e.nodesNetworks(t, "hostile-tenant", "hostilebr1")

@@ -22,11 +22,10 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// TestAForgedSliceOpensNoPortOfANode writes slices of a Service of the default VPC that
-// name a node's address, kubelet's port, and a pod that is truly on that node's network,
-// but in another namespace. Another port of the same Service shows that the slices are
-// read.
-func TestAForgedSliceOpensNoPortOfANode(t *testing.T) {
+// TestForgedSlice_NodePort_OpensNothing writes slices of a Service of the default VPC that name a
+// node's address, kubelet's port, and a pod that is truly on that node's network, but in another
+// namespace. Another port of the same Service shows that the slices are read.
+func TestForgedSlice_NodePort_OpensNothing(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	node := e.Lab.Nodes()[1]

@@ -148,9 +148,9 @@ func awaitOn(t *testing.T, host *cluster.Host, file, text string) (found string)
 	return found
 }
 
-// TestForgedErrorsEndNoFlowOfOthers forges ICMP errors about the flow of a client
-// outside to another tenant's port, which the client's kernel would believe.
-func TestForgedErrorsEndNoFlowOfOthers(t *testing.T) {
+// TestForgedICMPError_FlowOfOthers_Survives forges ICMP errors about the flow of a client outside
+// to another tenant's port, which the client's kernel would believe.
+func TestForgedICMPError_FlowOfOthers_Survives(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, _ := e.Nodes()
@@ -222,9 +222,9 @@ func (e *env) portTowards(t *testing.T, host *cluster.Host, port uint16, v6 bool
 	return uint16(local)
 }
 
-// TestFragmentsThatLieReachNoClosedPort sends cluster DNS a TCP opening to another port
-// that looks like a question, and then an honest question in fragments.
-func TestFragmentsThatLieReachNoClosedPort(t *testing.T) {
+// TestLyingFragments_ClosedPort_Unreachable sends cluster DNS a TCP opening to another port that
+// looks like a question, and then an honest question in fragments.
+func TestLyingFragments_ClosedPort_Unreachable(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, _ := e.Nodes()
@@ -274,9 +274,9 @@ func TestFragmentsThatLieReachNoClosedPort(t *testing.T) {
 	}
 }
 
-// TestNoShadowAddressIsSeenOnTheNodesNetwork sends packets that connection tracking can't take for
-// a flow, and listens outside.
-func TestNoShadowAddressIsSeenOnTheNodesNetwork(t *testing.T) {
+// TestShadowAddress_UntrackedPackets_NeverLeaveNode sends packets that connection tracking can't
+// take for a flow, and listens outside.
+func TestShadowAddress_UntrackedPackets_NeverLeaveNode(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	_, second := e.Nodes()

@@ -89,11 +89,11 @@ func open(ctx context.Context, c client.Client, pod *corev1.Pod) error {
 	return c.Patch(ctx, pod, client.MergeFrom(before))
 }
 
-// TestAHandWrittenStatusGivesNoAddress: a writer of pods/status names addresses of another tenant's
-// VPC. Admission refuses the condition. Where it does not, the next operator decides the pods as
-// new ones, and their owner's VPC keeps its addresses. The scene runs alone, because it kills an
-// operator.
-func TestAHandWrittenStatusGivesNoAddress(t *testing.T) {
+// TestPodStatus_HandWritten_GivesNoAddress: a writer of pods/status names addresses of another
+// tenant's VPC. Admission refuses the condition. Where it does not, the next operator decides the
+// pods as new ones, and their owner's VPC keeps its addresses. The scene runs alone, because it
+// kills an operator.
+func TestPodStatus_HandWritten_GivesNoAddress(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	victim, thief := e.Tenant(t, stage.Overlapping("robbed")), e.Tenant(t, stage.Overlapping("forging"))

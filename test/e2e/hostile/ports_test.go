@@ -48,9 +48,9 @@ func asking(port int32) scene.PodOption {
 
 func onHostNetwork(pod *corev1.Pod) { pod.Spec.HostNetwork = true }
 
-// TestATenantTakesNothingOfTheNodesNorOfNodePorts has a tenant's admin ask for ports of the node,
-// and for the node port of another tenant's Service, first without a grant and then with one.
-func TestATenantTakesNothingOfTheNodesNorOfNodePorts(t *testing.T) {
+// TestTenantPorts_NodeOrNodePorts_NotTaken has a tenant's admin ask for ports of the node, and for
+// the node port of another tenant's Service, first without a grant and then with one.
+func TestTenantPorts_NodeOrNodePorts_NotTaken(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

@@ -23,12 +23,12 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// TestHostileObjectsKeepNoPodFromStarting writes objects that contradict themselves or others, as
+// TestPodStart_HostileObjects_NotHindered writes objects that contradict themselves or others, as
 // an administrator would by mistake, and as tenants and kubelets do on purpose. The API refuses
 // many of them. Refused Addresses are then stored by a definition without rules, like the
 // definition of an earlier release. A pod of another tenant starts on each node while all of them
 // are there. The scene runs alone, because it changes a definition.
-func TestHostileObjectsKeepNoPodFromStarting(t *testing.T) {
+func TestPodStart_HostileObjects_NotHindered(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	bad, good := e.Tenant(t, stage.Overlapping("bad")), e.Tenant(t, stage.Overlapping("good"))

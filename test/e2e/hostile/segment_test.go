@@ -68,10 +68,10 @@ func (e *env) besideNodes(t *testing.T) (i *intrusion, leave func()) {
 	}
 }
 
-// TestAPodOnTheNodesSegmentSendsNothingAsANode: the pod of a tenant has a macvlan on the
-// device with the node's address, and with it the nodes as neighbours. At the end a host of
-// that network sends the same under a node's address.
-func TestAPodOnTheNodesSegmentSendsNothingAsANode(t *testing.T) {
+// TestMacvlanPod_ForgesNodeAddress_ReachesNothing: the pod of a tenant has a macvlan on the device
+// with the node's address, and with it the nodes as neighbours. At the end a host of that network
+// sends the same under a node's address.
+func TestMacvlanPod_ForgesNodeAddress_ReachesNothing(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	i, leave := e.besideNodes(t)

@@ -163,9 +163,9 @@ func (s *thief) wantNothing(t *testing.T, service *corev1.Service) {
 	}
 }
 
-// TestAServiceNeverLeadsToAnotherTenantsPod has a tenant make Services of the default VPC
+// TestService_EndpointOfOtherTenant_LeadsNowhere has a tenant make Services of the default VPC
 // whose endpoints have the address that another tenant's pod has there.
-func TestAServiceNeverLeadsToAnotherTenantsPod(t *testing.T) {
+func TestService_EndpointOfOtherTenant_LeadsNowhere(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	s := e.thief(t)

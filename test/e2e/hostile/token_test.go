@@ -35,10 +35,10 @@ func claimFor(pod *corev1.Pod, vpc, ip, node string) *v1alpha1.Address {
 	}
 }
 
-// TestAStolenTokenChangesNothingElsewhere has the token of the first node's daemon claim for a pod
+// TestStolenToken_PodOfOtherNode_Unchanged has the token of the first node's daemon claim for a pod
 // of the second. Then it has an administrator write the same, which no token can, and checks that
 // the pod is as before.
-func TestAStolenTokenChangesNothingElsewhere(t *testing.T) {
+func TestStolenToken_PodOfOtherNode_Unchanged(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
@@ -190,10 +190,9 @@ func TestStolenToken_TracesOfOtherDaemon_Kept(t *testing.T) {
 	e.ExpectAnswers(t, victim, stage.WantPod(peer))
 }
 
-// TestAStolenTokenReleasesNoInterfaceElsewhere has the token of the first node's daemon
-// report that a pod of the second node has lost its interface, and write in the operator's
-// place.
-func TestAStolenTokenReleasesNoInterfaceElsewhere(t *testing.T) {
+// TestStolenToken_InterfaceOfOtherNode_NotReleased has the token of the first node's daemon report
+// that a pod of the second node has lost its interface, and write in the operator's place.
+func TestStolenToken_InterfaceOfOtherNode_NotReleased(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

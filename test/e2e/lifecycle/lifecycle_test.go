@@ -81,7 +81,7 @@ func (l *life) install(t *testing.T, folder string) {
 	}
 }
 
-func TestTheChartFromInstallationToRemoval(t *testing.T) {
+func TestChart_InstallationToRemoval_NothingLeft(t *testing.T) {
 	l := newLife(t)
 	tenant := l.Tenant(t, scene.TenantSpec{
 		Name: "blue", CIDRs: []string{"10.10.0.0/16"}, Subnets: []scene.Range{{Name: "net1", CIDRs: []string{"10.10.1.0/24"}}},

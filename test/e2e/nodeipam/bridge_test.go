@@ -41,10 +41,10 @@ const (
 	bridgePlugin = `{"cniVersion":"1.0.0","name":"infra","plugins":[{"type":"bridge","bridge":"infra-br","isGateway":true,"ipMasq":false,"ipam":{"type":"alioth-ipam"}}]}`
 )
 
-// TestTheDocumentedBridgeWorks: with an infrastructure subnet of its own, pods of the plugin
-// bridge answer the kubelet's probes. With kube-proxy and the DNS server of the guide they
+// TestDocumentedBridge_Pods_ProbedAndServed: with an infrastructure subnet of its own, pods of the
+// plugin bridge answer the kubelet's probes. With kube-proxy and the DNS server of the guide they
 // reach ClusterIPs by their names.
-func TestTheDocumentedBridgeWorks(t *testing.T) {
+func TestDocumentedBridge_Pods_ProbedAndServed(t *testing.T) {
 	e := &env{Env: suite.Start(t)}
 	e.other, e.node = e.Nodes()
 	vpc := &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: "infra"}, Spec: v1alpha1.VPCSpec{CIDRs: []string{bridgeRange}}}

@@ -57,9 +57,9 @@ func texts(ips []netip.Addr) (list []string) {
 	return list
 }
 
-// A pod of another plugin has addresses of the infrastructure subnet, which each of its
-// containers gets, and which peers in that VPC do not reach by the datapath.
-func TestPodsOfAnotherPluginHaveAddressesOfAlioth(t *testing.T) {
+// A pod of another plugin has addresses of the infrastructure subnet, which each of its containers
+// gets, and which peers in that VPC do not reach by the datapath.
+func TestOtherPluginPod_NodeIPAM_GetsAliothAddresses(t *testing.T) {
 	e := start(t)
 	namespace := e.PlainNamespace(t)
 	pod := e.run(t, scene.Pod(namespace, "infra", scene.OnNode(e.node)))
@@ -122,7 +122,7 @@ func (e *env) expectReleased(t *testing.T, pod *corev1.Pod) {
 }
 
 // A daemon that is killed while the pods of its node end applies their releases later.
-func TestReleasesOutliveTheDaemon(t *testing.T) {
+func TestRelease_DaemonKilled_AppliedLater(t *testing.T) {
 	e := start(t)
 	namespace := e.PlainNamespace(t)
 	pod := e.run(t, scene.Pod(namespace, "infra", scene.OnNode(e.node)))
@@ -148,9 +148,9 @@ func instance(namespace, network string) *multitenancyv1alpha1.PodNetworkInstanc
 
 const deviceMAC = "00:0d:3a:00:00:01"
 
-// A multitenant pod waits for its instance, and gets a device with a reserved address. A pod
-// that Alioth attaches in the same subnet gets another address.
-func TestMultitenantPodsGetReservedAddressesAndDevices(t *testing.T) {
+// A multitenant pod waits for its instance, and gets a device with a reserved address. A pod that
+// Alioth attaches in the same subnet gets another address.
+func TestMultitenantPod_InstanceReady_ReservedAddressAndDevice(t *testing.T) {
 	e := start(t)
 	e.OfferDevice(t, e.node, deviceMAC)
 	tenant := e.Tenant(t, stage.Overlapping("ipam"))

@@ -58,10 +58,10 @@ func (e *env) common(t *testing.T) *common {
 	return c
 }
 
-// TestTheDefaultVPCTakesRolesWhilePodsCommunicate sets bouncers and dividers and takes them
-// away again. Each node has addresses of its own in this VPC, and the pods of the cluster,
-// DNS among them, live in it.
-func TestTheDefaultVPCTakesRolesWhilePodsCommunicate(t *testing.T) {
+// TestDefaultVPC_RolesChange_PodsStayConnected sets bouncers and dividers and takes them away
+// again. Each node has addresses of its own in this VPC, and the pods of the cluster, DNS among
+// them, live in it.
+func TestDefaultVPC_RolesChange_PodsStayConnected(t *testing.T) {
 	e := start(t)
 	c := e.common(t)
 	t.Cleanup(func() { c.settle(t, nil, nil) })

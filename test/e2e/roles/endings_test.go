@@ -20,9 +20,9 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// TestPodsEndAndOthersOfTheirNodeStay deletes pods that a peer has spoken with, and creates
-// one again with another address.
-func TestPodsEndAndOthersOfTheirNodeStay(t *testing.T) {
+// TestPods_PeerEnds_OthersOnNodeStay deletes pods that a peer has spoken with, and creates one
+// again with another address.
+func TestPods_PeerEnds_OthersOnNodeStay(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("ended", 2, 0))
@@ -65,9 +65,9 @@ func (e *env) forgotten(t *testing.T, vni uint32, begin string) {
 	}
 }
 
-// TestNothingIsLeftOfAVPCWithRoles ends a VPC one object after the other, after its numbers
-// of members have changed.
-func TestNothingIsLeftOfAVPCWithRoles(t *testing.T) {
+// TestVPC_WithRolesEnded_NothingLeft ends a VPC one object after the other, after its numbers of
+// members have changed.
+func TestVPC_WithRolesEnded_NothingLeft(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("over", 2, 1))

@@ -111,11 +111,12 @@ func (e *env) spoke(t *testing.T, pairs []pair) (slowest time.Duration) {
 	return slowest
 }
 
-// TestABouncerIsCutOffUnderLoad cuts the node of one of two bouncers off, long before the cluster
-// can notice. Packets that go directly do not notice it. Others are sent again, over the other
-// bouncer. First come the packets of nodes that look addresses up, so that the first packet which
-// gets through is the last one to need a bouncer. Then come the packets of nodes that can't.
-func TestABouncerIsCutOffUnderLoad(t *testing.T) {
+// TestBouncer_CutOffUnderLoad_OtherTakesOver cuts the node of one of two bouncers off, long before
+// the cluster can notice. Packets that go directly do not notice it. Others are sent again, over
+// the other bouncer. First come the packets of nodes that look addresses up, so that the first
+// packet which gets through is the last one to need a bouncer. Then come the packets of nodes that
+// can't.
+func TestBouncer_CutOffUnderLoad_OtherTakesOver(t *testing.T) {
 	e := start(t)
 	tenant := e.Tenant(t, tenant("cut", 2, 0))
 	pairs := e.pairs(t, tenant, 9)
@@ -187,11 +188,11 @@ func (e *env) whole(t *testing.T) {
 // daemonSet is the name of the daemon's.
 const daemonSet = "alioth-cnid"
 
-// TestMembersStartTogetherWithLostMaps reboots the nodes of all bouncers and dividers at the
-// same time. Without any member, a node still looks addresses up, and then needs none. When
-// the members are back, they have whole tables again, and lead the packets of nodes that look
-// nothing up.
-func TestMembersStartTogetherWithLostMaps(t *testing.T) {
+// TestMembers_RebootedTogether_TablesWhole reboots the nodes of all bouncers and dividers at the
+// same time. Without any member, a node still looks addresses up, and then needs none. When the
+// members are back, they have whole tables again, and lead the packets of nodes that look nothing
+// up.
+func TestMembers_RebootedTogether_TablesWhole(t *testing.T) {
 	soak.Only(t)
 	e := start(t)
 	tenant := e.Tenant(t, tenant("rebooted", 2, 2))
@@ -241,9 +242,9 @@ func (e *env) reboot(t *testing.T, nodes []string, meanwhile func()) {
 	meanwhile()
 }
 
-// TestARollOutOfDaemonsLosesNothing replaces the daemons of all nodes while pods speak with
-// each other, some of them for the first time. Members keep their tables.
-func TestARollOutOfDaemonsLosesNothing(t *testing.T) {
+// TestDaemonRollOut_PodsCommunicate_NothingLost replaces the daemons of all nodes while pods speak
+// with each other, some of them for the first time. Members keep their tables.
+func TestDaemonRollOut_PodsCommunicate_NothingLost(t *testing.T) {
 	soak.Only(t)
 	e := start(t)
 	tenant := e.Tenant(t, tenant("rolled", 2, 1))

@@ -175,9 +175,9 @@ func (p *prey) intact(t *testing.T) {
 	p.expectOneOf(t, p.client, p.service, []*corev1.Pod{p.backend})
 }
 
-// TestNobodyForgesRolesOrVerdicts has a tenant with all rights in its namespace, and the tokens of
-// daemons. Each daemon may report about its own node alone.
-func TestNobodyForgesRolesOrVerdicts(t *testing.T) {
+// TestRolesAndVerdicts_HostileWriters_NotForged has a tenant with all rights in its namespace, and
+// the tokens of daemons. Each daemon may report about its own node alone.
+func TestRolesAndVerdicts_HostileWriters_NotForged(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	p := e.prey(t)

@@ -38,9 +38,9 @@ func (e *env) members(t *testing.T, vpc, subnet string) (nodes []string) {
 	return nodes
 }
 
-// TestHopsOverABouncer has exact ways of first and of later packets between pods of one
-// subnet, with its bouncer on a third node and on a pod's own.
-func TestHopsOverABouncer(t *testing.T) {
+// TestBouncer_FirstAndLaterPackets_ExactHops has exact ways of first and of later packets between
+// pods of one subnet, with its bouncer on a third node and on a pod's own.
+func TestBouncer_FirstAndLaterPackets_ExactHops(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("hops", 1, 0))
@@ -70,9 +70,9 @@ func TestHopsOverABouncer(t *testing.T) {
 	e.reach(t, client, near, server, there, beside)
 }
 
-// TestHopsOverADivider is the longest way without a stale row: two more nodes between the nodes of
-// the pods.
-func TestHopsOverADivider(t *testing.T) {
+// TestDivider_FirstAndLaterPackets_ExactHops is the longest way without a stale row: two more nodes
+// between the nodes of the pods.
+func TestDivider_FirstAndLaterPackets_ExactHops(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("divided", 0, 1))
@@ -129,9 +129,9 @@ func (e *env) subnetElsewhere(t *testing.T, tenant *scene.Tenant) string {
 	return ""
 }
 
-// TestAllBouncersOfASubnetHaveAShare asks for addresses without a holder, so that each packet goes
-// over a bouncer.
-func TestAllBouncersOfASubnetHaveAShare(t *testing.T) {
+// TestBouncers_UnknownAddresses_AllShare asks for addresses without a holder, so that each packet
+// goes over a bouncer.
+func TestBouncers_UnknownAddresses_AllShare(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("shared", 2, 0))
@@ -177,9 +177,9 @@ func (e *env) silent(t *testing.T, from *corev1.Pod, addrs ...netip.Addr) {
 	}
 }
 
-// TestTenantsOnTheSameMembersStayApart has two VPCs with the same ranges on the same nodes,
+// TestTenants_SameMembersAndRanges_Isolated has two VPCs with the same ranges on the same nodes,
 // bouncers and dividers.
-func TestTenantsOnTheSameMembersStayApart(t *testing.T) {
+func TestTenants_SameMembersAndRanges_Isolated(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	red, blue := e.Tenant(t, tenant("red", 2, 2)), e.Tenant(t, tenant("blue", 2, 2))

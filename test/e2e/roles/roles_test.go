@@ -30,7 +30,7 @@ func (e *env) everywhere(t *testing.T, tenant *scene.Tenant) []*corev1.Pod {
 	return pods
 }
 
-func TestPodsReachEachOtherOverBouncers(t *testing.T) {
+func TestBouncers_PodsOnAllNodes_Reach(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("bounced", 2, 0))
@@ -45,7 +45,7 @@ func TestPodsReachEachOtherOverBouncers(t *testing.T) {
 	}
 }
 
-func TestPodsReachEachOtherOverDividers(t *testing.T) {
+func TestDividers_PodsOnAllNodes_Reach(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("divided", 0, 2))
@@ -57,9 +57,9 @@ func TestPodsReachEachOtherOverDividers(t *testing.T) {
 	e.reach(t, pods...)
 }
 
-// TestRolesComeAndGoUnderAStream goes from full push to bouncers, to dividers, to other
+// TestRoles_ComeAndGo_StreamContinues goes from full push to bouncers, to dividers, to other
 // members and back.
-func TestRolesComeAndGoUnderAStream(t *testing.T) {
+func TestRoles_ComeAndGo_StreamContinues(t *testing.T) {
 	e := start(t)
 	tenant := e.Tenant(t, tenant("changed", 0, 0))
 	pods := e.everywhere(t, tenant)
@@ -107,9 +107,9 @@ func TestRolesComeAndGoUnderAStream(t *testing.T) {
 	}
 }
 
-// TestAnAddressMovesWhileAPeerKeepsSending: a pod is created again with its address on
-// another node.
-func TestAnAddressMovesWhileAPeerKeepsSending(t *testing.T) {
+// TestAddress_MovesToOtherNode_PeerFollows: a pod is created again with its address on another
+// node.
+func TestAddress_MovesToOtherNode_PeerFollows(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("moved", 2, 0))
@@ -131,8 +131,8 @@ func TestAnAddressMovesWhileAPeerKeepsSending(t *testing.T) {
 	}
 }
 
-// TestTooFewNodesAreToldWithTheLabelThatIsMissing: the members that there are serve.
-func TestTooFewNodesAreToldWithTheLabelThatIsMissing(t *testing.T) {
+// TestSubnet_TooFewRoleNodes_LabelNamed: the members that there are serve.
+func TestSubnet_TooFewRoleNodes_LabelNamed(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("few", 3, 0))

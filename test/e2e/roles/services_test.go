@@ -17,9 +17,9 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// TestAServiceIsReachedWithoutTheRowsOfItsBackends: the client's node knows the backends by
-// the operator's verdict, and sends to them over bouncers.
-func TestAServiceIsReachedWithoutTheRowsOfItsBackends(t *testing.T) {
+// TestService_BackendRowsMissing_ReachedOverBouncers: the client's node knows the backends by the
+// operator's verdict, and sends to them over bouncers.
+func TestService_BackendRowsMissing_ReachedOverBouncers(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("served", 2, 0))
@@ -46,9 +46,9 @@ func TestAServiceIsReachedWithoutTheRowsOfItsBackends(t *testing.T) {
 	e.ExpectAnswers(t, client, map[string]string{scene.TargetPort("tcp", at, report.PortEcho): scene.ServerName(backend.Namespace, backend.Name)})
 }
 
-// TestAServiceSpreadsOverItsBackends has clients on a bouncer's node and on another, and
-// Services with one backend to five, in both subnets and on all nodes.
-func TestAServiceSpreadsOverItsBackends(t *testing.T) {
+// TestService_SeveralBackends_Spread has clients on a bouncer's node and on another, and Services
+// with one backend to five, in both subnets and on all nodes.
+func TestService_SeveralBackends_Spread(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("spread", 2, 0))

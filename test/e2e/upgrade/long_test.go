@@ -23,9 +23,8 @@ import (
 // everything that the lab's operator and daemons do from time to time pass meanwhile.
 const rounds, enough = 3, 60
 
-// TestNobodyNoticesUpgradesWithAllThatGoesWrong kills the leading operator in the middle of
-// each change.
-func TestNobodyNoticesUpgradesWithAllThatGoesWrong(t *testing.T) {
+// TestUpgrade_LeaderKilled_Unnoticed kills the leading operator in the middle of each change.
+func TestUpgrade_LeaderKilled_Unnoticed(t *testing.T) {
 	soak.Only(t)
 	e := start(t)
 	w := e.town(t)
@@ -64,9 +63,9 @@ func (w *town) installAndKill(ctx context.Context, v release.Version) error {
 	return errors.Join(err, <-installed)
 }
 
-// TestDaemonsMayStayAtTheReleaseWhileTheOperatorIsNew upgrades the operator alone, lets the
-// cluster live on, with restarts of the old daemons too, and then upgrades node after node.
-func TestDaemonsMayStayAtTheReleaseWhileTheOperatorIsNew(t *testing.T) {
+// TestUpgrade_OperatorAlone_OldDaemonsWork upgrades the operator alone, lets the cluster live on,
+// with restarts of the old daemons too, and then upgrades node after node.
+func TestUpgrade_OperatorAlone_OldDaemonsWork(t *testing.T) {
 	soak.Only(t)
 	e := start(t)
 	if err := e.Lab.Install(within(t), e.released); err != nil {

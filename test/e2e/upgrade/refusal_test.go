@@ -10,9 +10,9 @@ import (
 	"github.com/alioth-net/alioth/test/cluster"
 )
 
-// TestAWayBackThatWouldLoseSomethingIsRefusedBeforeAnythingIsTouched notes a format of the state
-// that no release has, as a newer release would.
-func TestAWayBackThatWouldLoseSomethingIsRefusedBeforeAnythingIsTouched(t *testing.T) {
+// TestDowngrade_NewerState_RefusedUntouched notes a format of the state that no release has, as a
+// newer release would.
+func TestDowngrade_NewerState_RefusedUntouched(t *testing.T) {
 	e := start(t)
 	note := func(value string) {
 		t.Helper()

@@ -10,9 +10,9 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/release"
 )
 
-// TestNobodyNoticesAnUpgradeNorTheWayBack changes the version as people do: by the chart, and back
-// to the revision that was installed before.
-func TestNobodyNoticesAnUpgradeNorTheWayBack(t *testing.T) {
+// TestUpgradeAndDowngrade_TrafficFlows_Unnoticed changes the version as people do: by the chart,
+// and back to the revision that was installed before.
+func TestUpgradeAndDowngrade_TrafficFlows_Unnoticed(t *testing.T) {
 	e := start(t)
 	w := e.town(t)
 	to := []release.Version{e.released, e.present}

@@ -25,7 +25,7 @@ func read(text string) (printed []string, tests []events.Test) {
 	return printed, r.Tests
 }
 
-func TestPeopleReadWhatTheyHaveToKnow(t *testing.T) {
+func TestReader_Events_OnlyNeededPrinted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		events  []string
 		printed []string
@@ -117,9 +117,9 @@ func TestPeopleReadWhatTheyHaveToKnow(t *testing.T) {
 	}
 }
 
-// TestTheSmallestPartIsRepeated: one subtest that failed is repeated alone, unless the test
-// itself can have failed as well.
-func TestTheSmallestPartIsRepeated(t *testing.T) {
+// TestReader_Failures_SmallestPartRepeated: one subtest that failed is repeated alone, unless the
+// test itself can have failed as well.
+func TestReader_Failures_SmallestPartRepeated(t *testing.T) {
 	said := func(test string) string {
 		return `{"Action":"output","Package":"p","Test":"` + test + `","Output":"    a_test.go:1: text\n"}`
 	}
@@ -151,7 +151,7 @@ func TestTheSmallestPartIsRepeated(t *testing.T) {
 	}
 }
 
-func TestSkippedTestsGoToThoseWhoCountThem(t *testing.T) {
+func TestReader_SkippedTests_Reported(t *testing.T) {
 	var printed, skipped []string
 	r := events.Reader{
 		Print:   func(line string) { printed = append(printed, line) },

@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-func TestTheWorstFigureDecides(t *testing.T) {
+func TestFactor_Figures_WorstDecides(t *testing.T) {
 	for name, tt := range map[string]struct {
 		figures Figures
 		want    int
@@ -30,7 +30,7 @@ func TestTheWorstFigureDecides(t *testing.T) {
 	}
 }
 
-func TestAMachineIsMeasured(t *testing.T) {
+func TestMeasure_ThisMachine_AllFigures(t *testing.T) {
 	figures, err := Measure()
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 var released = time.Unix(1795989082, 0).UTC()
 
-func TestFoldersWithTheSameFilesGiveTheSameBytes(t *testing.T) {
+func TestPack_SameFiles_SameBytes(t *testing.T) {
 	pack := func(mode os.FileMode, at time.Time, names ...string) string {
 		dir := t.TempDir()
 		for _, name := range names {
@@ -49,7 +49,7 @@ func TestFoldersWithTheSameFilesGiveTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestRepackedArchivesAreEqual(t *testing.T) {
+func TestRepack_OtherTimeOrOwner_SameBytes(t *testing.T) {
 	repack := func(at time.Time, owner string, names ...string) string {
 		var from, to bytes.Buffer
 		packed := gzip.NewWriter(&from)

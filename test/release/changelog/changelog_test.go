@@ -40,7 +40,7 @@ An introduction.
 - All.
 `
 
-func TestNotesAreTheSectionOfTheVersionWithoutEmptyGroups(t *testing.T) {
+func TestNotes_Version_SectionWithoutEmptyGroups(t *testing.T) {
 	for wanted, want := range map[string]string{
 		"1.2.0-dev": "# Alioth 1.2.0-dev\n\n## Added\n- **One.** A thing.\n",
 		"1.1.0":     "# Alioth 1.1.0 (2026-12-01)\n\nAn introduction.\n\n## Fixed\n- A fault.\n\n## Upgrade notes\n| a | b |\n",
@@ -55,7 +55,7 @@ func TestNotesAreTheSectionOfTheVersionWithoutEmptyGroups(t *testing.T) {
 	}
 }
 
-func TestHeadingsInOtherFormsAreRefused(t *testing.T) {
+func TestSections_OtherHeading_Refused(t *testing.T) {
 	for _, line := range []string{"## 1.0.0", "## v1.0.0 (2026-11-01)", "## Unreleased (2026-11-01)", "## 1.0.0 (1 November)", "## Next"} {
 		if _, err := Sections(line + "\n"); err == nil {
 			t.Errorf("%q is a heading", line)
@@ -74,7 +74,7 @@ func read(t *testing.T, path string) []byte {
 
 // At the commit of a release the changelog has the version, and the list of releases does not,
 // because a commit can't contain its own hash.
-func TestTheVersionTheListOfReleasesAndTheChangelogAgree(t *testing.T) {
+func TestReleases_VersionListChangelog_Agree(t *testing.T) {
 	releases, err := Releases(read(t, "docs/install/releases.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestTheVersionTheListOfReleasesAndTheChangelogAgree(t *testing.T) {
 	}
 }
 
-func TestEachSectionHasTheKnownGroups(t *testing.T) {
+func TestChangelog_Sections_KnownGroupsInOrder(t *testing.T) {
 	sections, err := Sections(string(read(t, "CHANGELOG.md")))
 	if err != nil {
 		t.Fatal(err)

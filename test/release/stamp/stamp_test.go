@@ -50,7 +50,7 @@ func clone(t *testing.T) (dir string, commit func(changed string) string) {
 	}
 }
 
-func TestTheStampFollowsWhatItIsAbout(t *testing.T) {
+func TestStamp_EachCommit_FollowsItsFiles(t *testing.T) {
 	dir, commit := clone(t)
 	source := commit("cmd/alioth/main.go")
 	commit("cmd/alioth/main_test.go")
@@ -75,7 +75,7 @@ func TestTheStampFollowsWhatItIsAbout(t *testing.T) {
 	}
 }
 
-func TestOutsideOfACloneTheCommitIsUnknown(t *testing.T) {
+func TestStamp_OutsideClone_CommitUnknown(t *testing.T) {
 	dir, commit := clone(t)
 	commit("inner/cmd/alioth/main.go")
 	for name, folder := range map[string]string{"no repository": t.TempDir(), "a folder of the repository of something else": filepath.Join(dir, "inner")} {
@@ -88,9 +88,9 @@ func TestOutsideOfACloneTheCommitIsUnknown(t *testing.T) {
 	}
 }
 
-// TestACloneThatGitCannotReadIsAnError: programs without a stamp would look like programs of
-// sources without a history.
-func TestACloneThatGitCannotReadIsAnError(t *testing.T) {
+// TestStamp_UnreadableClone_Error: programs without a stamp would look like programs of sources
+// without a history.
+func TestStamp_UnreadableClone_Error(t *testing.T) {
 	dir, commit := clone(t)
 	commit("cmd/alioth/main.go")
 	write(t, filepath.Join(dir, ".git/HEAD"), "broken")
@@ -99,7 +99,7 @@ func TestACloneThatGitCannotReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestACloneOfAnotherUserHasAStamp(t *testing.T) {
+func TestStamp_CloneOfOtherUser_Read(t *testing.T) {
 	needs.Root(t, "to give files to another user")
 	dir, commit := clone(t)
 	want := commit("cmd/alioth/main.go")
@@ -112,7 +112,7 @@ func TestACloneOfAnotherUserHasAStamp(t *testing.T) {
 }
 
 // The linker ignores variables that do not exist, so the program itself has to tell.
-func TestAProgramTellsItsStamp(t *testing.T) {
+func TestStamp_LinkedProgram_Told(t *testing.T) {
 	s := Stamp{Commit: strings.Repeat("ab", 20), Time: time.Unix(1795989082, 0).UTC(), Modified: true}
 	program := filepath.Join(t.TempDir(), "alioth")
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", s.Flags(), "-o", program, "./cmd/alioth")
@@ -126,7 +126,7 @@ func TestAProgramTellsItsStamp(t *testing.T) {
 	}
 }
 
-func TestSourcesAreAllFoldersOfThePrograms(t *testing.T) {
+func TestSources_ProgramPackages_AllListed(t *testing.T) {
 	readPrograms(t)
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}", "./cmd/...")
 	list.Dir = root

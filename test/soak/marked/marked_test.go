@@ -51,7 +51,7 @@ func tree(more map[string]string) fstest.MapFS {
 	return files
 }
 
-func TestTestsAreFoundByTheirCalls(t *testing.T) {
+func TestFind_Calls_TestsFound(t *testing.T) {
 	got, err := marked.Find(tree(map[string]string{"a/a2_test.go": "func BenchmarkX(b *testing.B) { TestItself(nil) }\nfunc TestFrom(t *testing.T) { TestMain(nil) }"}))
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestTestsAreFoundByTheirCalls(t *testing.T) {
 	}
 }
 
-func TestACallThatNothingRunsIsAnError(t *testing.T) {
+func TestFind_CallOutsideTest_Error(t *testing.T) {
 	for text, want := range map[string]string{
 		"func BenchmarkX(b *testing.B) { soak.Or(b, 1, 2) }":       "./d: BenchmarkX calls",
 		"func helper(t *testing.T) { soak.Part(t, \"soak-x\") }":   "only a test itself",
@@ -90,8 +90,8 @@ func TestACallThatNothingRunsIsAnError(t *testing.T) {
 	}
 }
 
-// TestTheTestsOfMakeSoakAreFound has those that make soak ran when the Makefile listed them.
-func TestTheTestsOfMakeSoakAreFound(t *testing.T) {
+// TestFind_ThisTree_SoakTestsFound has those that make soak ran when the Makefile listed them.
+func TestFind_ThisTree_SoakTestsFound(t *testing.T) {
 	tests, err := marked.Find(os.DirFS("../../.."))
 	if err != nil {
 		t.Fatal(err)
@@ -103,9 +103,9 @@ func TestTheTestsOfMakeSoakAreFound(t *testing.T) {
 		{"./operator", "TestPoliciesReachAllNodesAFewAtATime", ""},
 		{"./operator", "TestNoAddressIsReservedForOneAndHeldByAnother", ""},
 		{"./operator/ipam", "TestChoicesEqualThoseOfANaiveModel", ""},
-		{"./cmd/alioth-operator", "TestOperatorsAreKilledAtAnyMomentAndNothingIsLost", ""},
-		{"./cmd/alioth-operator", "TestLeadersAreKilledInTheMiddleOfAChangeOfMembers", ""},
-		{"./cmd/alioth-operator", "TestABusyMachineCostsNoLeader", "soak-busy"},
+		{"./cmd/alioth-operator", "TestOperator_KilledAtAnyMoment_NothingLost", ""},
+		{"./cmd/alioth-operator", "TestLeader_KilledInMemberChange_SuccessorCompletes", ""},
+		{"./cmd/alioth-operator", "TestLeader_BusyMachine_KeepsLease", "soak-busy"},
 		{"./cnid", "TestDaemon_KilledAtEachMoment_TrafficUndisturbed", ""},
 		{"./cnid/forward/plan", "TestPlanner_RandomChanges_EqualsBuild", ""},
 		{"./cnid/forward/plan", "TestPlan_HostileRow_OthersUnchanged", ""},
@@ -123,21 +123,21 @@ func TestTheTestsOfMakeSoakAreFound(t *testing.T) {
 		{"./cnid/nmstate/dhcp/v6", "TestDHCPClient_RandomMessages_OnlyPromisedUsed", ""},
 		{"./cnid/nmstate/dhcp/client", "TestDHCPClient_ThirdOfPacketsLost_LeaseObtained", ""},
 		{"./cnid/nodeipam", "TestNodeIPAM_RequestReleaseCycles_NothingLeft", ""},
-		{"./test/api/rights", "TestPodsOfOneNetworkGetAsManyAddresses", ""},
+		{"./test/api/rights", "TestAddressClaims_ManyPodsOneNetwork_AllDistinct", ""},
 		{"./cnid/cni/drivers/sriov", "TestSRIOV_ProcessKilledAtEachMoment_DeviceRestored", ""},
 		{"./cnid/cni/drivers/ipvlan", "TestAttach_DaemonKilledAtEachMoment_NothingLeft", ""},
 		{"./cnid/nodeipam/plugin/delegatednic", "TestDelegatedNIC_KilledAtEachMoment_NodeRestored", ""},
 		{"./cnid/nodeipam/plugin/delegatednic", "TestDelegatedVF_KilledAtEachMoment_NodeRestored", ""},
-		{"./test/release", "TestTwoFoldersGiveTheSameRelease", "soak-release"},
-		{"./test/demo", "TestTheDemoRunsTwiceAndItsThingsToTryWork", ""},
-		{"./test/reports", "TestReports", ""},
-		{"./test/reports", "TestReportsThatDisturb", ""},
-		{"./test/reports", "TestReportsOfOutages", ""},
-		{"./test/e2e", "TestANodeHasManyServices", ""},
-		{"./test/e2e/faults", "TestPodsEndWithoutAPIServerAndNothingElseHappens", ""},
-		{"./test/e2e/faults", "TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn", ""},
-		{"./test/e2e/upgrade", "TestNobodyNoticesUpgradesWithAllThatGoesWrong", ""},
-		{"./test/e2e/upgrade", "TestDaemonsMayStayAtTheReleaseWhileTheOperatorIsNew", ""},
+		{"./test/release", "TestBuild_OtherFolder_SameRelease", "soak-release"},
+		{"./test/demo", "TestDemo_RunTwice_HintsWork", ""},
+		{"./test/reports", "TestReports_Undisturbing_RightValue", ""},
+		{"./test/reports", "TestReports_Disturbing_RightValue", ""},
+		{"./test/reports", "TestReports_Outages_RightValue", ""},
+		{"./test/e2e", "TestServices_ManyOnNode_ServedAndRemoved", ""},
+		{"./test/e2e/faults", "TestAPIServerOutage_Pods_OnlyEndingsHappen", ""},
+		{"./test/e2e/faults", "TestPodWave_EachProgramKilled_StartsAndEnds", ""},
+		{"./test/e2e/upgrade", "TestUpgrade_LeaderKilled_Unnoticed", ""},
+		{"./test/e2e/upgrade", "TestUpgrade_OperatorAlone_OldDaemonsWork", ""},
 	} {
 		if !slices.Contains(tests, want) {
 			t.Errorf("%v is not found", want)
@@ -145,8 +145,8 @@ func TestTheTestsOfMakeSoakAreFound(t *testing.T) {
 	}
 }
 
-// TestEachFunctionWithATestMarks compares the functions that count as markers with test/soak.
-func TestEachFunctionWithATestMarks(t *testing.T) {
+// TestMarkers_SoakFunctions_AllKnown compares the functions that count as markers with test/soak.
+func TestMarkers_SoakFunctions_AllKnown(t *testing.T) {
 	files := os.DirFS("..")
 	names, err := fs.Glob(files, "*.go")
 	if err != nil {

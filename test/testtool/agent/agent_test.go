@@ -47,7 +47,7 @@ func serve(t *testing.T) (path string) {
 	}
 }
 
-func TestAnAgentRunsCommands(t *testing.T) {
+func TestAgent_Commands_Run(t *testing.T) {
 	path := serve(t)
 	for _, tt := range []struct {
 		name    string
@@ -66,8 +66,8 @@ func TestAnAgentRunsCommands(t *testing.T) {
 	}
 }
 
-// TestACommandEndsWithItsClient: the output of a command ends when the command does.
-func TestACommandEndsWithItsClient(t *testing.T) {
+// TestAgent_ClientGone_CommandEnds: the output of a command ends when the command does.
+func TestAgent_ClientGone_CommandEnds(t *testing.T) {
 	path := serve(t)
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if result, err := agent.Run(t.Context(), path, "mkfifo", fifo); err != nil || result.Code != 0 {
@@ -93,7 +93,7 @@ func TestACommandEndsWithItsClient(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatDoesNotListenIsNamed(t *testing.T) {
+func TestAgent_NotListening_Named(t *testing.T) {
 	if _, err := agent.Run(t.Context(), filepath.Join(t.TempDir(), "nobody"), "true"); !errors.Is(err, agent.ErrNone) {
 		t.Error(err)
 	}

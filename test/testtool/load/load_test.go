@@ -56,7 +56,7 @@ func waitForPort(t *testing.T, port uint16) {
 
 func at(port uint16) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
-func TestStreamReturnsEveryRecord(t *testing.T) {
+func TestStream_EveryRecord_Returned(t *testing.T) {
 	config := startServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -68,7 +68,7 @@ func TestStreamReturnsEveryRecord(t *testing.T) {
 }
 
 // A server that cuts the first connection and then garbles a record.
-func TestStreamReportsBrokenConnectionsAndCorruptRecords(t *testing.T) {
+func TestStream_BrokenConnectionOrRecord_Reported(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestStreamReportsBrokenConnectionsAndCorruptRecords(t *testing.T) {
 	}
 }
 
-func TestRatesAreThoseThatTheReceiverCounted(t *testing.T) {
+func TestRates_TCPAndUDP_CountedByReceiver(t *testing.T) {
 	config := startServer(t)
 	tcp, err := load.TCP(t.Context(), at(config.Sink), 100*time.Millisecond, 64<<10)
 	if err != nil || tcp.Bytes == 0 || tcp.BitsPerSecond == 0 {
@@ -114,7 +114,7 @@ func TestRatesAreThoseThatTheReceiverCounted(t *testing.T) {
 	}
 }
 
-func TestRoundTripsAreCounted(t *testing.T) {
+func TestRoundTrip_Transactions_Counted(t *testing.T) {
 	config := startServer(t)
 	got, err := load.RoundTrip(t.Context(), at(config.RoundTrip), 100*time.Millisecond)
 	if err != nil || got.Transactions == 0 || got.RTT.P50 == 0 || got.RTT.P99 < got.RTT.P50 {
@@ -122,7 +122,7 @@ func TestRoundTripsAreCounted(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreCounted(t *testing.T) {
+func TestConnect_Transactions_Counted(t *testing.T) {
 	config := startServer(t)
 	for _, ports := range []int{0, 3} {
 		got, err := load.Connect(t.Context(), at(config.RoundTrip), 100*time.Millisecond, 20000, ports)
@@ -135,7 +135,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	}
 }
 
-func TestEchoesAreCounted(t *testing.T) {
+func TestEcho_Transactions_Counted(t *testing.T) {
 	needs.Root(t, "to open raw sockets")
 	got, err := load.Echo(t.Context(), netip.MustParseAddr("127.0.0.1"), 100*time.Millisecond)
 	if errors.Is(err, syscall.EPERM) {
@@ -146,7 +146,7 @@ func TestEchoesAreCounted(t *testing.T) {
 	}
 }
 
-func TestEchoesEndWithTheContext(t *testing.T) {
+func TestEcho_ContextEnds_Ends(t *testing.T) {
 	needs.Root(t, "to open raw sockets")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -159,7 +159,7 @@ func TestEchoesEndWithTheContext(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreCountedAndLossesTold(t *testing.T) {
+func TestConnections_Lost_CountedAndTold(t *testing.T) {
 	config := startServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := 0
@@ -192,7 +192,7 @@ func TestConnectionsAreCountedAndLossesTold(t *testing.T) {
 	}
 }
 
-func TestAConversationTellsWhoAnswers(t *testing.T) {
+func TestConverse_EachNetwork_ServerTold(t *testing.T) {
 	config := startServer(t)
 	for _, network := range []string{"tcp", "udp", "datagrams"} {
 		for _, host := range []string{"127.0.0.1", "::1"} {
@@ -213,7 +213,7 @@ func TestAConversationTellsWhoAnswers(t *testing.T) {
 }
 
 // Each connection is cut after its first answer, and the test ends with the third.
-func TestAConversationTellsWhatEndedItsSocket(t *testing.T) {
+func TestConverse_ConnectionCut_CauseTold(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

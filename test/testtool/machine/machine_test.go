@@ -51,7 +51,7 @@ func ip(commands ...string) error {
 }
 
 // A pod's device has one address of each family and no neighbours but its gateway.
-func TestAMachineHasThePodsAddressesAndTraffic(t *testing.T) {
+func TestMachine_Joined_PodAddressesAndTraffic(t *testing.T) {
 	inNew(t, func() error {
 		pod, err := netns.Get()
 		if err != nil {

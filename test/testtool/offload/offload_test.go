@@ -5,7 +5,7 @@ package offload
 
 import "testing"
 
-func TestIsSegmentationKnowsTheKernelsNames(t *testing.T) {
+func TestIsSegmentation_KernelNames_Known(t *testing.T) {
 	tests := map[string]bool{
 		"tx-tcp-segmentation": true, "tx-tcp6-segmentation": true, "tx-generic-segmentation": true,
 		"tx-udp_tnl-segmentation": true, "tx-udp_tnl-csum-segmentation": true, "tx-udp-segmentation": true,
@@ -19,7 +19,7 @@ func TestIsSegmentationKnowsTheKernelsNames(t *testing.T) {
 	}
 }
 
-func TestTheLoopbackDeviceNamesItsFeatures(t *testing.T) {
+func TestFeatures_LoopbackDevice_Named(t *testing.T) {
 	err := withSocket(func(fd int) error {
 		names, err := features(fd, "lo")
 		if err != nil {

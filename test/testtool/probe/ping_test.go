@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestASeriesWaitsWhileNoReplyComes(t *testing.T) {
+func TestPingTally_NoReplies_RequestsWait(t *testing.T) {
 	began := time.Unix(0, 0)
 	p := &pingTally{}
 	for i := range pending {
@@ -38,7 +38,7 @@ func TestASeriesWaitsWhileNoReplyComes(t *testing.T) {
 	}
 }
 
-func TestASearchForTheFirstReplyWaitsForNone(t *testing.T) {
+func TestKeepSending_NoReply_KeepsSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), pendingFor)
 		defer cancel()

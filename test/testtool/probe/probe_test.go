@@ -37,7 +37,7 @@ func startServer(t *testing.T) server.Config {
 	return config
 }
 
-func TestAskReportsWhoAnsweredAndAsWhom(t *testing.T) {
+func TestAsk_EachScheme_ServerAndPeerReported(t *testing.T) {
 	config := startServer(t)
 	echo, web := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), config.Echo), netip.AddrPortFrom(netip.MustParseAddr("::1"), config.HTTP)
 	for _, target := range []string{"tcp://" + echo.String(), "udp://" + echo.String(), "http://" + web.String() + "/x"} {
@@ -53,7 +53,7 @@ func TestAskReportsWhoAnsweredAndAsWhom(t *testing.T) {
 }
 
 // Again at once, too: no connection keeps the port to itself when it has ended.
-func TestManyTargetsAreAskedFromOnePort(t *testing.T) {
+func TestAsk_ManyTargetsFromOnePort_AllAnswered(t *testing.T) {
 	config, from := startServer(t), freeport.One(t)
 	ctx, cancel := context.WithTimeout(probe.WithSourcePort(t.Context(), from), waits.Limit(10*time.Second))
 	defer cancel()
@@ -74,7 +74,7 @@ func TestManyTargetsAreAskedFromOnePort(t *testing.T) {
 	}
 }
 
-func TestAConnectionIsEnoughForConnect(t *testing.T) {
+func TestAsk_ConnectScheme_ConnectionIsEnough(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestAConnectionIsEnoughForConnect(t *testing.T) {
 	}
 }
 
-func TestAskReportsTheLastErrorWhenNothingAnswers(t *testing.T) {
+func TestAsk_NoAnswer_LastErrorReported(t *testing.T) {
 	tests := map[string]struct{ target, want string }{
 		"a closed port":     {"tcp://127.0.0.1:1", "refused"},
 		"no connection":     {"connect://127.0.0.1:1", "refused"},
@@ -104,7 +104,7 @@ func TestAskReportsTheLastErrorWhenNothingAnswers(t *testing.T) {
 	}
 }
 
-func TestAskOnceMakesOneAttempt(t *testing.T) {
+func TestAskOnce_Target_OneAttempt(t *testing.T) {
 	config := startServer(t)
 	target := "tcp://" + netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), config.Echo).String()
 	if got := probe.Ask(t.Context(), target); !got.OK { // which waits for the server
@@ -118,7 +118,7 @@ func TestAskOnceMakesOneAttempt(t *testing.T) {
 	}
 }
 
-func TestAnAttemptCutShortDoesNotHideTheErrorBeforeIt(t *testing.T) {
+func TestAsk_AttemptCutShort_EarlierErrorReported(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestAnAttemptCutShortDoesNotHideTheErrorBeforeIt(t *testing.T) {
 	}
 }
 
-func TestPingCountsEveryReply(t *testing.T) {
+func TestPing_EveryReply_Counted(t *testing.T) {
 	needs.Root(t, "to open raw sockets")
 	for _, target := range []string{"127.0.0.1", "::1"} {
 		t.Run(target, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestPingCountsEveryReply(t *testing.T) {
 	}
 }
 
-func TestFirstReplyEndsWithTheReplyOrWithItsContext(t *testing.T) {
+func TestFirstReply_ReplyOrContextEnd_Returns(t *testing.T) {
 	needs.Root(t, "to open raw sockets")
 	before := time.Now()
 	at, err := probe.FirstReply(t.Context(), netip.MustParseAddr("127.0.0.1"), time.Millisecond)

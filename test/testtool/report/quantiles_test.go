@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestQuantilesAreNearestRank(t *testing.T) {
+func TestQuantiles_EachSeries_NearestRank(t *testing.T) {
 	hundred := make([]time.Duration, 100)
 	for i := range hundred {
 		hundred[i] = time.Duration(100 - i)

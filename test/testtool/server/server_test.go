@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-func TestHealthFollowsWhatItIsTold(t *testing.T) {
+func TestHealth_Told_Followed(t *testing.T) {
 	s := New(Config{Name: "here"}, slog.New(slog.DiscardHandler))
 	handler := s.handler()
 	do := func(method, path string) int {
@@ -46,7 +46,7 @@ func TestHealthFollowsWhatItIsTold(t *testing.T) {
 	}
 }
 
-func TestSeenListsRequestsInOrder(t *testing.T) {
+func TestSeen_Requests_ListedInOrder(t *testing.T) {
 	handler := New(Config{Name: "here"}, slog.New(slog.DiscardHandler)).handler()
 	for _, path := range []string{"/probe/a", "/healthz"} {
 		request := httptest.NewRequest(http.MethodGet, path, http.NoBody)
@@ -68,7 +68,7 @@ func TestSeenListsRequestsInOrder(t *testing.T) {
 	}
 }
 
-func TestTheJournalForgetsTheOldestFirst(t *testing.T) {
+func TestJournal_Full_OldestForgotten(t *testing.T) {
 	j := &journal{messages: make([]report.Seen, journalLimit)}
 	j.messages[1].Text = "second"
 	j.add("udp", net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:1")), "newest")

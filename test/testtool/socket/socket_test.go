@@ -50,7 +50,7 @@ func echo(t *testing.T) (port int) {
 	return port
 }
 
-func TestASocketTellsItsPeer(t *testing.T) {
+func TestSocket_EachScheme_PeerTold(t *testing.T) {
 	port := echo(t)
 	for _, host := range []string{"127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"} {
 		peer := fmt.Sprintf("%s:%d", host, port)
@@ -69,7 +69,7 @@ func TestASocketTellsItsPeer(t *testing.T) {
 	}
 }
 
-func TestASocketTellsWhatTheKernelSays(t *testing.T) {
+func TestSocket_KernelError_Told(t *testing.T) {
 	if _, err := socket.Open("tcp://127.0.0.1:1", time.Second); err == nil || !strings.Contains(err.Error(), "connect: connection refused") {
 		t.Errorf("connecting where nobody listens: %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestAnErrorQuotesADatagramAndHasTheRightSum(t *testing.T) {
+func TestPortUnreachable_QuotedDatagram_ChecksumValid(t *testing.T) {
 	for _, ends := range [][3]string{{"10.0.1.1:0", "10.0.1.2:0", "10.0.1.3:80"}, {"[fd10::1]:0", "[fd10::2]:0", "[fd10::3]:80"}} {
 		source, target, quoted := netip.MustParseAddrPort(ends[0]), netip.MustParseAddrPort(ends[1]), netip.MustParseAddrPort(ends[2])
 		f := frame(ends[0], ends[1])
@@ -32,7 +32,7 @@ func TestAnErrorQuotesADatagramAndHasTheRightSum(t *testing.T) {
 	}
 }
 
-func TestFragmentsAreTheDatagramTogether(t *testing.T) {
+func TestFragments_Joined_AreDatagram(t *testing.T) {
 	f := frame("[fd10::1]:1000", "[fd10::2]:53")
 	f.Payload = []byte("a question that is long enough to be cut")
 	const header = 14 + 40 + 8
@@ -51,7 +51,7 @@ func TestFragmentsAreTheDatagramTogether(t *testing.T) {
 	}
 }
 
-func TestAHiddenOpeningEndsBeforeWhatItShows(t *testing.T) {
+func TestHiddenSYN_FirstFragment_EndsBeforeShown(t *testing.T) {
 	f := frame("[fd10::1]:1000", "[fd10::2]:53")
 	parts := f.HiddenSYN(f, 9153, 1)
 	if said := int(binary.BigEndian.Uint16(parts[0][18:])); said != 16 || len(parts[0]) <= 54+said {

@@ -18,7 +18,7 @@ func frame(source, target string) Frame {
 	}
 }
 
-func TestEncodedFramesHaveValidChecksums(t *testing.T) {
+func TestEncode_BothFamilies_ChecksumsValid(t *testing.T) {
 	tests := map[string]struct {
 		frame        Frame
 		header, size int
@@ -51,7 +51,7 @@ func TestEncodedFramesHaveValidChecksums(t *testing.T) {
 	}
 }
 
-func TestEncodeRefusesWhatCannotBeSent(t *testing.T) {
+func TestEncode_Impossible_Refused(t *testing.T) {
 	mixed := frame("192.0.2.1:1000", "[2001:db8::2]:2000")
 	noMAC := frame("192.0.2.1:1000", "192.0.2.2:2000")
 	noMAC.SourceMAC = nil
@@ -64,7 +64,7 @@ func TestEncodeRefusesWhatCannotBeSent(t *testing.T) {
 	}
 }
 
-func TestVXLANHeaderCarriesTheVNI(t *testing.T) {
+func TestVXLAN_Header_CarriesVNI(t *testing.T) {
 	got, err := VXLAN(0x123456, []byte{0xff})
 	if err != nil {
 		t.Fatal(err)

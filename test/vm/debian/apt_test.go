@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestDebiansMainArchiveIsPickedFromWhatAptKnows(t *testing.T) {
+func TestDebianRepository_AptTargets_MainArchivePicked(t *testing.T) {
 	const targets = "Debian|Debian-Security|http://mirror.example/debian-security/\n" +
 		"nodistro|somebody|https://packages.example/\n" +
 		"Debian|Debian|http://mirror.example/debian/\n" +
@@ -24,7 +24,7 @@ func TestDebiansMainArchiveIsPickedFromWhatAptKnows(t *testing.T) {
 	}
 }
 
-func TestTheMetapackageNamesTheKernel(t *testing.T) {
+func TestKernelPackage_Metapackage_KernelNamed(t *testing.T) {
 	const depends = "linux-image-amd64\n  Depends: linux-image-6.12.107+deb13-amd64\n"
 	if got, err := kernelPackage(depends); err != nil || got != "linux-image-6.12.107+deb13-amd64" {
 		t.Errorf("got %q, %v", got, err)
@@ -34,7 +34,7 @@ func TestTheMetapackageNamesTheKernel(t *testing.T) {
 	}
 }
 
-func TestPackagesAreVerified(t *testing.T) {
+func TestSource_Keyring_PackagesVerified(t *testing.T) {
 	if text := source("http://mirror.example/debian/", "trixie"); !strings.Contains(text, "Signed-By: "+keyring+"\n") || !strings.Contains(text, "Suites: trixie\n") {
 		t.Errorf("the source is %q", text)
 	}

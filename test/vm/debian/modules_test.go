@@ -18,7 +18,7 @@ const (
 	someBuiltin = "kernel/drivers/net/netkit.ko\n"
 )
 
-func TestModulesLoadAfterWhatTheyDependOn(t *testing.T) {
+func TestOrder_Modules_AfterDependencies(t *testing.T) {
 	got, err := order([]string{"vxlan", "netkit", "ip6_udp_tunnel", "geneve"}, someDep, someBuiltin)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestModulesLoadAfterWhatTheyDependOn(t *testing.T) {
 	}
 }
 
-func TestEveryModuleThatAKernelLacksIsNamed(t *testing.T) {
+func TestOrder_ModulesMissing_AllNamed(t *testing.T) {
 	_, err := order([]string{"ipvlan", "vxlan", "igb"}, someDep, someBuiltin)
 	if err == nil || !strings.Contains(err.Error(), "ipvlan") || !strings.Contains(err.Error(), "igb") || strings.Contains(err.Error(), "vxlan") {
 		t.Errorf("got %v, want an error about ipvlan and igb", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/test/vm/qemu"
 )
 
-func TestTheAdapterIsBehindAPortAndAnIOMMUThatComeFirst(t *testing.T) {
+func TestAddAdapter_Devices_PortAndIOMMUFirst(t *testing.T) {
 	m := qemu.Machine{Devices: []string{"other"}}
 	AddAdapter(&m, OpenCable, SomeMAC())
 	at := func(prefix string) int {

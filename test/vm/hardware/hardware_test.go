@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestFunctionsAreDevicesOfTheirOwn(t *testing.T) {
+func TestMakeFunctions_Each_OwnDevice(t *testing.T) {
 	adapter := Find(t)
 	functions := adapter.MakeFunctions(t, 3)
 	seen := map[string]bool{adapter.Address: true, adapter.Name: true}
@@ -30,7 +30,7 @@ func TestFunctionsAreDevicesOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestFunctionsGoWithTheirTest(t *testing.T) {
+func TestMakeFunctions_TestEnds_FunctionsGone(t *testing.T) {
 	adapter := Find(t)
 	var functions []Function
 	t.Run("with functions", func(t *testing.T) { functions = adapter.MakeFunctions(t, adapter.Most) })
@@ -56,7 +56,7 @@ func virtual(t *testing.T, adapter Adapter, index int) netlink.VfInfo {
 	return netlink.VfInfo{}
 }
 
-func TestTheAdapterTakesWhatItKnowsAndRefusesTheRest(t *testing.T) {
+func TestAdapter_Settings_KnownTakenOthersRefused(t *testing.T) {
 	adapter := Find(t)
 	adapter.MakeFunctions(t, 2)
 	link := adapter.Link(t)
@@ -83,7 +83,7 @@ func TestTheAdapterTakesWhatItKnowsAndRefusesTheRest(t *testing.T) {
 	}
 }
 
-func TestAFunctionGetsAnotherDriver(t *testing.T) {
+func TestBind_OtherDriver_NetworkDeviceGone(t *testing.T) {
 	f := Find(t).MakeFunctions(t, 1)[0]
 	f.Bind(t, "vfio-pci")
 	if names := namesIn(filepath.Join(pciDevices, f.Address, "net")); len(names) != 0 {

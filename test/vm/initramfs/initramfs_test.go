@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAnArchiveHasEveryFolderBeforeWhatIsInIt(t *testing.T) {
+func TestArchive_Folders_BeforeContents(t *testing.T) {
 	from := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(from, "deep"), 0o755); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func list(t *testing.T, archive io.Reader) []string {
 	}
 }
 
-func TestLibrariesAreFoundInWhatLddSays(t *testing.T) {
+func TestLibraries_LddOutput_Found(t *testing.T) {
 	const ldd = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibnftables.so.1 => /lib/x86_64-linux-gnu/libnftables.so.1 (0x00007f)\n" +
 		"\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n"
 	want := []string{"/lib/x86_64-linux-gnu/libnftables.so.1", "/lib64/ld-linux-x86-64.so.2"}

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-func TestAMachineHasItsDevicesAndNothingElse(t *testing.T) {
+func TestMachineArguments_Devices_NothingElse(t *testing.T) {
 	args := Machine{
 		Kernel: "k", Initramfs: "i", Console: "c", CPUs: 2, Memory: 512,
 		Devices: []string{"pcie-root-port,id=p", "igb,bus=p"}, Shares: []Share{{Tag: "t", Dir: "/a,b"}},
@@ -32,7 +32,7 @@ func TestAMachineHasItsDevicesAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestDevicesFollowTheNetworksThatTheyName(t *testing.T) {
+func TestMachineArguments_Networks_BeforeDevices(t *testing.T) {
 	args := Machine{Networks: []string{"hubport,id=n,hubid=0"}, Devices: []string{"igb,netdev=n"}, KernelArguments: []string{"iommu=pt"}}.arguments()
 	network, device := slices.Index(args, "hubport,id=n,hubid=0"), slices.Index(args, "igb,netdev=n")
 	if network < 1 || args[network-1] != "-netdev" || device < network || args[device-1] != "-device" {
@@ -43,7 +43,7 @@ func TestDevicesFollowTheNetworksThatTheyName(t *testing.T) {
 	}
 }
 
-func TestAMachineThatCannotStartSaysWhy(t *testing.T) {
+func TestMachine_CannotStart_CauseTold(t *testing.T) {
 	root := t.TempDir()
 	fakeEmulator(t, root, "echo \"no such file: $*\" >&2; exit 1")
 	dir := t.TempDir()
@@ -76,7 +76,7 @@ func fakeEmulator(t *testing.T, root, script string) {
 	}
 }
 
-func TestTheEmulatorUsesItsOwnLibrariesModulesAndFirmware(t *testing.T) {
+func TestEmulator_Root_OwnLibrariesAndFirmware(t *testing.T) {
 	root := t.TempDir()
 	fakeEmulator(t, root, `echo "$* | $QEMU_MODULE_DIR"`)
 	out, err := Emulator{Root: root}.command(t.Context(), []string{"-x"}).Output()
@@ -94,7 +94,7 @@ func TestTheEmulatorUsesItsOwnLibrariesModulesAndFirmware(t *testing.T) {
 	}
 }
 
-func TestTheEndOfALongTextIsKept(t *testing.T) {
+func TestTail_LongText_EndKept(t *testing.T) {
 	var end tail
 	for range 100 {
 		if _, err := end.Write([]byte(strings.Repeat("x", 100))); err != nil {

@@ -13,9 +13,9 @@ import (
 
 const module = "github.com/alioth-net/alioth"
 
-// TestWhatIsReadIsFoundAndWhatIsWrittenIsNot runs over a program with one example of each way
-// to read or write a field.
-func TestWhatIsReadIsFoundAndWhatIsWrittenIsNot(t *testing.T) {
+// TestReads_EachAccess_OnlyReadsFound runs over a program with one example of each way to read or
+// write a field.
+func TestReads_EachAccess_OnlyReadsFound(t *testing.T) {
 	program, err := reads.Load(t.Context(), ".", module, "./testdata/sample")
 	if err != nil {
 		t.Fatal(err)
@@ -41,9 +41,8 @@ func TestWhatIsReadIsFoundAndWhatIsWrittenIsNot(t *testing.T) {
 	}
 }
 
-// TestACallWithAnObjectOfUnknownKindIsReported: the reads of another module can't be attributed to
-// kinds.
-func TestACallWithAnObjectOfUnknownKindIsReported(t *testing.T) {
+// TestReads_CallWithUnknownKind_Reported: the reads of another module can't be attributed to kinds.
+func TestReads_CallWithUnknownKind_Reported(t *testing.T) {
 	program, err := reads.Load(t.Context(), ".", module, "./testdata/opaque")
 	if err != nil {
 		t.Fatal(err)

@@ -19,8 +19,8 @@ const addressList = `{"kind":"AddressList","apiVersion":"alioth.dev/v1alpha1","m
 	{"metadata":{"name":"own-elsewhere"},"spec":{"node":"node-1","vpc":"red"}},
 	{"metadata":{"name":"foreign"},"spec":{"node":"node-2","vpc":"blue"}}]}`
 
-// TestHoldersListFromTheLabAndWatchTheAPIServer: of Addresses they are shown their own.
-func TestHoldersListFromTheLabAndWatchTheAPIServer(t *testing.T) {
+// TestFirstLists_Holder_LabListsAndServerWatches: of Addresses they are shown their own.
+func TestFirstLists_Holder_LabListsAndServerWatches(t *testing.T) {
 	const path = "/apis/alioth.dev/v1alpha1/addresses"
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,7 +20,7 @@ const events = `{"type":"ADDED","object":{"spec":{"text":"{\"type\":\"ADDED\""}}
 {"type":"DELETED","object":{}}
 `
 
-func TestEventsAreCountedHoweverTheStreamIsCut(t *testing.T) {
+func TestStream_AnyCut_EventsCounted(t *testing.T) {
 	for name, cut := range map[string]func(io.Reader) io.Reader{
 		"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader, "bytes": iotest.OneByteReader,
 	} {
@@ -35,7 +35,7 @@ func TestEventsAreCountedHoweverTheStreamIsCut(t *testing.T) {
 	}
 }
 
-func TestAnEventCountsWhenItIsComplete(t *testing.T) {
+func TestStream_IncompleteEvent_NotCounted(t *testing.T) {
 	m := NewMeter()
 	s := &stream{ReadCloser: io.NopCloser(strings.NewReader(`{"type":"ADDED","object":{}}`)), meter: m, resource: "pods"}
 	if _, err := io.Copy(io.Discard, s); err != nil {
@@ -46,7 +46,7 @@ func TestAnEventCountsWhenItIsComplete(t *testing.T) {
 	}
 }
 
-func TestWatchesAndListsThatWereGrantedAreCounted(t *testing.T) {
+func TestMeter_Requests_OnlyGrantedCounted(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v1/secrets" {
 			w.WriteHeader(http.StatusForbidden)
@@ -73,7 +73,7 @@ func TestWatchesAndListsThatWereGrantedAreCounted(t *testing.T) {
 	}
 }
 
-func TestCountsSinceLeaveOutWhatDidNotChange(t *testing.T) {
+func TestCountsSince_Unchanged_LeftOut(t *testing.T) {
 	before := Counts{"pods": {2, 20, 7}, "nodes": {1, 10, 7}}
 	now := Counts{"pods": {3, 35, 7}, "nodes": {1, 10, 7}, "vpcs": {1, 5, 2}}
 	since := now.Since(before)

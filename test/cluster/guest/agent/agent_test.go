@@ -35,7 +35,7 @@ func shell(script string) Command {
 	return Command{Args: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin", "WORD=hello"}}
 }
 
-func TestACommandHasItsStreamsItsEnvironmentAndItsEnd(t *testing.T) {
+func TestRun_Command_StreamsEnvironmentAndStatus(t *testing.T) {
 	client := newPair(t)
 	var stdout, stderr bytes.Buffer
 	err := client.Run(t.Context(), shell("echo $WORD$HOME; echo no >&2; exit 3"), &stdout, &stderr)
@@ -61,7 +61,7 @@ func (a awaitText) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestACommandEndsWithItsClient(t *testing.T) {
+func TestRun_ClientGone_CommandEnds(t *testing.T) {
 	client := newPair(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	out := awaitText{make(chan string, 1)}
@@ -86,7 +86,7 @@ func TestACommandEndsWithItsClient(t *testing.T) {
 	}
 }
 
-func TestADaemonIsStartedOnceAndStopped(t *testing.T) {
+func TestDaemon_StartTwiceAndStop_OneRuns(t *testing.T) {
 	needs.Root(t, "to make cgroups")
 	mounts, err := host.Mounts()
 	if err != nil {
@@ -146,7 +146,7 @@ func await(t *testing.T, done func() bool) {
 	waits.True(t, 10*time.Second, "it happens", done)
 }
 
-func TestASocketOfTheNodeIsReached(t *testing.T) {
+func TestDial_NodeSocket_Reached(t *testing.T) {
 	client := newPair(t)
 	file := filepath.Join(t.TempDir(), "socket")
 	listener, err := net.Listen("unix", file)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestMakeSoakRunsTheKillsOfDriversInAMachine(t *testing.T) {
+func TestSoakedTests_DriverKills_Included(t *testing.T) {
 	paths, pattern, err := soakedTests(os.DirFS("../../../.."))
 	if err != nil {
 		t.Fatal(err)
