@@ -25,8 +25,8 @@ func explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [REASON...]",
 		Short: "Explain a reason, a policy, a code or a message: what it means, and what to do",
-		Long: `Explain the reasons of conditions, events and drops, the rules and policies by which the
-API server refuses objects, the refusals of the chart, the codes of the CNI plugins, and
+		Long: `Explain the reasons of conditions, events and drops, the rules and policies of the API
+server that refuse objects, the refusals of the chart, the codes of the CNI plugins, and
 the errors of aliothctl. Needs no cluster.
 
 Several words are one text: the message of an error finds the reasons, rules and policies

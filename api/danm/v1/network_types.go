@@ -145,7 +145,7 @@ type NetworkOptions struct {
 	// 1280; by default the MTU of the parent device.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:validation:XValidation:rule="self == 0 || self >= 68",message="mtu must be 68 to 65535, or 0 for that of the parent device"
+	// +kubebuilder:validation:XValidation:rule="self == 0 || self >= 68",message="mtu must be 68 to 65535, or 0 for the MTU of the parent device"
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
 }

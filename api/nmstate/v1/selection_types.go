@@ -61,7 +61,7 @@ type MatchRule struct {
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=256
 // +kubebuilder:validation:XValidation:rule="self.matches('^(([a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?[.])*[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?[.]?|[[][0-9a-fA-F:.]*:[0-9a-fA-F:.]*[]])(:(6553[0-5]|655[0-2][0-9]|65[0-4][0-9][0-9]|6[0-4][0-9][0-9][0-9]|[1-5][0-9][0-9][0-9][0-9]|[1-9][0-9]?[0-9]?[0-9]?))?$|^[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*$')",message="want HOST or HOST:PORT, such as 192.0.2.10, storage.example.com:443 or [2001:db8::1]:6443"
-// +kubebuilder:validation:XValidation:rule="!self.matches('^(0|22[4-9]|2[3-5][0-9])[.][0-9]+[.][0-9]+[.][0-9]+(:|$)|^[[]?([fF][fF][0-9a-fA-F]{0,2}:|[0:]+([]]|$))')",message="want the address of one host: it is none, or one of a group"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^(0|22[4-9]|2[3-5][0-9])[.][0-9]+[.][0-9]+[.][0-9]+(:|$)|^[[]?([fF][fF][0-9a-fA-F]{0,2}:|[0:]+([]]|$))')",message="want the address of one host, neither unspecified nor of a group"
 type ReachTarget string
 
 // Precedence ranks a policy among the others.

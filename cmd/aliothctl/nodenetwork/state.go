@@ -44,7 +44,7 @@ func StateCommand() *cobra.Command {
 		Short: "Show, change and restore this node's own network",
 		Long: `Show, change and restore the network of the node on which it runs, as root: its
 interfaces, addresses, routes, rules and resolver, as a document in the form of
-nmstate. Interfaces of pods and of Alioth are no part of it.
+nmstate. Interfaces of pods and of Alioth are left out.
 
 A change that fails, that does not lead to the desired state, or after which the
 node does not reach what it has to reach, is undone. A second process undoes

@@ -35,10 +35,10 @@ func (o *stateOptions) handleCommand() *cobra.Command {
 	var h handling
 	cmd := &cobra.Command{
 		Use:   "handle",
-		Short: "Lead this node's network to its NodeNetworkState, and report what it is",
+		Short: "Lead this node's network to its NodeNetworkState, and report its state",
 		Long: `Lead the network of the node on which it runs, as root, to the desired state of
-its NodeNetworkState, and report what the network is. The object is made if there is
-none. The daemon does so continuously where nodeNetworkState.enabled of the chart is
+its NodeNetworkState, and report the current state. The command creates a missing
+object. The daemon does so continuously where nodeNetworkState.enabled of the chart is
 true; this command is for nodes without it.
 
 It runs until it is interrupted. With --once it makes one pass, and its exit status

@@ -64,7 +64,7 @@ func (f filter) guard(space ns.NetNS) error {
 	return nil
 }
 
-// unguard deletes the table. One that is not there is no error.
+// unguard deletes the table. A missing table is not an error.
 func unguard(space ns.NetNS) error {
 	conn, err := nftables.New(nftables.WithNetNSFd(int(space.Fd())))
 	if err != nil {

@@ -31,7 +31,8 @@ import (
 // onRed is a record of a pod on VXLAN 100.
 var onRed = journal.Record{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VXLAN: 100}}}
 
-// peersOf returns the nodes to which a link sends what it has no other entry for.
+// peersOf returns the nodes in a link's default entries: the link sends frames there that
+// match no other entry.
 func peersOf(t *testing.T, n *node, link string) []string {
 	t.Helper()
 	var list []netlink.Neigh

@@ -27,8 +27,8 @@ import (
 )
 
 // DefaultPort is the UDP port of VXLAN links. IANA has assigned it to nobody, and it is
-// outside of the usual ranges of NodePorts and of source ports. The ports 4789 and 8472, which
-// other VXLAN devices use, and 4790, which is that of VXLAN-GPE, are not free on many nodes.
+// outside of the usual ranges of NodePorts and of source ports. On many nodes other VXLAN
+// devices use the ports 4789 and 8472, and VXLAN-GPE uses 4790.
 const DefaultPort = 14789
 
 // Config configures a Keeper. All fields except Devices are required.
@@ -199,8 +199,8 @@ func (k *Keeper) delete(all []links.Device) error {
 	return errors.Join(failures...)
 }
 
-// make makes links, except refused ones, to which it adds those that fail. After the kernel
-// has refused a type of links, no others of that type are tried.
+// make creates the links that are not refused, and adds failed links to refused. After the
+// kernel has refused a type, make skips the other links of the type.
 func (k *Keeper) make(all []links.Link, refused map[multinet.LinkID]error) {
 	unsupported := map[string]error{}
 	for _, l := range all {
@@ -312,8 +312,8 @@ func (k *Keeper) result(id multinet.LinkID) (string, error) {
 	return link.Name, nil
 }
 
-// Addresses are the node's own at devices of its VXLANs, as the last pass found them, without
-// those of the Node object.
+// Addresses returns the node's own addresses at devices of its VXLANs, as the last pass found
+// them. Addresses of the Node object are left out.
 func (k *Keeper) Addresses() []netip.Addr {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -324,7 +324,7 @@ func (k *Keeper) Addresses() []netip.Addr {
 	return all
 }
 
-// Failures are those of the last pass.
+// Failures returns the failures of the last pass.
 func (k *Keeper) Failures() []multinet.LinkFailure {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -297,7 +297,7 @@ func TestHostLink_DaemonRestart_Adopted(t *testing.T) {
 
 func TestHostLink_Unwanted_Removed(t *testing.T) {
 	a, _ := pair(t)
-	a.Do(t, func() error { // those of somebody else
+	a.Do(t, func() error { // a link of somebody else
 		return netlink.LinkAdd(&netlink.Vxlan{LinkAttrs: netlink.LinkAttrs{Name: "vx_mine", TxQLen: -1}, VxlanId: 7, Port: 4444})
 	})
 	a.wants(t, vxlan(100, "red"), vxlan(7, "mine"))

@@ -67,7 +67,8 @@ func (k *Kernel) devices(withAddrs bool) ([]links.Device, error) {
 	return all, nil
 }
 
-// addresses returns those of all devices by index, and those of them that last.
+// addresses returns the addresses of all devices by index, and the lasting addresses among
+// them.
 func (k *Kernel) addresses() (all, lasting map[int][]netip.Addr, err error) {
 	list, err := rtnl.Complete(func() ([]netlink.Addr, error) { return k.handle.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
@@ -129,13 +130,14 @@ func describe(l links.Link) netlink.Link {
 	}
 	return &netlink.Vxlan{
 		LinkAttrs: attrs, VxlanId: int(l.VNI), VtepDevIndex: l.Parent, SrcAddr: l.Local.AsSlice(), Port: int(l.Port),
-		// The filter admits known nodes only, so what is learned comes from them.
+		// The filter admits known nodes only, so the device learns from their frames only.
 		Learning: true, UDPCSum: true,
 	}
 }
 
-// make makes a link in the group of unfinished ones, by which a daemon recognizes what an
-// ended one left, and then gives it its mark and takes it out of the group at once.
+// make creates a link in the group Unfinished, then sets its mark and removes it from the
+// group in one request. By the group a daemon recognizes links that an ended process left
+// without a mark.
 func (k *Kernel) make(l links.Link) error {
 	err := k.handle.LinkAdd(describe(l))
 	if errors.Is(err, unix.EOPNOTSUPP) {
@@ -202,7 +204,7 @@ func (k *Kernel) change(c links.Change) error {
 	return nil
 }
 
-// delete deletes a link. One that is gone is no error.
+// delete deletes a link. A missing link is not an error.
 func (k *Kernel) delete(index int) error {
 	err := k.handle.LinkDel(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: index}})
 	if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EINVAL) {
@@ -235,8 +237,8 @@ func (k *Kernel) standing(id multinet.LinkID) (string, error) {
 	return "", fmt.Errorf("%s: %w", id, errUnread)
 }
 
-// everyone is the Ethernet address of the entries to which a VXLAN device sends what it has
-// no other entry for.
+// everyone is the Ethernet address of a VXLAN device's default entries. The device sends
+// frames there that match no other entry.
 var everyone = net.HardwareAddr{0, 0, 0, 0, 0, 0}
 
 // forward makes the default entries of VXLAN links equal to their peers. Learned entries

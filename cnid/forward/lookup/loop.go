@@ -30,11 +30,11 @@ type Table interface {
 	Rows() ([]state.Cached, error)
 	// Put adds a row, or replaces the one of its VNI and IP.
 	Put(row state.Cached) error
-	// Delete deletes a row. A missing row is no error.
+	// Delete deletes a row. A missing row is not an error.
 	Delete(vni uint32, ip netip.Addr) error
 }
 
-// Misses are the addresses for which packets found no row.
+// Misses reads the addresses of packets that found no row.
 type Misses interface {
 	// Read waits for the next one. It returns os.ErrClosed once the datapath is closed.
 	Read() (state.Miss, error)
@@ -69,7 +69,7 @@ type Config struct {
 	// them may have changed.
 	Synced broadcast.Gate
 	Hosted func(vpc string) bool
-	// Now is the time since the boot on the clock by which programs date rows
+	// Now returns the time since the boot on the clock of the programs' times in rows
 	// (CLOCK_MONOTONIC).
 	Now     func() time.Duration
 	Metrics *Metrics
@@ -92,7 +92,7 @@ type Loop struct {
 	misses  chan state.Miss
 	// asking are the goroutines of questions, and the one that waits for changes.
 	asking sync.WaitGroup
-	// table is that of the datapath that was opened last; for Run alone.
+	// table is the table of the datapath that was opened last; for Run alone.
 	table Table
 
 	// mu is held while an event becomes steps, and until these are taken.
@@ -116,12 +116,12 @@ func (l *Loop) Adopted() (bool, <-chan struct{}) {
 	return l.adopted, l.changed.Next()
 }
 
-// VNIs returns those that others returns and those of cached rows, ascending. A VPC that
-// has left the node keeps its VNI here until its last row is deleted.
+// VNIs returns the VNIs from others and the VNIs of cached rows, ascending. A VPC that has
+// left the node keeps its VNI here until its last row is deleted.
 //
-// others is called first, and reports the VPC of each VNI for which Hosted returns true: a
-// row is only put while that is so, and its VNI is known here before it is put. So a VNI that
-// others no longer has either has a row that is known by now, or gets none.
+// VNIs calls others first. others reports the VNI of each VPC that Hosted reports. A row is
+// put only while Hosted reports its VPC, and its VNI is known here before the row is put. So
+// a VNI that others no longer reports either has a row that is known by now, or gets no row.
 func (l *Loop) VNIs(others func() []uint32) []uint32 {
 	all := map[uint32]bool{}
 	for _, vni := range others() {

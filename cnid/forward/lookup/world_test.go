@@ -25,7 +25,7 @@ import (
 
 var ip = netip.MustParseAddr
 
-// self is the node of the loop, other the one to which rows lead.
+// self is the node of the loop, other the node of the rows.
 const self, other = "node0", "node1"
 
 // memory is a table of cached rows in memory, which can fail.
@@ -257,5 +257,5 @@ func (w *world) endedBy(cause cache.Cause) int {
 	return int(testutil.ToFloat64(w.cfg.Metrics.deleted.WithLabelValues(string(cause))))
 }
 
-// errBroken is that of a table or ring that fails.
+// errBroken is the error of a table or ring that fails.
 var errBroken = errors.New("broken")

@@ -5,15 +5,15 @@ package netdev
 
 import "fmt"
 
-// DeviceError reports that what concerns one device alone could not be made true: of a
-// pod's host end, or of the node's own interface. Everything else of the hostdev.State has
-// been applied, unless the error is joined with others that are no DeviceErrors.
+// DeviceError reports that the state of one device could not be applied. The device is a
+// pod's host end, or the node's own interface. Everything else in the hostdev.State has been
+// applied, unless the error is joined with errors of other types.
 type DeviceError struct {
 	Ifindex int
 	Err     error
 }
 
-// Error describes what failed.
+// Error names the device and the cause.
 func (e *DeviceError) Error() string { return fmt.Sprintf("device %d: %v", e.Ifindex, e.Err) }
 
 // Unwrap returns the cause.

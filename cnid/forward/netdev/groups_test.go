@@ -24,8 +24,8 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// snooping makes a switch that sends IPv6 multicast only to ports from which a listener
-// has been reported.
+// snooping makes a switch that sends IPv6 multicast only to ports where a listener has been
+// reported.
 func snooping(t *testing.T) ns.NetNS {
 	t.Helper()
 	space := testnet.New(t)
@@ -138,8 +138,8 @@ func newAsker(t *testing.T, from, to ns.NetNS, group [16]byte, direct string) *a
 	return a
 }
 
-// passes reports whether the switch lets what is sent to the group come to the listener:
-// what is sent to the listener itself is behind that, and always does.
+// passes reports whether the switch forwards packets of the group to the listener. A packet
+// to the listener itself follows: it always arrives, and ends the wait.
 func (a *asker) passes() (passes bool, err error) {
 	text := fmt.Appendf(nil, "at %d", time.Now().UnixNano())
 	err = a.from.Do(func(ns.NetNS) error {

@@ -73,7 +73,7 @@ func TestNeighbour_PodAnnouncement_NodeLearnsNothing(t *testing.T) {
 					return err
 				})
 				testnet.In(t, n.pod, func() error { return sendUDP(false, "plain") })
-				receive(t, n.server) // what was sent before has arrived
+				receive(t, n.server) // the messages before it have arrived too
 				testnet.In(t, n.node, func() error {
 					learned, err := attack.learned()
 					if learned == guarded {
@@ -256,13 +256,14 @@ func (n *neighbourhood) claimByAdvertisement() error {
 	return sendControl(besideIP6, "ff02::1", joined([]byte{136, 0, 0, 0, 0x20, 0, 0, 0}, net.ParseIP(besideIP6), []byte{2, 1}, taken))
 }
 
-// redirect6 tells of another gateway for what is behind the pod.
+// redirect6 sends a redirect message: a new gateway for the address behind the pod.
 func (n *neighbourhood) redirect6() error {
 	message := joined([]byte{137, 0, 0, 0, 0, 0, 0, 0}, net.ParseIP(newGateway6), net.ParseIP(behindPod6), []byte{2, 1}, taken)
 	return sendControl(podLocal6, nodeIP6, message)
 }
 
-// advertiseRouter tells of a router for everything, a prefix, an MTU and a hop limit.
+// advertiseRouter sends a router advertisement with a default router, a prefix, an MTU and a
+// hop limit.
 func (n *neighbourhood) advertiseRouter() error {
 	prefix := joined([]byte{3, 4, 64, 0xc0, 0, 0, 0x0e, 0x10, 0, 0, 0x0e, 0x10, 0, 0, 0, 0}, net.ParseIP(advertised))
 	message := joined([]byte{134, 0, 0, 0, 3, 0, 0x0e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0}, []byte{1, 1}, n.podMAC, []byte{5, 1, 0, 0, 0, 0, 5, 0}, prefix)

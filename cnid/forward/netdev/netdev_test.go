@@ -95,8 +95,7 @@ func (n *node) apply(t *testing.T, s hostdev.State) Indexes {
 	return indexes
 }
 
-// source is the address under which the node would send to ip, and the device
-// by which.
+// source returns the source address and the device of a packet from the node to ip.
 func (n *node) source(t *testing.T, ip string) (from, device string) {
 	t.Helper()
 	n.in(t, func() error {
@@ -382,8 +381,7 @@ func TestApply_InvalidState_Refused(t *testing.T) {
 	}
 }
 
-// unreadable gives a host kernel settings of which those of one device can't be
-// read.
+// unreadable gives a host kernel settings in files. The settings of one device can't be read.
 func unreadable(t *testing.T, s *settings, device string) {
 	t.Helper()
 	s.root = t.TempDir()

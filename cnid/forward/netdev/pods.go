@@ -18,10 +18,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Recognize gives the host ends of pods the group that the packet filter trusts, and takes
-// it from devices that are none. The packet filter comes after it: the host ends of an
-// earlier release have no group. A device with the name of a host end may belong to an
-// attachment that is being made.
+// Recognize puts the host ends of pods into the group that the packet filter trusts, and
+// removes other devices from the group. It runs before the packet filter is applied: the host
+// ends of an earlier release have no group. A device with the name of a host end keeps its
+// group, because it may belong to an attachment that is being made.
 func (h *Host) Recognize(pods []hostdev.Pod) error {
 	links, err := rtnl.Complete(h.netlink.LinkList)
 	if err != nil {

@@ -24,7 +24,7 @@ type Repair struct {
 	Detail string
 }
 
-// Repaired returns what was repaired since the last call.
+// Repaired returns the repairs since the last call.
 func (h *Host) Repaired() []Repair {
 	list := h.repaired
 	h.repaired = nil

@@ -101,7 +101,7 @@ func TestNetdevApply_ForeignChange_RepairedAndReported(t *testing.T) {
 	}
 }
 
-// repairedKinds are the kinds of what was repaired, sorted.
+// repairedKinds returns the kinds of the host's repairs, sorted.
 func (n *node) repairedKinds() []string {
 	var kinds []string
 	for _, r := range n.host.Repaired() {

@@ -86,7 +86,7 @@ func (h *Host) applyRoutes(s hostdev.State, have []route) error {
 	for _, pod := range s.Pods {
 		pods[pod.Ifindex] = pod
 	}
-	h.settled = false // a change for a new route is no repair
+	h.settled = false // a change for a new route does not count as a repair
 	for _, r := range add {
 		added, err := h.addRoute(r, pods[r.device])
 		if err != nil {

@@ -53,9 +53,9 @@ func (s *settings) get(name string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// set gives a setting a value, unless it has it, and reports whether it had
-// another. The original goes to the file before the change. A setting of a
-// device that has gone is no error.
+// set writes a value to a setting that has a different one, and reports whether it did. The
+// original goes to the file before the change. A missing setting is not an error: its device
+// has gone.
 func (s *settings) set(name, value string, original keep) (changed bool, err error) {
 	have, err := s.get(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -305,7 +305,7 @@ func (h *Host) keepAdvertisementsOf(device string) error {
 	if have, _ := h.sysctls.get(setting); have != "1" {
 		return nil // the device has gone, or does not accept them
 	}
-	// For a new device this is no repair.
+	// The device is new, so the change does not count as a repair.
 	_, err := h.sysctls.set(setting, "2", remember)
 	return err
 }

@@ -37,7 +37,8 @@ type Underlay struct {
 	PodMTU int
 }
 
-// Underlay finds the device. The error wraps ErrNoUnderlay when there is none.
+// Underlay finds the device that has the tunnel address. The error wraps ErrNoUnderlay if no
+// device has it.
 func (h *Host) Underlay(tunnelAddress netip.Addr) (Underlay, error) {
 	addrs, err := rtnl.Complete(func() ([]netlink.Addr, error) { return h.netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {

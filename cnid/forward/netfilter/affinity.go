@@ -18,8 +18,8 @@ import (
 
 // Session affinity. A client's place is an element of a map. The kernel deletes it after
 // its timeout, and each new flow renews it. Each VPC has its own maps, one per family: a
-// sender with forged sources fills only the maps of the VPC to which it sends. There new
-// clients then get a place by their address, without a timeout.
+// sender with forged sources fills only the maps of the receiving VPC. When a map is full,
+// new clients get a place by their address, without a timeout.
 
 // clientsPrefix begins the names of the maps.
 const clientsPrefix = "clients_"
@@ -104,8 +104,8 @@ func clientMap(name string, id uint32) *nftables.Set {
 }
 
 // client returns the 4-byte registers of a client with affinity: its address, the key of
-// the frontend, and the place, in this order. The first two are the key of the client's
-// map, and the last two that of the set of valid places.
+// the frontend, and the place, in this order. The first two are the key in the map of
+// clients, and the last two the key in the set of valid places.
 func (p pick) client(family byte) (load rule, frontend, place uint32) {
 	frontend = keyRegister + words(family)
 	place = frontend + words(family) + 2

@@ -46,7 +46,7 @@ func (r rig) applies(t *testing.T, s ruleset.State) {
 	testnet.In(t, r.node, func() error { apply(t, s); return nil })
 }
 
-// clients are those of whom a VPC's map has a place.
+// clients returns the clients that have a place in a VPC's map.
 func (r rig) clients(t *testing.T, vni uint32) (list []netip.Addr) {
 	t.Helper()
 	testnet.In(t, r.node, func() error {

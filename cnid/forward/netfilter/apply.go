@@ -30,8 +30,8 @@ const rulesVersion = 8
 // changes nothing when that is the same, so counters survive a restart;
 // otherwise the table is replaced in one transaction. HostPorts have chains of
 // their own. If only they differ, only these chains are refilled, because pods change
-// often, and a new table would reset counters and flow accounts. Frontends are in maps,
-// of which only the different elements change. The size of the kernel's conntrack table,
+// often, and a new table would reset counters and flow accounts. Frontends are in maps:
+// only elements that differ change there. The size of the kernel's conntrack table,
 // which limits FlowsPerShadow, counts as part of the state. Apply reports whether
 // anything was replaced.
 func Apply(want ruleset.State) (replaced bool, err error) {
@@ -70,7 +70,7 @@ func Holds(want ruleset.State) (bool, error) {
 	return !changed, err
 }
 
-// begin returns the state from which rules are made, its chains, and the connection to
+// begin returns the normal form of the state, the chains made from it, and a connection to
 // the kernel.
 func begin(want ruleset.State) (ruleset.State, []chain, *nftables.Conn, error) {
 	want = want.Normal()
@@ -108,7 +108,7 @@ func roomy(socket *netlink.Conn) error {
 // variable chains change with the pods of the node.
 const variable = true
 
-// Remove deletes the table. A table that is not there is no error.
+// Remove deletes the table. A missing table is not an error.
 func Remove() error {
 	conn := &nftables.Conn{}
 	conn.DelTable(table())
@@ -290,8 +290,8 @@ func addRules(conn *nftables.Conn, at *nftables.Chain, c chain) {
 	}
 }
 
-// Asleep reports whether the table's chains see nothing (NFT_TABLE_F_DORMANT). The
-// library leaves the flags in the order in which the kernel sends them.
+// Asleep reports whether the table is dormant: its chains see no packets
+// (NFT_TABLE_F_DORMANT). The library leaves the flags in the kernel's byte order.
 func Asleep(table *nftables.Table) bool {
 	const dormant, swapped = 1, 1 << 24
 	return table.Flags&(dormant|swapped) != 0

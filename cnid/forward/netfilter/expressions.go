@@ -58,7 +58,7 @@ func drop(reason string) rule {
 
 func fromDevice(name string) rule { return device(expr.MetaKeyIIFNAME, wholeName(name)) }
 
-// Astray holds for packets that came by a device by which no route leads to their source.
+// Astray holds for packets from a device that has no route to their source.
 func Astray() []expr.Any {
 	return []expr.Any{
 		&expr.Fib{Register: 1, FlagSADDR: true, FlagIIF: true, ResultOIF: true},
@@ -85,8 +85,8 @@ func toPods(s ruleset.State) rule {
 // metaIIFKind is NFT_META_IIFKIND of linux/netfilter/nf_tables.h, which the library lacks.
 const metaIIFKind expr.MetaKey = 26
 
-// ofKind holds for packets from virtual devices of a kind. It does not hold for those of
-// physical devices, which have no kind.
+// ofKind holds for packets from virtual devices of a kind. It does not hold for packets from
+// physical devices, because these have no kind.
 func ofKind(kind string) rule { return device(metaIIFKind, wholeName(kind)) }
 
 // device compares a whole property of a device.
@@ -112,7 +112,7 @@ func not(condition rule) rule {
 	return inverted
 }
 
-// missingFamilies are those of which no prefix is in the list.
+// missingFamilies returns the families without a prefix in the list.
 func missingFamilies(list []netip.Prefix) []byte {
 	var missing []byte
 	for _, family := range families() {

@@ -18,12 +18,11 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Forget deletes from connection tracking the UDP flows to places to which the state
-// does not lead any more, and returns their number. A TCP connection ends with its
-// backend; a UDP flow would go to the old place as long as the client sends. last is a
-// state after which no other flow was left to delete: only flows to ports that have
-// changed since are examined. With nil, or if ranges or addresses differ, all flows
-// are.
+// Forget deletes stale UDP flows from connection tracking, and returns their number. A flow
+// is stale if the state does not lead to its place any more. A TCP connection ends with its
+// backend; a UDP flow would go to the old place as long as the client sends. last is an
+// earlier state without stale flows: Forget examines only flows to ports that have changed
+// since. With nil, or if ranges or addresses differ, it examines all flows.
 func Forget(last *ruleset.State, s ruleset.State) (forgotten uint, err error) {
 	ports := []uint16{anyPort}
 	if last != nil && slices.Equal(last.Shadows, s.Shadows) && slices.Equal(last.Addresses, s.Addresses) {
@@ -50,8 +49,8 @@ func Forget(last *ruleset.State, s ruleset.State) (forgotten uint, err error) {
 // anyPort stands for all ports.
 const anyPort = 0
 
-// mostPorts is the largest number of ports for which flows are listed by port: for each
-// list the kernel walks all entries.
+// mostPorts is the largest number of ports whose flows are listed one port at a time: for
+// each list the kernel walks all entries.
 const mostPorts = 4
 
 // forget deletes the stale flows to these ports.
@@ -124,14 +123,14 @@ func ownAddresses() (map[netip.Addr]bool, error) {
 }
 
 func addrOf(ip []byte) netip.Addr {
-	addr, _ := netip.AddrFromSlice(ip) // the zero value is no address
+	addr, _ := netip.AddrFromSlice(ip) // the zero value if ip has a wrong length
 	return addr.Unmap()
 }
 
-// udpPlaces are the places to which UDP is led.
+// udpPlaces has the places of UDP flows.
 type udpPlaces struct {
 	shadows []netip.Prefix
-	// own are the addresses for which a frontend of the unspecified address stands.
+	// own are the node's addresses. A frontend of the unspecified address has all of them.
 	own map[netip.Addr]bool
 	// ports are the places of the node's ports, and whether packets of the node to
 	// itself go there; frontends are the places of frontends.

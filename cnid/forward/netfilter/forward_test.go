@@ -184,10 +184,10 @@ type question struct {
 	from, to ns.NetNS
 	// source is where the client sends from, target where the server listens.
 	source, target string
-	// dialled is the address to which the client sends; "" is the target.
+	// dialled is the address that the client sends to; "" is the target.
 	dialled string
-	// port is the server's; 0 is any. dialledPort is the one to which the client
-	// sends; 0 is the server's.
+	// port is the server's port; 0 stands for any. dialledPort is the port that the client
+	// sends to; 0 stands for the server's.
 	port, dialledPort uint16
 	// shy questions are not expected to be answered, and given up soon.
 	shy bool
@@ -205,8 +205,8 @@ func askInVain(t *testing.T, from, to ns.NetNS, source, target string) (seen net
 	return question{from: from, to: to, source: source, target: target, shy: true}.ask(t)
 }
 
-// ask returns the address from which the datagram seemed to come at the
-// receiver, once the answer is back. It fails when none comes.
+// ask returns the datagram's source address as the receiver saw it, once the answer is back.
+// It fails if no answer comes.
 func (q question) ask(t *testing.T) (seen netip.Addr, err error) {
 	t.Helper()
 	var server net.PacketConn

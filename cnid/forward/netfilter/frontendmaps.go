@@ -24,9 +24,9 @@ import (
 // The maps that hold the frontends, each once per family. The cost of a packet does not
 // depend on their size, and a change of a Service changes its own elements only.
 const (
-	// fromOutside, fromInside and fromNodes map a frontend to a chain: for packets
-	// from outside, for those of the node and of pods of the default VPC here, and for
-	// those of other nodes.
+	// fromOutside, fromInside and fromNodes map a frontend to a chain. The first is for
+	// packets from outside, the second for packets of this node and its pods of the default
+	// VPC, the third for packets of other nodes.
 	fromOutsideMap = "from_outside"
 	fromInsideMap  = "from_inside"
 	fromNodesMap   = "from_nodes"
@@ -39,7 +39,7 @@ const (
 	// sourceRangesMap leads to chains that drop clients from outside unless they are in
 	// a source range, and that return for the others.
 	sourceRangesMap = "source_ranges"
-	// addressesSet has the addresses of frontends that are not those of the node, with
+	// addressesSet has the addresses of frontends, without the node's own addresses, with
 	// protocol and port 0.
 	addressesSet = "addresses"
 	// allPlaces, ownPlaces and placesHere map a frontend and a slot to a place.
@@ -190,7 +190,7 @@ func addressType(family byte) nftables.SetDatatype {
 
 // addFrontendMaps declares the maps.
 func addFrontendMaps(conn *nftables.Conn) error {
-	id := uint32(len(accounts())*len(families()) + 1) // those of accounts
+	id := uint32(len(accounts())*len(families()) + 1) // flow sets have the IDs up to this one
 	for name := range frontendMaps {
 		for _, family := range families() {
 			id++
@@ -218,7 +218,7 @@ func (l leadsTo) element(set *nftables.Set, key string) nftables.SetElement {
 }
 
 // same reports whether an element that was read has this data. For a verdict the library
-// returns the attributes, the last of which is the name of the chain.
+// returns the attributes. The last one is the name of the chain.
 func (l leadsTo) same(found nftables.SetElement) bool {
 	if l.chain != "" {
 		return bytes.HasSuffix(bytes.TrimRight(found.Val, "\x00"), []byte("\x00"+l.chain))

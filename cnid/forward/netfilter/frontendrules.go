@@ -199,9 +199,9 @@ func (r sourceRanges) chain(ruleset.State) chain {
 	return c
 }
 
-// preserved accepts packets whose source is preserved, because they came from outside
-// or from the node itself, whose packets come from no device. Their mark is that of a pod's packets to the outside. No other
-// packet to a pod that is not from a pod has this mark.
+// preserved accepts packets whose source is preserved. They come from outside, or from the
+// node itself without an input device. They have the mark of a pod's packets to the outside.
+// No other packet to a pod that is not from a pod has this mark.
 func preserved(s ruleset.State) []rule {
 	keep := when(marked(s, s.EgressMark), rewritten(), verdict(expr.VerdictAccept))
 	return []rule{when(toPods(s), not(fromPods(s)), keep), when(toPods(s), fromNowhere(), keep)}

@@ -44,7 +44,7 @@ func pickFrom(f *ruleset.Frontend, from string, places []netip.AddrPort) pick {
 	return pick{from: from, ofNode: f.OfNode(), affinity: f.Affinity, vni: f.VNI, slots: len(places)}
 }
 
-// chainFor is the chain to which the frontend leads.
+// chainFor returns the name of the chain for packets to the frontend.
 func chainFor(f *ruleset.Frontend, from string, places []netip.AddrPort) string {
 	if len(places) == 0 {
 		return refusedChain

@@ -383,7 +383,7 @@ func TestFrontends_ForeignChange_Repaired(t *testing.T) {
 	}
 }
 
-// manyFrontends are those of node ports of services with 4 backends each.
+// manyFrontends returns the frontends of node ports of services with 4 backends each.
 func manyFrontends(services int) []ruleset.Frontend {
 	var list []ruleset.Frontend
 	for n := range services {

@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 )
 
-// The chains that hold one rule for each port of the node that leads to a pod:
-// the one translates, the other lets through what was translated.
+// The chains with one rule for each port of the node that leads to a pod: two chains
+// translate packets, the third one accepts translated packets.
 const (
 	hostPortsChain = "host_ports"
 	// ownPortsChain has the ports that also apply to packets of the node to itself.
@@ -118,8 +118,8 @@ func tenantsPorts(s ruleset.State) []rule {
 	return rules
 }
 
-// beforeOthers is the priority before that of other programs' destination NAT, so that
-// the target of a port does not depend on the age of the tables.
+// beforeOthers is a priority before the usual one of destination NAT, which other programs
+// use. So the target of a port does not depend on the age of the tables.
 var beforeOthers = nftables.ChainPriorityRef(*nftables.ChainPriorityNATDest - 1)
 
 // served accepts flows that this table, or a rule of another program, has sent to a
@@ -140,7 +140,7 @@ func served(s ruleset.State) []rule {
 }
 
 // throughHere accepts packets to a backend on another node. Such flows count on the
-// account of the port to which that node receives them.
+// account of the port where that node receives them.
 func throughHere(s ruleset.State) []rule {
 	var rules []rule
 	for _, family := range families() {
@@ -152,8 +152,8 @@ func throughHere(s ruleset.State) []rule {
 	return rules
 }
 
-// asNode replaces the source of a flow to a pod's port with the node's shadow, to which a
-// pod can reply whatever addresses its VPC has. It excludes preserved sources.
+// asNode replaces the source of a flow to a pod's port with the node's shadow. A pod can reply
+// to it whatever addresses its VPC has. asNode excludes preserved sources.
 func asNode(s ruleset.State) []rule {
 	rules := preserved(s)
 	for _, shadow := range s.NodeShadows {

@@ -60,8 +60,8 @@ func Share(asked, pods uint32) (uint32, error) {
 	return fittingShare(asked, pods, limit), nil
 }
 
-// fittingShare returns the share of a pod with which all pods of a node leave a
-// quarter of conntrack to the node itself, whatever they do.
+// fittingShare bounds the share of a pod, so that all pods of a node together leave a quarter
+// of conntrack to the node itself, whatever they do.
 func fittingShare(asked, pods, limit uint32) uint32 {
 	if asked == 0 || limit == 0 {
 		return asked
@@ -74,7 +74,7 @@ func fittingShare(asked, pods, limit uint32) uint32 {
 
 func families() []byte { return []byte{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6} }
 
-// shares returns the chains in which flows are counted.
+// shares returns the chains that count flows.
 func shares(s ruleset.State) []chain {
 	if s.FlowsPerShadow == 0 {
 		return nil

@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 )
 
-// divert stands in for kube-proxy, or anybody else who translates
-// destinations: what is sent to one address goes to another instead.
+// divert stands in for kube-proxy, or another program that translates destinations: packets
+// to one address go to the other address.
 func (r rig) divert(t *testing.T, from, to string) {
 	t.Helper()
 	testnet.In(t, r.node, func() error {

@@ -18,8 +18,8 @@ const (
 	// ReasonUnhandled: a packet came from a device whose program should have handled
 	// it.
 	ReasonUnhandled = "unhandled"
-	// ReasonUnshadowed: a pod's packet has a source that is no shadow
-	// address, because no program translated it.
+	// ReasonUnshadowed: a pod's packet has a source outside of the shadow
+	// addresses, because no program translated it.
 	ReasonUnshadowed = "unshadowed"
 	// ReasonForeignShadow: a packet from outside the node uses a shadow
 	// address.
@@ -70,7 +70,7 @@ const (
 	ReasonShadowNotTranslated = "shadow_not_translated"
 )
 
-// Reasons lists every reason, in the order in which Counters returns them.
+// Reasons lists every reason, in the order of Counters.
 func Reasons() []string {
 	return []string{
 		ReasonUnhandled, ReasonUnshadowed, ReasonForeignShadow, ReasonForeignDefaultVPC, ReasonNodeClosed,
@@ -81,7 +81,7 @@ func Reasons() []string {
 	}
 }
 
-// rule is a list of conditions, all of which must hold, and an action.
+// rule is a list of conditions and an action. All conditions must hold.
 type rule []expr.Any
 
 // chain is one chain of the table. A chain without hook is only jumped to.

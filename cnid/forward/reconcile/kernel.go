@@ -25,8 +25,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
-// KernelConfig is the configuration of a Kernel. All fields are required but the two
-// shadow ranges, of which one may be the zero value, and the guarded port.
+// KernelConfig is the configuration of a Kernel. All fields are required, except one of the
+// two shadow ranges and the guarded port.
 type KernelConfig struct {
 	// PinDir is on a bpf file system, CgroupRoot is the root of the cgroup2 hierarchy.
 	PinDir, CgroupRoot string
@@ -182,7 +182,7 @@ func (k *Kernel) Close() error {
 	return nil
 }
 
-// TakeRepairs returns what was repaired since the last call.
+// TakeRepairs returns the repairs since the last call.
 func (k *Kernel) TakeRepairs() []finding.Repair {
 	list := k.repaired
 	k.repaired = nil

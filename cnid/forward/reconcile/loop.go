@@ -60,8 +60,8 @@ type Config struct {
 // Rebuilder rebuilds records that the journal has lost.
 type Rebuilder interface {
 	// Rebuild adds to the journal the attachments that exist on the node without a
-	// record, which the first pass would otherwise disconnect, and returns the number
-	// of pods for which that is not possible.
+	// record: otherwise the first pass would disconnect them. It returns the number of
+	// pods whose attachments can't be added.
 	Rebuild(ctx context.Context) (lost int, err error)
 }
 
@@ -80,7 +80,7 @@ type APIServers interface {
 type Sources interface {
 	// Tables are what the store has completely.
 	Tables() *tablesync.Tables
-	// VPCs are the names of the VPCs for which a pass may program something.
+	// VPCs returns the names of the VPCs that a pass may program.
 	VPCs() []string
 }
 
@@ -94,12 +94,12 @@ type Programmer interface {
 	Prepare(self *store.Node, thorough bool) error
 	// Made is what the last Prepare has made, also if it failed afterwards.
 	Made() Made
-	// Existing returns the indexes of those of the devices that exist, by name.
+	// Existing returns the indexes of the named devices that exist, by name.
 	Existing(names []string) (map[string]int, error)
-	// Apply programs a plan. It returns the errors of single devices by their index, and
-	// that of the node as a whole.
+	// Apply programs a plan. It returns the errors of single devices by their index, and an
+	// error of the node as a whole.
 	Apply(want plan.Wanted, look Scope) (map[int]error, error)
-	// TakeRepairs returns what was repaired since the last call.
+	// TakeRepairs returns the repairs since the last call.
 	TakeRepairs() []finding.Repair
 	// Traffic is the traffic that the host must let through.
 	Traffic() foreign.Traffic

@@ -35,8 +35,8 @@ type notifier struct {
 	observer Observer
 	metrics  *Metrics
 	log      *slog.Logger
-	// lost are the reasons of which the observer was notified, by device, and closed
-	// the ports.
+	// lost has the reasons that the observer was notified of, by device. closed has the
+	// ports that it was notified of.
 	lost   map[int]string
 	closed map[plan.ClosedPort]bool
 }

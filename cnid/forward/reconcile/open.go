@@ -127,8 +127,8 @@ func (k *Kernel) open(cfg programs.Config) error {
 	return err
 }
 
-// Uplink is the index of the device at which the programs guard the node's network; 0: they
-// are not loaded, or there is no such device.
+// Uplink returns the index of the device where the programs guard the node's network. It
+// returns 0 if they are not loaded, or no device is guarded.
 func (k *Kernel) Uplink() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 )
 
-// lasting is the time for which passes must have failed for Ready to report it.
+// lasting is how long passes must fail before Ready reports the failure.
 const lasting = time.Minute
 
 // Progress has the requests for passes, and the results of passes. The zero value is
@@ -146,7 +146,7 @@ func (p *Progress) Ready() error {
 
 // Serving reports whether the node serves the objects of the API: a pass has succeeded,
 // and none has failed or hung for the time that Ready allows. It returns the time of
-// the last success, the zero value if there was none.
+// the last success, the zero value before the first success.
 func (p *Progress) Serving() (since time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

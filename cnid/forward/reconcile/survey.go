@@ -27,8 +27,8 @@ const (
 
 func (s Scope) thorough() bool { return s != atChanges }
 
-// scope returns the scope of the next pass; last is the time of the last pass that
-// compared devices, zero if there was none or it failed.
+// scope returns the scope of the next pass. last is the time of the last pass that compared
+// devices. It is zero before the first such pass, and after a failed one.
 func (l *Loop) scope(last time.Time) Scope {
 	switch {
 	case l.cfg.Progress.takeRecheck() || last.IsZero():

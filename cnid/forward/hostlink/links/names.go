@@ -15,14 +15,14 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// longestName is that of a device, in bytes (IFNAMSIZ less the zero).
+// longestName is the length limit of a device's name, in bytes (IFNAMSIZ less the zero).
 const longestName = 15
 
 // hashDigits end a name that would not be unique without them.
 const hashDigits = 6
 
-// plainName returns the name that DANM gives to a link, "" if it has none, or it is no name
-// of a device or one that is reserved for Alioth's.
+// plainName returns the name that DANM gives to a link. It returns "" if the link has none, if
+// no device can have the name, or if the name is reserved for devices of Alioth.
 func plainName(w Wanted) string {
 	if w.NetworkID == "" || safe(w.NetworkID) != w.NetworkID || multinet.ReservedDevice(w.NetworkID) {
 		return ""
@@ -99,7 +99,7 @@ func freeName(w Wanted, taken map[string]bool) string {
 // markWord begins the alias of a link that Alioth has made.
 const markWord = "alioth-hostlink"
 
-// Mark returns the alias of a link, by which a daemon recognizes it after a restart.
+// Mark returns the alias of a link. By the alias a daemon recognizes the link after a restart.
 func Mark(id multinet.LinkID) string {
 	return fmt.Sprintf("%s %s %d %s", markWord, id.Type, id.VNI, url.PathEscape(id.Device))
 }
@@ -117,9 +117,9 @@ func Marked(alias string) (multinet.LinkID, bool) {
 	return id, err == nil && unescaped == nil && known && Mark(id) == alias
 }
 
-// Unfinished is the group of devices (IFLA_GROUP of rtnetlink(7)) to which a link belongs until
-// it has its mark. A new device can have a group and no alias, and a later change of its name
-// would take the kernel longer than all else.
+// Unfinished is the group of a link until it has its mark (IFLA_GROUP of rtnetlink(7)). The
+// request for a new device can set a group, but no alias. A name that shows it would have to
+// be changed later, which would take the kernel longer than all else.
 const Unfinished uint32 = 0x616c696f
 
 // unfinished reports whether a device is a link that an ended process has not marked.

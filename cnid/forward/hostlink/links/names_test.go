@@ -45,7 +45,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// FuzzMarks: an alias is a mark only if it is that of its identity.
+// FuzzMarks checks that an alias is read as a mark only if Mark returns it for the same link.
 func FuzzMarks(f *testing.F) {
 	f.Add("alioth-hostlink vlan 100 eth0", "eth0")
 	f.Add("alioth-hostlink vxlan 0 a%20b", "a b")

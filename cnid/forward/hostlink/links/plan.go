@@ -43,8 +43,8 @@ type Device struct {
 	// Local is the source of a VXLAN device's packets, Port its UDP port.
 	Local netip.Addr
 	Port  uint16
-	// Addrs are the IP addresses that the device has. Lasting are those of them that do not come
-	// and go.
+	// Addrs are the IP addresses of the device. Lasting are the addresses among them that do not
+	// come and go.
 	Addrs, Lasting []netip.Addr
 }
 
@@ -58,8 +58,8 @@ type Link struct {
 	MTU int
 	// Up: the parent is up, without which the link can't be.
 	Up bool
-	// Local and Port are those of a VXLAN, Peers the other nodes' addresses of Local's
-	// family, in order.
+	// Local is the source address of a VXLAN, Port its UDP port. Peers are the other nodes'
+	// addresses of Local's family, in order.
 	Local netip.Addr
 	Port  uint16
 	Peers []netip.Addr
@@ -84,7 +84,7 @@ type Plan struct {
 	// Addresses are the node's own at the devices of its VXLANs, where the other nodes can't
 	// know them from its Node object.
 	Addresses []multinet.DeviceAddrs
-	// Senders are the other nodes' addresses from which the node accepts packets of VXLANs.
+	// Senders are addresses of other nodes. The node accepts packets of VXLANs from them only.
 	Senders []netip.Addr
 	// More: there are more orphans than one plan deletes.
 	More bool
@@ -222,8 +222,8 @@ func ofParent(w Wanted, reason, format string, args ...any) *multinet.LinkFailur
 	return &multinet.LinkFailure{LinkID: multinet.LinkID{Device: w.Device}, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// ofNode returns those addresses of a device by which all nodes know this one. IPv4 precedes
-// IPv6, so that all nodes choose the same family.
+// ofNode returns the addresses in own that the device has. All nodes know this node by these
+// addresses. IPv4 precedes IPv6, so that all nodes choose the same family.
 func ofNode(parent Device, own []netip.Addr) []netip.Addr {
 	return byFamily(own, func(ip netip.Addr) bool { return slices.Contains(parent.Addrs, ip) })
 }

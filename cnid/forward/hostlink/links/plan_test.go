@@ -306,7 +306,7 @@ func TestLinkState_ObjectsAndAttachments_BothIncluded(t *testing.T) {
 				return err
 			}
 		}
-		// The address of self is no other node's.
+		// The report also names the address of self, which does not count.
 		report := multinet.LinkReport{Meta: testrows.Meta("other"), Name: "other", Addresses: []multinet.DeviceAddrs{
 			{Device: "eth1", Addrs: ips("192.0.2.1", "2001:db8:1::2")}, {Device: "eth2", Addrs: ips("192.0.2.1")}, {Device: "eth3", Addrs: ips("192.0.2.2")},
 		}}

@@ -22,7 +22,7 @@ type Wanted struct {
 	multinet.LinkID
 	// NetworkID gives the link its name, "" without one.
 	NetworkID string
-	// MTU is the largest that a network wants, in bytes; 0 for that of the parent.
+	// MTU is the largest MTU that a network wants, in bytes. 0 stands for the parent's MTU.
 	MTU int
 }
 
@@ -92,8 +92,8 @@ func (s State) senders() []netip.Addr {
 }
 
 // known returns the addresses at which the other nodes have the VXLANs of a device, in the
-// family of the local address and in order: those that a node reports for the device, else
-// those of its Node object.
+// family of the local address and in order. They come from a node's report about the device,
+// or from its Node object if the node reports nothing about it.
 func (s State) known(device string, family ipfamily.Family) []netip.Addr {
 	var all []netip.Addr
 	for _, peer := range s.Peers {
@@ -160,8 +160,8 @@ func (s *State) addNodes(tx store.ReadTx, node string) {
 	}
 }
 
-// reported returns what a node reports about its addresses, without those by which other
-// nodes are known: a report speaks for its own node alone.
+// reported returns the addresses in a node's report. It leaves out addresses of other nodes:
+// a report speaks for its own node alone.
 func reported(tx store.ReadTx, node string, holders map[netip.Addr]string) []multinet.DeviceAddrs {
 	report := multinet.GetLinkReport(tx, node)
 	if report == nil {

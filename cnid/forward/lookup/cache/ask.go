@@ -16,8 +16,8 @@ import (
 const (
 	// firstPause doubles up to lastPause while the same answer comes.
 	firstPause, lastPause = time.Second, 30 * time.Second
-	// absentPause is after the answer that there is no such Address. It does not double: the
-	// Address may be made at any time.
+	// absentPause follows the answer that the Address does not exist. It does not double: the
+	// Address may be created at any time.
 	absentPause = 5 * time.Second
 	// sweepEvery is how often questions are forgotten whose pauses have passed.
 	sweepEvery = time.Second
@@ -62,8 +62,7 @@ func signatureOf(a Answer) signature {
 func (c *Cache) Missed(v View, m state.Miss) (s Steps) {
 	c.judge(v, &s)
 	key := Key{VNI: m.VNI, IP: m.IP.Unmap()}
-	// A VPC that is not there has left, or the store is behind. The next packet is another
-	// miss.
+	// A VPC without a row has left, or the store is behind. The next packet causes a new miss.
 	if vpc := vpcOf(v, m.VNI); vpc != nil && within(vpc, key.IP) && !c.want(v.Now, key, m.Ifindex, true) {
 		s.OverBudget++
 	}
@@ -86,8 +85,8 @@ func within(vpc *store.VPC, ip netip.Addr) bool {
 	return slices.ContainsFunc(vpc.Prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// want has a key asked for, unless it waits for that already or must not be yet. It returns
-// false if there is no room to wait. missed reports that a packet needs the row.
+// want requests a question for a key, unless one is pending or the key must still pause. It
+// returns false if the queue is full. missed reports that a packet needs the row.
 func (c *Cache) want(now time.Duration, key Key, ifindex int, missed bool) bool {
 	one := c.asked[key]
 	switch {

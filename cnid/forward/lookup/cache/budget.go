@@ -13,10 +13,11 @@ const (
 	share         = 2
 )
 
-// window counts questions: those that wait for an answer, and those of the last second.
+// window counts questions that wait for an answer, and questions of the last second.
 type window struct {
 	running, atOnce int
-	// times are those of the last questions, a ring; next is the oldest of a full one.
+	// times has the times of the last questions, as a ring. next is the index of the oldest
+	// one when the ring is full.
 	times     []time.Duration
 	perSecond int
 	next      int
@@ -90,7 +91,7 @@ func (b *budget) answered(vni uint32) {
 	b.vpcs[vni].running--
 }
 
-// sweep forgets VPCs of which nothing counts any more.
+// sweep forgets VPCs whose windows are idle.
 func (b *budget) sweep(now time.Duration) {
 	for vni, w := range b.vpcs {
 		if w.idle(now) {

@@ -23,7 +23,7 @@ type Key struct {
 // Question is for the Address of an IP in a VPC.
 type Question struct {
 	Key
-	// VPC and UID are those of the VPC that had the VNI when the question was asked.
+	// VPC and UID name the VPC that had the VNI when the question was asked.
 	VPC, UID string
 }
 
@@ -36,13 +36,13 @@ const (
 	NotFound Result = "not_found"
 	// Refused: the API server has too much to do (429).
 	Refused Result = "refused"
-	// Slow: there was no answer in time.
+	// Slow: no answer came in time.
 	Slow Result = "slow"
 	// Failed: any other error.
 	Failed Result = "error"
 )
 
-// Results are all results.
+// Results lists all results.
 func Results() []Result { return []Result{Found, NotFound, Refused, Slow, Failed} }
 
 // Answer is the answer to a question.
@@ -58,9 +58,9 @@ type Cause string
 
 // All causes.
 const (
-	// Returned: the node to which the row led has returned a packet.
+	// Returned: the row's node has returned a packet.
 	Returned Cause = "returned"
-	// Absent: there is no such Address any more.
+	// Absent: the Address does not exist any more.
 	Absent Cause = "not_found"
 	// Unusable: the Address leads to no other node of Alioth's any more.
 	Unusable Cause = "unusable"
@@ -101,7 +101,7 @@ type Steps struct {
 	Ask    []Question
 	// Ended has a cause for each row that packets no longer use.
 	Ended []Cause
-	// OverBudget counts misses for which there is no room to wait.
+	// OverBudget counts misses that find no room in the queue.
 	OverBudget int
 }
 
@@ -117,7 +117,7 @@ type Cache struct {
 	asked   map[Key]*asked
 	waiting queue
 	budget  budget
-	// revision is that of the store by which rows were judged last.
+	// revision is the store's revision at the last judgement of the rows.
 	revision uint64
 	// nextScan is when rows are compared with the table, nextExpiry when those end that were
 	// not read again, nextSweep when questions are forgotten.
@@ -129,10 +129,10 @@ func New(node string, random *rand.Rand) *Cache {
 	return &Cache{node: node, rand: random, rows: newRows(), asked: map[Key]*asked{}, waiting: newQueue(), budget: newBudget()}
 }
 
-// VNIs are those of all rows that the table has or may have, ascending.
+// VNIs returns the VNIs of all rows that the table has or may have, ascending.
 func (c *Cache) VNIs() []uint32 { return slices.Sorted(maps.Keys(c.rows.byVNI)) }
 
-// Len is the number of these rows.
+// Len returns the number of these rows.
 func (c *Cache) Len() int { return len(c.rows.all) }
 
 // Next is the time at which to call Tick, or Scanned if it is due then; false: nothing is.

@@ -113,7 +113,7 @@ func TestCache_DaemonStart_RowsRereadInFiveMinutes(t *testing.T) {
 	row(8, 2004, 1, same)                                                                             // not here
 	row(9, 2005, 1, same)                                                                             // of no VPC
 	row(7, 2006, 1, func(c *state.Cached) { c.Gone, c.Until = true, w.now-time.Minute })              // long gone
-	row(7, 2007, 1, func(c *state.Cached) { c.Gone, c.Until = true, w.now+500*time.Hour })            // of a clock that is none
+	row(7, 2007, 1, func(c *state.Cached) { c.Gone, c.Until = true, w.now+500*time.Hour })            // of a wrong clock
 	row(7, 2008, 1, func(c *state.Cached) { c.Used = w.now - time.Hour })                             // unused
 	row(7, 2009, 1, func(c *state.Cached) { c.Used, c.Until = w.now+time.Hour, w.now+500*time.Hour }) // of the future
 	w.adopt()

@@ -5,18 +5,19 @@ package cache
 
 import "slices"
 
-// Limits of keys that wait to be asked for: of an interface, those that packets missed and
-// those of rows that are read again. A key that finds no room is not asked for: its packets
-// go over a role, and the next of them, or the next review, may find room. The rows of a
-// full VPC are all read again in time if each review finds room for perReview of them.
+// Limits of keys that wait to be asked for. perSource limits the keys that packets of one
+// interface missed, perReview the keys of rows that are read again. A key that finds no room
+// is not asked for: its packets go over a role, and the next packet, or the next review, may
+// find room. The rows of a full VPC are all read again in time if each review finds room for
+// perReview of them.
 const (
 	perSource, perReview = 16, 64
 	// sourcesAtMost is above twice the number of interfaces that a node has.
 	sourcesAtMost = 4096
 )
 
-// source is the interface of a VPC for which a key is asked for, or asked for again. So a
-// packet waits for no review.
+// source is the origin of a waiting key: an interface of a VPC, and whether the key's row is
+// read again. So the key of a packet never waits behind the keys of a review.
 type source struct {
 	vni     uint32
 	ifindex int
@@ -57,7 +58,7 @@ func (q *queue) add(from source, key Key) bool {
 	return true
 }
 
-// take removes the next key of a VPC for which another question may be asked.
+// take removes the next key of a VPC that may have one more question.
 func (q *queue) take(may func(vni uint32) bool) (Key, bool) {
 	at := slices.IndexFunc(q.vpcs, may)
 	if at < 0 {

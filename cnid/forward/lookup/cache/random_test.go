@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-// chaos is a world in which anything happens, and what must hold of it.
+// chaos is a world with random events, and the rules that must hold in it.
 type chaos struct {
 	*world
 	seed uint64
@@ -219,7 +219,7 @@ func (c *chaos) wait(d time.Duration) {
 	}
 }
 
-// linger lets more time pass, in which questions are answered and some rows are used.
+// linger lets more time pass. Meanwhile questions are answered and some rows are used.
 func (c *chaos) linger(d time.Duration) {
 	c.t.Helper()
 	for end := c.now + d; c.now < end; c.wait(100 * time.Millisecond) {
@@ -288,7 +288,7 @@ func (c *chaos) bounded() {
 	if waiting > 64*sources || sources > 2*(chaosVPCs+1)*(chaosInterfaces+1)*20 || sources != turns || len(c.cache.waiting.vpcs) != len(c.cache.waiting.turns) {
 		c.errorf("%d keys of %d sources wait, %d of them have a turn", waiting, sources, turns)
 	}
-	// Those of a second, for as long as they are remembered.
+	// Waiting keys, running questions, and the questions of each second while they are remembered.
 	if most := waiting + 16 + 50*62; len(c.cache.asked) > most {
 		c.errorf("%d questions are remembered, at most %d should be", len(c.cache.asked), most)
 	}

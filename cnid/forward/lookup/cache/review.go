@@ -63,8 +63,8 @@ func (c *Cache) Adopt(v View, table []state.Cached) (s Steps) {
 	return s
 }
 
-// nodesByAddress are the other nodes by the addresses to which this node sends. Of two with
-// one address it is one that serves, if any does.
+// nodesByAddress returns the other nodes by their tunnel addresses. Of two nodes with one
+// address it returns one that serves, if any does.
 func (c *Cache) nodesByAddress(tx store.ReadTx) map[netip.Addr]*store.Node {
 	self, nodes := store.GetNode(tx, c.node), map[netip.Addr]*store.Node{}
 	for _, node := range store.ListNodes(tx) {
@@ -88,8 +88,8 @@ func (c *Cache) Unscanned(v View) Steps {
 	return c.Tick(v)
 }
 
-// Scanned compares the rows with those of the table: programs write when they used a row,
-// and mark those whose node has returned a packet. It repeats steps that have failed.
+// Scanned compares the rows with the rows in the table. There, programs write when they used a
+// row, and mark a row when its node has returned a packet. Scanned repeats failed steps.
 func (c *Cache) Scanned(v View, table []state.Cached) (s Steps) {
 	c.judge(v, &s)
 	c.nextScan = v.Now + scanEvery
@@ -149,7 +149,7 @@ func (c *Cache) review(now time.Duration, s *Steps) {
 }
 
 // expire ends the rows that could not be read again in time. With many rows it takes a
-// while, so it happens no more often than a review.
+// while, so it happens at most as often as a review.
 func (c *Cache) expire(now time.Duration, s *Steps) {
 	if now < c.nextExpiry {
 		return

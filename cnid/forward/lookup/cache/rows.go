@@ -24,7 +24,7 @@ const (
 // row is a row of the table.
 type row struct {
 	state.Cached
-	// vpcUID is that of the VPC, node and nodeUID those of the node to which it leads.
+	// vpcUID is the UID of the VPC. node and nodeUID are the name and UID of the row's node.
 	vpcUID, node, nodeUID string
 	// ifindex is the interface whose packet was first; 0: unknown.
 	ifindex int
@@ -48,7 +48,7 @@ type rows struct {
 
 // group are the rows of a VNI.
 type group struct {
-	// uid is that of the VPC of the rows that packets use. live is their number.
+	// uid is the UID of the VPC whose rows packets use. live is the number of these rows.
 	uid  string
 	live int
 	rows map[Key]*row
@@ -158,8 +158,8 @@ func (g *group) oldest(of func(*row) bool) (oldest *row, count int) {
 	return oldest, count
 }
 
-// fullest is the row unused longest of the VNI with the most rows that packets use, nil if
-// there are none.
+// fullest selects the VNI with the most rows that packets use, and returns its row that is
+// unused longest. It returns nil if packets use no row.
 func (r *rows) fullest() *row {
 	var most uint32
 	live := 0

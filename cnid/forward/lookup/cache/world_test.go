@@ -97,7 +97,7 @@ func (w *world) vpc(name, uid string, vni uint32) {
 	w.put(func(tx store.Tx) error { return store.PutVPC(tx, row) })
 }
 
-// address makes an Address on a node in place of that of its IP.
+// address makes an Address on a node, and replaces the Address that has its IP.
 func (w *world) address(vpc string, addr netip.Addr, node int) *store.Address {
 	name := v1alpha1.AddressName(vpc, addr)
 	mac := addr.As16()
@@ -194,7 +194,7 @@ func (w *world) pass(d time.Duration, answered bool) {
 	w.now = end
 }
 
-// due does what is due now.
+// due runs the work that is due now.
 func (w *world) due() {
 	w.t.Helper()
 	before, scan := w.now, w.cache.ScanDue(w.now)

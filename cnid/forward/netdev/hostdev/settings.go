@@ -70,7 +70,7 @@ var Settings = []Setting{
 	{ipfamily.IPv6, "accept_ra", 0, 0, "a router advertisement of a pod must give the node no route and no address"},
 	{ipfamily.IPv6, "autoconf", 0, 0, "a device has no address but those that the daemon assigns"},
 	{ipfamily.IPv6, "accept_redirects", 0, 0, "a redirect of a pod must change no route of the node"},
-	{ipfamily.IPv6, "accept_source_route", 0, -1, "no routing header is processed; 0 would process those of type 2"},
+	{ipfamily.IPv6, "accept_source_route", 0, -1, "no routing header is processed; with 0, type 2 would be"},
 	{ipfamily.IPv6, "proxy_ndp", 0, 0, "the programs answer for a pod's neighbours"},
 }
 

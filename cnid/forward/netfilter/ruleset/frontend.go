@@ -48,7 +48,7 @@ type Frontend struct {
 	// Affinity is how long after its last new flow a client address gets the same
 	// place, if that is still valid; whole seconds, 0: no affinity.
 	Affinity time.Duration
-	// VNI is that of the VPC of the backends: each VPC has its own maps of clients. 0
+	// VNI is the VNI of the backends' VPC: each VPC has its own maps of clients. It is 0
 	// without Affinity.
 	VNI uint32
 }
@@ -78,7 +78,7 @@ func (f *Frontend) validate() error {
 // Places are the places for all kinds of clients.
 func (f *Frontend) Places() []netip.AddrPort { return slices.Concat(f.All, f.Own, f.Here) }
 
-// Compare orders frontends by address, protocol and port, of which a packet has one each.
+// Compare orders frontends by address, protocol and port. A packet has one value of each.
 func (f *Frontend) Compare(o *Frontend) int {
 	return cmp.Or(f.IP.Compare(o.IP), cmp.Compare(f.Protocol, o.Protocol), cmp.Compare(f.Port, o.Port))
 }
@@ -125,7 +125,7 @@ func ChangedFrontends(last, want []*Frontend) (gone, come []*Frontend) {
 	return gone, come
 }
 
-// compareHeads compares the first of both lists; what is not there comes last.
+// compareHeads compares the first elements of both lists. An empty list comes last.
 func compareHeads(a, b []*Frontend) int {
 	switch {
 	case len(a) == 0:

@@ -49,7 +49,7 @@ func (p HostPort) validate() error {
 	return nil
 }
 
-// compareHostPorts puts those of one address before those of all, because the
+// compareHostPorts puts ports of one address before ports of all addresses, because the
 // first rule decides.
 func compareHostPorts(a, b HostPort) int {
 	return cmp.Or(-a.HostIP.Compare(b.HostIP), a.Shadow.Compare(b.Shadow), cmp.Compare(a.Protocol, b.Protocol),

@@ -23,8 +23,8 @@ type State struct {
 	// NodeShadows are the node's own shadow addresses, the sources of its packets to
 	// pods, one per family of Shadows.
 	NodeShadows []netip.Addr
-	// DefaultVPC are the ranges of the default VPC; none while there is no
-	// such VPC.
+	// DefaultVPC are the ranges of the default VPC. It is empty while the
+	// cluster has no such VPC.
 	DefaultVPC []netip.Prefix
 	// Addresses are the node's own addresses that the datapath has as a node's. A pod's
 	// packets to them with EgressMark are for frontends that the pod may use, and for

@@ -147,7 +147,7 @@ func oddPackets() map[string]odd {
 		"more bytes than the header says":          {spoil: func(b []byte) []byte { return append(b, "padding"...) }},
 		"fewer bytes than the header says":         {spoil: func(b []byte) []byte { return b[:len(b)-1] }},
 		"fewer bytes than the IPv6 header says":    {v6: true, spoil: func(b []byte) []byte { return b[:len(b)-1] }},
-		"a length below that of the header":        {spoil: set16(16, 19)},
+		"a length below the header's length":       {spoil: set16(16, 19)},
 		"an IPv6 jumbogram": {v6: true, mutate: extended(wire.Extension{Type: 0, Body: []byte{194, 4, 0, 1, 0, 0}}), spoil: func(b []byte) []byte {
 			b[18], b[19] = 0, 0
 			return b
