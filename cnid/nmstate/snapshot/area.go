@@ -108,8 +108,8 @@ func (i *Image) Within(a Area) *Image {
 	return part
 }
 
-// Under returns the sorted names of the devices that carry routes of a part of an image, and are
-// no devices of that part.
+// Under returns the sorted names of the devices that carry routes of a part of an image, without
+// the devices of the part.
 func (i *Image) Under(part *Image) (names []string) {
 	_, all := linksOf(i)
 	_, inside := linksOf(part)
