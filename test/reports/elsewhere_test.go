@@ -25,7 +25,7 @@ var (
 	_ = kept(Report{
 		Name: "non-service-port", Source: "kubernetes/kubernetes#22952", Kind: refusals,
 		Input: "A packet comes for a ClusterIP, but for none of its ports.",
-		Want:  "TCP is reset, and UDP gets an ICMP port unreachable.", Test: "ebpf/datapath/test/traffic TestAPortThatAServiceLacksRefusesAtOnce",
+		Want:  "TCP is reset, and UDP gets an ICMP port unreachable.", Test: "ebpf/datapath/test/traffic TestService_UnknownPort_RefusedAtOnce",
 	})
 	_ = kept(Report{
 		Name: "service-without-backends", Source: "cilium/cilium#28157", Kind: refusals,
@@ -85,12 +85,12 @@ var (
 	_ = kept(Report{
 		Name: "mapped-addresses", Source: "cilium/cilium#9923", Kind: sockets,
 		Input: "A socket for IPv6 connects to the mapped form of an IPv4 ClusterIP.",
-		Want:  "A backend answers, and the peer is the ClusterIP.", Test: "ebpf/datapath/test/traffic TestAMappedServiceIsTranslatedAtTheSocket",
+		Want:  "A backend answers, and the peer is the ClusterIP.", Test: "ebpf/datapath/test/traffic TestSocket_MappedServiceAddress_Translated",
 	})
 	_ = kept(Report{
 		Name: "quote-in-an-icmp-error", Source: "cilium/cilium#47755", Kind: bigPackets,
 		Input: "A router says that a packet of a flow to a ClusterIP is too big.",
-		Want:  "The client reads the error as one about its flow to the ClusterIP.", Test: "ebpf/datapath/test/verdicts TestErrorsAboutAServicesFlowFindTheirFlow",
+		Want:  "The client reads the error as one about its flow to the ClusterIP.", Test: "ebpf/datapath/test/verdicts TestICMPError_ServiceFlow_FindsFlow",
 	})
 	_ = kept(Report{
 		Name: "source-ranges", Source: "cilium/cilium#34903", Kind: balancers,
