@@ -44,7 +44,7 @@ var elsewhere = map[string]string{
 	v1alpha1.ObjectLeftOutReason:      "operator/announce, TestAnObjectThatIsLeftOutIsAnnouncedByTheLeader",
 	// Of networks outside of VPCs.
 	v1alpha1.InvalidReason:              "operator/danm, TestTheProfileOfATenantNetwork",
-	v1alpha1.SpecRefusedReason:          "TestASpecThatCanNotBeGivenBackIsLeft",
+	v1alpha1.SpecRefusedReason:          "TestTenantNetwork_SpecRefusedByRules_SpecLeft",
 	v1alpha1.NetworkIDMissingReason:     "operator/danm, TestTheProfileOfATenantNetwork",
 	v1alpha1.RangeInUseReason:           "operator/danm, TestARangeThatIsInUseStays",
 	v1alpha1.TenantConfigNotFoundReason: "operator/danm, TestTheProfileOfATenantNetwork",
@@ -70,21 +70,21 @@ var elsewhere = map[string]string{
 	v1alpha1.PodNetworkInstanceNotReadyReason: "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
 	v1alpha1.PodNetworkNotReadyReason:         "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
 	v1alpha1.NodeNotMultitenantReason:         "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
-	v1alpha1.ForeignDefinitionReason:          "operator, TestAForeignCRDServesWhatItCanKeep",
+	v1alpha1.ForeignDefinitionReason:          "operator, TestInstance_ForeignCRD_ServedWithoutReservations",
 	v1alpha1.NodeCapacityReason:               "operator/ipam, TestNoTwoAttachmentsOfANodeHaveOneDevice",
 	v1alpha1.ReservingReason:                  "operator/nodeipam/podnetworkinstance, TestAnInstanceReservesInTwoSteps: over within a moment",
 	v1alpha1.ReservationLimitReason:           "operator/nodeipam/podnetworkinstance, TestWhatAnInstanceCanNotReserve",
 	// Of a pod whose status somebody else wrote.
-	v1alpha1.AllocationReplacedReason: "TestAForgedAllocationStatusGivesNothing",
+	v1alpha1.AllocationReplacedReason: "TestAllocationStatus_Forged_GivesNothing",
 	// Of a pod whose annotations have no room.
-	v1alpha1.AnnotationsTooLargeReason: "TestAPodWithoutRoomForItsAddressesIsToldSo",
+	v1alpha1.AnnotationsTooLargeReason: "TestPod_AnnotationsFull_RefusedWithReason",
 	// Of a Namespace whose objects cause too many events.
 	v1alpha1.EventsWithheldReason: "operator/announce, TestAFloodOfEventsOfANamespaceIsCut",
 	// Of a Node in whose name something was written.
-	v1alpha1.AddressNotOfNodeReason:   "TestWhatIsMadeForAPodOfAnotherNodeChangesNothing",
-	v1alpha1.TooManyVNIsReason:        "TestANodeThatKeepsTooManyVNIsIsToldOf",
-	v1alpha1.RollCallUnansweredReason: "TestANodeThatIsReadyAndSaysNothingIsToldOf",
-	v1alpha1.NodeAddressDoubtedReason: "TestAKubeletEndsNoDefaultVPC",
+	v1alpha1.AddressNotOfNodeReason:   "TestForgedAddress_PodOfOtherNode_NoEffect",
+	v1alpha1.TooManyVNIsReason:        "TestNode_KeepsTooManyVNIs_Event",
+	v1alpha1.RollCallUnansweredReason: "TestNode_ReadyButSilent_Event",
+	v1alpha1.NodeAddressDoubtedReason: "TestDefaultVPC_KubeletReportsItsAddresses_StaysReady",
 	// Of VPCs and Subnets with roles, in a condition of their own.
 	v1alpha1.RolesServingReason:       "operator/role, TestMembersAreMadeOnceTheVPCsNodesCanUseRoles",
 	v1alpha1.RolesJoiningReason:       "operator/role, TestTheStateOfARole",
@@ -92,19 +92,19 @@ var elsewhere = map[string]string{
 	v1alpha1.ScaledEndpointsOffReason: "operator/role, TestWithoutVerdictsNoRoleIsPlaced",
 	v1alpha1.NodesLackRolesReason:     "operator/role, TestMembersAreMadeOnceAllNodesCanUseRoles",
 	// Of a Service, which has no condition.
-	v1alpha1.EndpointsLeftOutReason:        "TestAServiceThatIsServedNowhereIsWarned",
+	v1alpha1.EndpointsLeftOutReason:        "TestService_ServedNowhere_Event",
 	v1alpha1.ServicesExhaustedReason:       "operator/service, TestServicesForWhichThereIsNoRoomAreWarned: takes 16,384 ports",
-	v1alpha1.LoadBalancerInvalidReason:     "TestALoadBalancerThatGetsNothingSaysWhyAndHeals",
-	v1alpha1.ExternalPoolNotFoundReason:    "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
-	v1alpha1.ExternalPoolExhaustedReason:   "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
-	v1alpha1.ExternalIPsNotGrantedReason:   "TestExternalIPsThatNobodyGrantsAreWarnedOf",
-	v1alpha1.EndpointsInvalidReason:        "TestAServiceOverNetworksThatCanNotBeServedSaysWhy",
-	v1alpha1.SelectorInSpecReason:          "TestAServiceOverNetworksThatCanNotBeServedSaysWhy",
+	v1alpha1.LoadBalancerInvalidReason:     "TestLoadBalancer_NoAddress_ReasonThenHealed",
+	v1alpha1.ExternalPoolNotFoundReason:    "TestLoadBalancer_Pools_OnlyAllowedTenantServed",
+	v1alpha1.ExternalPoolExhaustedReason:   "TestLoadBalancer_Pools_OnlyAllowedTenantServed",
+	v1alpha1.ExternalIPsNotGrantedReason:   "TestExternalIPs_NotGranted_Event",
+	v1alpha1.EndpointsInvalidReason:        "TestServiceOverNetwork_CannotBeServed_ReasonGiven",
+	v1alpha1.SelectorInSpecReason:          "TestServiceOverNetwork_CannotBeServed_ReasonGiven",
 	v1alpha1.ClusterIPNotServedReason:      "operator/netservice, TestAClusterIPIsServedInItsVPCAndOutside",
 	v1alpha1.InterfaceWithoutAddressReason: "operator/netservice, TestEndpointsAreTheAddressesThatPodsHoldInTheNetworks",
-	v1alpha1.EndpointsNotOwnedReason:       "TestEndpointsOfAnotherProgramStayAsTheyAre",
+	v1alpha1.EndpointsNotOwnedReason:       "TestEndpoints_OtherProgram_LeftAlone",
 	v1alpha1.NotServedByAllNodesReason:     "operator/service, TestAServiceWithoutNodePortsThatSomeNodesRefuseSaysSo",
-	v1alpha1.IPOutsidePoolReason:           "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
+	v1alpha1.IPOutsidePoolReason:           "TestLoadBalancer_Pools_OnlyAllowedTenantServed",
 	v1alpha1.ExternalPoolNotReadyReason:    "operator/ipam, TestChooseExternal: what makes a pool unusable is told by the pool",
 }
 
@@ -170,7 +170,7 @@ func source(t *testing.T, folder string) string {
 	return all.String()
 }
 
-func TestEveryReasonIsDocumentedAndGiven(t *testing.T) {
+func TestReasons_EachOne_DocumentedAndGiven(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/reasons.md")
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestEveryReasonIsDocumentedAndGiven(t *testing.T) {
 
 // A reader looks for one row. Only a table with the kinds of objects in its second
 // column may have a reason in several rows.
-func TestATableExplainsAReasonOnce(t *testing.T) {
+func TestReasonTables_EachReason_ExplainedOnce(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/reasons.md")
 	if err != nil {
 		t.Fatal(err)
@@ -444,7 +444,7 @@ func (r *rig) announced(object client.Object, reason string) {
 	})
 }
 
-func TestEveryRefusalIsAConditionAndAnEvent(t *testing.T) {
+func TestRefusals_EachScene_ConditionAndEvent(t *testing.T) {
 	r := start(t)
 	r.network("reasons")
 	for _, scene := range scenes() {
@@ -457,7 +457,7 @@ func TestEveryRefusalIsAConditionAndAnEvent(t *testing.T) {
 	}
 }
 
-func TestOneOfTwoNetworksOfOneNameSaysSo(t *testing.T) {
+func TestNetworks_SameName_OneReportsConflict(t *testing.T) {
 	r := start(t)
 	r.network("namesake")
 	r.create(newNamespace("namesake-2", "namesake"), newNetwork("namesake-2", "n", "namesake"))

@@ -157,10 +157,10 @@ func TestTheCommandThatTakesALabDownIsTheStepsOwn(t *testing.T) {
 func TestMakeRunsEachTestByItsStep(t *testing.T) {
 	steps := stepsOfMake(t)
 	for name, want := range map[string]string{
-		"TestMakeRunsEachTestByItsStep": "test-unit",
-		"TestAnythingMayHappen":         "test-operator",
-		"TestTheInventoryIsAsComputed":  "test-api",
-		"TestReports":                   "test-scenes",
+		"TestMakeRunsEachTestByItsStep":                                "test-unit",
+		"TestOperator_RandomEvents_InvariantsHold":                     "test-operator",
+		"TestTheInventoryIsAsComputed":                                 "test-api",
+		"TestReports":                                                  "test-scenes",
 		"TestWhatAPodOfALostNodeHeldIsReleasedOnlyOnceTheNodeIsFenced": "test-faults",
 		"TestUpDownLeavesNothing":                                      "test-updown",
 		"TestTheDemoRunsTwiceAndItsThingsToTryWork":                    "test-demo",

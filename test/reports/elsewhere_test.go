@@ -115,7 +115,7 @@ var (
 	_ = kept(Report{
 		Name: "static-twice", Source: trial("danm/static-twice"), Kind: danm,
 		Input: "A TenantNetwork of a static type is applied again and again.",
-		Want:  "Nothing changes, and the network stays Ready.", Test: "operator TestAManifestCanBeWrittenAgain",
+		Want:  "Nothing changes, and the network stays Ready.", Test: "operator TestManifest_WrittenAgain_NothingChanges",
 	})
 	_ = kept(Report{
 		Name: "static-routes", Source: trial("danm/static-options"), Kind: danm,
@@ -145,7 +145,7 @@ var (
 	_ = kept(Report{
 		Name: "exported-instance", Source: trial("node-ipam/exported-instance"), Kind: nodeIPAM,
 		Input: "A PodNetworkInstance was exported from a cluster whose CRD writes empty texts.",
-		Want:  "It is served, and deletable.", Test: "operator TestObjectsOfForeignVersionsAreServedAndEnd",
+		Want:  "It is served, and deletable.", Test: "operator TestOperator_ObjectsOfForeignVersions_ServedAndDeletable",
 	})
 )
 

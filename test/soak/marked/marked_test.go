@@ -97,11 +97,11 @@ func TestTheTestsOfMakeSoakAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []marked.Test{
-		{"./operator", "TestAnythingMayHappen", ""},
-		{"./operator", "TestAnythingMayHappenToHostVNIs", ""},
-		{"./operator", "TestNoFailureOfAnyWriteLosesOrLeaksAnything", ""},
-		{"./operator", "TestPoliciesReachAllNodesAFewAtATime", ""},
-		{"./operator", "TestNoAddressIsReservedForOneAndHeldByAnother", ""},
+		{"./operator", "TestOperator_RandomEvents_InvariantsHold", ""},
+		{"./operator", "TestHostVNIs_RandomEvents_NumbersDistinct", ""},
+		{"./operator", "TestWrites_EachFails_NothingLostOrLeaked", ""},
+		{"./operator", "TestPolicies_ManyNodes_ReachedFewAtATime", ""},
+		{"./operator", "TestReservations_RandomEvents_NoForeignHolder", ""},
 		{"./operator/ipam", "TestChoicesEqualThoseOfANaiveModel", ""},
 		{"./cmd/alioth-operator", "TestOperatorsAreKilledAtAnyMomentAndNothingIsLost", ""},
 		{"./cmd/alioth-operator", "TestLeadersAreKilledInTheMiddleOfAChangeOfMembers", ""},
