@@ -120,12 +120,12 @@ var (
 	_ = kept(Report{
 		Name: "static-routes", Source: trial("danm/static-options"), Kind: danm,
 		Input: "A network of a static type has routes, and the IPAM of the plugin file gives the addresses. A pod adds policy routes.",
-		Want:  "The pod has the routes, each in its table.", Test: "operator/interfaces TestRoutesOfAStaticType",
+		Want:  "The pod has the routes, each in its table.", Test: "operator/interfaces TestStaticType_Routes_AsOwnDrivers",
 	})
 	_ = kept(Report{
 		Name: "static-without-address", Source: trial("danm/static-options"), Kind: danm,
 		Input: "A pod asks for no address of a network of a static type.",
-		Want:  "The pod gets none.", Test: "operator/interfaces TestWhoGivesAStaticTypeItsAddresses",
+		Want:  "The pod gets none.", Test: "operator/interfaces TestStaticType_AddressRequest_IPAMOrFile",
 	})
 	_ = kept(Report{
 		Name: "static-errors", Source: trial("danm/static-options"), Kind: danm,
@@ -135,7 +135,7 @@ var (
 	_ = kept(Report{
 		Name: "ips-without-capability", Source: trial("definitions/ips-without-capability"), Kind: selections,
 		Input: "A selection has ips, and the definition does not have the capability.",
-		Want:  "The pod starts, the plugin gets what it can take, and an event names the rest.", Test: "operator/interfaces TestPluginsGetNothingWithoutTheCapability",
+		Want:  "The pod starts, the plugin gets what it can take, and an event names the rest.", Test: "operator/interfaces TestPluginRequests_NoCapability_LeftOutWithEvent",
 	})
 	_ = kept(Report{
 		Name: "other-namespace", Source: trial("definitions/other-namespace"), Kind: selections,

@@ -12,7 +12,7 @@ import (
 )
 
 // namedFolders have tests with names of the form. The other folders follow.
-var namedFolders = []string{"cnid", "ebpf", "store"}
+var namedFolders = []string{"cnid", "ebpf", "operator", "store"}
 
 // mostWords is how many words the name of a test has.
 const mostWords = 8

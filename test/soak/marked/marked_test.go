@@ -102,7 +102,7 @@ func TestTheTestsOfMakeSoakAreFound(t *testing.T) {
 		{"./operator", "TestWrites_EachFails_NothingLostOrLeaked", ""},
 		{"./operator", "TestPolicies_ManyNodes_ReachedFewAtATime", ""},
 		{"./operator", "TestReservations_RandomEvents_NoForeignHolder", ""},
-		{"./operator/ipam", "TestChoicesEqualThoseOfANaiveModel", ""},
+		{"./operator/ipam", "TestChoose_RandomRequests_EqualNaiveModel", ""},
 		{"./cmd/alioth-operator", "TestOperatorsAreKilledAtAnyMomentAndNothingIsLost", ""},
 		{"./cmd/alioth-operator", "TestLeadersAreKilledInTheMiddleOfAChangeOfMembers", ""},
 		{"./cmd/alioth-operator", "TestABusyMachineCostsNoLeader", "soak-busy"},
