@@ -188,7 +188,7 @@ test-operator: ## The whole operator, against a fake and a real API server
 	$(RUN_TESTS) -timeout 20m $(call TESTS,$(PACKAGES_$@))
 
 fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
-	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(RUN_TESTS) -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath/test/verdicts
+	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(RUN_TESTS) -count=1 -timeout 24h -run TestPrograms_MutatedFrames_RulesHold -v ./ebpf/datapath/test/verdicts
 
 soak-seeds: ## Of soak the part alone with many random steps and kills; EPISODES=600 of what may happen to operators
 	$(LAB) build kubernetes helm

@@ -39,11 +39,11 @@ func anything(version *apiextensionsv1.CustomResourceDefinitionVersion) {
 	version.SelectableFields = nil
 }
 
-// TestObjectsOfForeignVersionsAreServedAndEnd stores objects under foreign CRDs, installs
+// TestOperator_ObjectsOfForeignVersions_ServedAndDeletable stores objects under foreign CRDs, installs
 // Alioth's, and starts the operator. Each object must become Ready, keep its empty texts, and
 // be gone after its deletion. A controller that updated a whole object would lose these texts;
 // the rules for specs that must not change refuse that, also in the deletion.
-func TestObjectsOfForeignVersionsAreServedAndEnd(t *testing.T) {
+func TestOperator_ObjectsOfForeignVersions_ServedAndDeletable(t *testing.T) {
 	needs.Kubernetes(t)
 	own, err := apiserver.New(t.Context())
 	if err != nil {

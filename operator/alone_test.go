@@ -32,11 +32,11 @@ const (
 	healthy = "healthy"
 )
 
-// TestAnObjectThatCannotBeWrittenDelaysNoOther lives the lives of two tenants. The API server
+// TestOperator_ObjectUnwritable_OtherTenantNotDelayed lives the lives of two tenants. The API server
 // refuses every write of the operator about one kind of the first tenant's objects, from the
 // beginning or once these objects are ready. The second tenant's objects must be ready, and gone, as soon as without that. Errors are repeated after
 // the pauses of the real queues, which have grown to their longest in between.
-func TestAnObjectThatCannotBeWrittenDelaysNoOther(t *testing.T) {
+func TestOperator_ObjectUnwritable_OtherTenantNotDelayed(t *testing.T) {
 	usual := liveWith(t, "", false)
 	for _, kind := range []string{
 		"Address", "DanmNet", "ExternalAddress", "ExternalPool", "HostAccess", "MultiTenantPodNetworkConfig", "MultitenantPodNetworkConfig",

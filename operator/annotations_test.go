@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// TestAPodWithoutRoomForItsAddressesIsToldSo fills the annotations of a pod up to the limit of
+// TestPod_AnnotationsFull_RefusedWithReason fills the annotations of a pod up to the limit of
 // the API server, which refuses the operator's patch then.
-func TestAPodWithoutRoomForItsAddressesIsToldSo(t *testing.T) {
+func TestPod_AnnotationsFull_RefusedWithReason(t *testing.T) {
 	w := calm(t)
 	const key = "shop.example/notes"
 	fill := func(pod *corev1.Pod, size int) {

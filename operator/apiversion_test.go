@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-func TestATermOnATooOldAPIServerEndsBeforeItReadsAnything(t *testing.T) {
+func TestTerm_APIServerTooOld_EndsBeforeReading(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func TestATermOnATooOldAPIServerEndsBeforeItReadsAnything(t *testing.T) {
 	}
 }
 
-func TestAnAPIServerThatTellsNoVersionIsNotJudged(t *testing.T) {
+func TestTerm_APIServerWithoutVersion_Accepted(t *testing.T) {
 	for name, reply := range map[string]http.HandlerFunc{
 		"forbidden": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
 		"no JSON":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },

@@ -43,7 +43,7 @@ func (w *world) addresses(pod *corev1.Pod) []string {
 	return names
 }
 
-func TestAnADDThatFailsThreeTimesKeepsItsAddress(t *testing.T) {
+func TestAddress_ADDFailsThreeTimes_Kept(t *testing.T) {
 	w := calm(t)
 	web := bound("web", "red", "", "node-1")
 	w.create(web)
@@ -58,9 +58,9 @@ func TestAnADDThatFailsThreeTimesKeepsItsAddress(t *testing.T) {
 	}
 }
 
-// TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate looks at a pod again before the operator
+// TestAddress_OwnDecisionHeardLate_Kept looks at a pod again before the operator
 // hears its own decision, when it would decide otherwise by now: the pod may run already.
-func TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate(t *testing.T) {
+func TestAddress_OwnDecisionHeardLate_Kept(t *testing.T) {
 	for _, vpc := range []string{"none", "blue"} {
 		t.Run("its Network is of VPC "+vpc+" by now", func(t *testing.T) {
 			w := calm(t)
@@ -87,10 +87,10 @@ func TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate(t *testing.T) {
 	}
 }
 
-// TestAPodThatWasToldKeepsItsAddressThoughTheObjectsGoFirst deletes the Addresses of a pod, and an
+// TestAddress_ObjectsGoBeforeStatusHeard_Kept deletes the Addresses of a pod, and an
 // operator hears that before it hears the pod's allocation status. It has written the status
 // itself, or another operator has, which believes that it leads.
-func TestAPodThatWasToldKeepsItsAddressThoughTheObjectsGoFirst(t *testing.T) {
+func TestAddress_ObjectsGoBeforeStatusHeard_Kept(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		// operators is how many there are: the last one looks at the pod again.
@@ -138,9 +138,9 @@ func TestAPodThatWasToldKeepsItsAddressThoughTheObjectsGoFirst(t *testing.T) {
 	}
 }
 
-// TestAVNIClaimThatGoesBeforeItsMakerHasTheAnswerIsMadeAgain has the watch be faster than
+// TestVNIClaim_DeletedBeforeAnswer_MadeAgain has the watch be faster than
 // the answer.
-func TestAVNIClaimThatGoesBeforeItsMakerHasTheAnswerIsMadeAgain(t *testing.T) {
+func TestVNIClaim_DeletedBeforeAnswer_MadeAgain(t *testing.T) {
 	w := calm(t)
 	deleted := 0
 	w.intercept = func(_ string, o *instance, verb string, object client.Object, effect func() error) error {
@@ -170,9 +170,9 @@ func (o *instance) hearAll(kinds ...client.Object) {
 	}
 }
 
-// TestARefusedPodSaysNothingElse copies the annotations of an attached pod to a refused
+// TestRefusedPod_CopiedAnnotations_Removed copies the annotations of an attached pod to a refused
 // one.
-func TestARefusedPodSaysNothingElse(t *testing.T) {
+func TestRefusedPod_CopiedAnnotations_Removed(t *testing.T) {
 	w := calm(t)
 	w.create(bound("given", "red", "", "node-1"), bound("refused", "none", "", "node-1"))
 	w.settle()
@@ -184,7 +184,7 @@ func TestARefusedPodSaysNothingElse(t *testing.T) {
 	w.checkAtRest()
 }
 
-func TestAForceDeletedPodsAddressStaysUntilItsNodeReleasesItAndTheSuccessorIsToldWhatToDo(t *testing.T) {
+func TestAddress_PodForceDeleted_StaysUntilNodeReleases(t *testing.T) {
 	w := calm(t)
 	w.create(bound("lost", "red", `{"ip": "10.0.1.9"}`, "node-1"))
 	w.settle()
@@ -206,7 +206,7 @@ func TestAForceDeletedPodsAddressStaysUntilItsNodeReleasesItAndTheSuccessorIsTol
 	w.checkAtRest()
 }
 
-func TestAllAddressesDeletedByHandComeBackToLivingPodsAndGoToNobodyElse(t *testing.T) {
+func TestAddresses_DeletedByHand_ReturnToLivingPods(t *testing.T) {
 	w := calm(t)
 	var names []string
 	w.create(bound("fixed", "red", `{"ip": "10.0.1.9"}`, "node-1"), bound("other", "red", "", "node-2"))
@@ -249,7 +249,7 @@ func TestAllAddressesDeletedByHandComeBackToLivingPodsAndGoToNobodyElse(t *testi
 	w.checkAtRest()
 }
 
-func TestAnOperatorOfARestoredAPIWaitsForTheSandboxesThatLive(t *testing.T) {
+func TestOperator_APIRestored_WaitsForLivingSandboxes(t *testing.T) {
 	w := calm(t)
 	backup := w.api.snapshot()
 	// It lives after the backup only. Its node is to cut it off before anybody gets
@@ -283,9 +283,9 @@ func TestAnOperatorOfARestoredAPIWaitsForTheSandboxesThatLive(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestTheKubeletKnowsWhatARestoredAPIForgot restores a backup of the moment before a
+// TestAddress_APIRestoredToEarlier_SandboxKeepsIt restores a backup of the moment before a
 // pod was told its addresses, while a sandbox of it runs with them.
-func TestTheKubeletKnowsWhatARestoredAPIForgot(t *testing.T) {
+func TestAddress_APIRestoredToEarlier_SandboxKeepsIt(t *testing.T) {
 	restored := func(t *testing.T, report bool) (w *world, before []string) {
 		w = calm(t)
 		web := bound("web", "red", "", "node-1")
@@ -326,7 +326,7 @@ func TestTheKubeletKnowsWhatARestoredAPIForgot(t *testing.T) {
 	})
 }
 
-func TestAMovedNamespaceOrNetworkLeavesRunningPodsWhereTheyAre(t *testing.T) {
+func TestRunningPods_NamespaceOrNetworkMoves_Stay(t *testing.T) {
 	w := calm(t)
 	w.create(bound("stays", "red", "", "node-1"))
 	w.settle()
@@ -370,9 +370,9 @@ func networkMessage(w *world, name string) string {
 	return ""
 }
 
-// TestRangesGoInAnyOrderAndNobodyIsBusyWaiting deletes a VPC, its subnets and its Network first,
+// TestRanges_DeletedBeforeHolders_GoWithoutBusyWaiting deletes a VPC, its subnets and its Network first,
 // and the holders of their addresses afterwards.
-func TestRangesGoInAnyOrderAndNobodyIsBusyWaiting(t *testing.T) {
+func TestRanges_DeletedBeforeHolders_GoWithoutBusyWaiting(t *testing.T) {
 	holders := []client.Object{newVPC("blue", nil), ranges("blue.net1"), ranges("blue.net2"), newNetwork("shop", "blue", "")}
 	for first := range holders {
 		w := calm(t)
@@ -405,9 +405,9 @@ func TestRangesGoInAnyOrderAndNobodyIsBusyWaiting(t *testing.T) {
 	}
 }
 
-// TestAPodCostsOneClaimPerAddressAndOnePatch counts all requests of the
+// TestRequests_OnePod_ClaimPerAddressAndPatch counts all requests of the
 // operator, reads included.
-func TestAPodCostsOneClaimPerAddressAndOnePatch(t *testing.T) {
+func TestRequests_OnePod_ClaimPerAddressAndPatch(t *testing.T) {
 	w := calm(t)
 	requests := map[string]int{}
 	w.intercept = func(_ string, o *instance, verb string, object client.Object, effect func() error) error {
@@ -444,9 +444,9 @@ func TestAPodCostsOneClaimPerAddressAndOnePatch(t *testing.T) {
 	}
 }
 
-// TestAReleasedVNIRestsInItsClaimWhateverOperatorsDo deletes a VPC while a node
+// TestVNIClaim_NodeSilent_HeldAcrossOperators deletes a VPC while a node
 // that has it does not reply.
-func TestAReleasedVNIRestsInItsClaimWhateverOperatorsDo(t *testing.T) {
+func TestVNIClaim_NodeSilent_HeldAcrossOperators(t *testing.T) {
 	w := calm(t)
 	w.host("node-2").up = false
 	w.mustDelete(newVPC("blue", nil), ranges("blue.net1"), ranges("blue.net2"))
@@ -471,10 +471,10 @@ func TestAReleasedVNIRestsInItsClaimWhateverOperatorsDo(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestASubnetThatGoesWhileItIsLookedAtDoesNotComeBack: the informers continue beside the
+// TestSubnet_DeletedWhileReconciled_StaysGone: the informers continue beside the
 // controllers, so an object that a controller has read may be gone when it acts on it. A
 // row that is never removed would hold the VPC for ever.
-func TestASubnetThatGoesWhileItIsLookedAtDoesNotComeBack(t *testing.T) {
+func TestSubnet_DeletedWhileReconciled_StaysGone(t *testing.T) {
 	w := calm(t)
 	o, net1 := w.operators[0], ranges("blue.net1")
 	w.mustDelete(w.api.objects[keyOf(net1)])

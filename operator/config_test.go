@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/operator/danm"
 )
 
-func TestAnOperatorDoesNotStartWithRollCallsWithoutAPause(t *testing.T) {
+func TestConfigCheck_RollCallsWithoutPause_Refused(t *testing.T) {
 	for _, every := range []time.Duration{-time.Second, 0, time.Second - 1} {
 		cfg := DefaultConfig()
 		cfg.RollCallEvery = every
@@ -22,7 +22,7 @@ func TestAnOperatorDoesNotStartWithRollCallsWithoutAPause(t *testing.T) {
 	}
 }
 
-func TestAnOperatorDoesNotStartWithALeaseThatIsTooShortToRenew(t *testing.T) {
+func TestConfigCheck_LeaseTooShort_Refused(t *testing.T) {
 	for _, duration := range []time.Duration{-time.Second, 0, 3*time.Second - 1, 5500 * time.Millisecond} {
 		cfg := DefaultConfig()
 		cfg.LeaseDuration = duration
@@ -32,7 +32,7 @@ func TestAnOperatorDoesNotStartWithALeaseThatIsTooShortToRenew(t *testing.T) {
 	}
 }
 
-func TestAnOperatorDoesNotStartInAnUnknownModeOfPolicies(t *testing.T) {
+func TestConfigCheck_UnknownPolicyMode_Refused(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.PolicyMode = "central"
 	if err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--node-network-policy-mode") {
@@ -40,7 +40,7 @@ func TestAnOperatorDoesNotStartInAnUnknownModeOfPolicies(t *testing.T) {
 	}
 }
 
-func TestAnOperatorDoesNotStartWithHalfOfNodeIPAM(t *testing.T) {
+func TestConfigCheck_HalfOfNodeIPAM_Refused(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Config)
@@ -63,7 +63,7 @@ func TestAnOperatorDoesNotStartWithHalfOfNodeIPAM(t *testing.T) {
 	}
 }
 
-func TestAnOperatorDoesNotStartWithLimitsThatAreNone(t *testing.T) {
+func TestConfigCheck_InvalidLimits_Refused(t *testing.T) {
 	for flag, limits := range map[string]danm.Limits{
 		"--tenant-networks": {Networks: -1}, "--tenant-numbers": {Numbers: -1}, "--tenant-prefix4": {Prefix4: 31}, "--tenant-prefix6": {Prefix6: 127},
 	} {

@@ -49,10 +49,10 @@ func (w *world) mustDelete(objects ...client.Object) {
 
 func isWrite(verb string) bool { return verb != "get" && verb != "list" && verb != fromCache }
 
-// TestNoFailureOfAnyWriteLosesOrLeaksAnything counts the writes of the lives of
+// TestWrites_EachFails_NothingLostOrLeaked counts the writes of the lives of
 // pods and VPCs, and lives them again with each write in turn failing in each
 // way, operators' and daemons' alike. In `make test` each write fails in one of the ways.
-func TestNoFailureOfAnyWriteLosesOrLeaksAnything(t *testing.T) {
+func TestWrites_EachFails_NothingLostOrLeaked(t *testing.T) {
 	writes := 0
 	w := newWorld(t)
 	w.intercept = func(_ string, _ *instance, verb string, _ client.Object, effect func() error) error {

@@ -18,9 +18,9 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// TestTheFakeAPIAnswersLikeTheRealOne sends both the same requests, and compares the answers that
+// TestFakeAPI_EachRequest_AnswersLikeRealOne sends both the same requests, and compares the answers that
 // claims rest on.
-func TestTheFakeAPIAnswersLikeTheRealOne(t *testing.T) {
+func TestFakeAPI_EachRequest_AnswersLikeRealOne(t *testing.T) {
 	r := newRig(t)
 	fake := &apiClient{api: newFakeAPI(time.Now), hook: func(_ string, _ client.Object, effect func() error) error { return effect() }}
 	if err := fake.Create(t.Context(), newNamespace("like-real", "")); err != nil {

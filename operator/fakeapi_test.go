@@ -38,7 +38,7 @@ import (
 
 // fakeAPI is the part of an API server that claims rest on: names that exist once, UIDs and
 // resource versions as preconditions, finalizers, status apart from the rest, and an ordered log of
-// changes. TestTheFakeAPIAnswersLikeTheRealOne compares it with a real one. It is for one
+// changes. TestFakeAPI_EachRequest_AnswersLikeRealOne compares it with a real one. It is for one
 // goroutine.
 type fakeAPI struct {
 	now     func() time.Time

@@ -40,7 +40,7 @@ func leaseAt(v string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: v}}
 }
 
-func TestTheWatchAnswersReadsUntilAWriteAndOnceItHasCaughtUp(t *testing.T) {
+func TestLeaseWatch_BeforeAndAfterWrite_AnswersReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, watched := &counted{version: "7"}, (*coordinationv1.Lease)(nil)
 		f := &followed{LeaseInterface: api, pause: time.Second, late: time.Minute, watched: func() *coordinationv1.Lease { return watched }}
@@ -91,7 +91,7 @@ func (n *noted) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav
 	return n.Update(ctx, lease, metav1.UpdateOptions{})
 }
 
-func TestALeaderNotesTheFormatOfTheState(t *testing.T) {
+func TestLeader_Elected_NotesStateFormat(t *testing.T) {
 	for _, creates := range []bool{true, false} {
 		api := &noted{lease: leaseAt("1")}
 		f := &followed{LeaseInterface: api, late: time.Minute, watched: func() *coordinationv1.Lease { return nil }}
@@ -108,7 +108,7 @@ func TestALeaderNotesTheFormatOfTheState(t *testing.T) {
 }
 
 // Whether a watch or the API server has it, the Lease of a newer release is never held.
-func TestTheStateOfANewerReleaseIsLeftAlone(t *testing.T) {
+func TestLease_NewerRelease_NeverHeld(t *testing.T) {
 	for text, known := range map[string]bool{
 		"": true, strconv.Itoa(version.State): true, strconv.Itoa(version.State - 1): true,
 		strconv.Itoa(version.State + 1): false, "two": false,
@@ -128,7 +128,7 @@ func TestTheStateOfANewerReleaseIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestALateRequestIsSentAgainAndTheFirstAnswerCounts(t *testing.T) {
+func TestLeaseRequest_Late_SentAgainFirstAnswerCounts(t *testing.T) {
 	conflict := apierrors.NewConflict(coordinationv1.Resource("leases"), leaseName, nil)
 	broken := errors.New("connection refused")
 	// hung is of a request that has no answer.

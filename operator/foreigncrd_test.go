@@ -33,10 +33,10 @@ func withoutOwnFields(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// TestAForeignCRDServesWhatItCanKeep keeps the CRD of another installation. An instance without
+// TestInstance_ForeignCRD_ServedWithoutReservations keeps the CRD of another installation. An instance without
 // reservations works. An instance with a reservation reports the fault, once, and its pod does too.
 // When the CRD is Alioth's, it becomes Ready.
-func TestAForeignCRDServesWhatItCanKeep(t *testing.T) {
+func TestInstance_ForeignCRD_ServedWithoutReservations(t *testing.T) {
 	needs.Kubernetes(t)
 	own, err := apiserver.New(t.Context())
 	if err != nil {

@@ -82,9 +82,9 @@ func (w *world) restart() {
 	w.operate()
 }
 
-// TestAForgedAllocationStatusGivesNothing: a pod behind a scheduling gate gets an allocation
+// TestAllocationStatus_Forged_GivesNothing: a pod behind a scheduling gate gets an allocation
 // status by hand, before or without a restart of the operator.
-func TestAForgedAllocationStatusGivesNothing(t *testing.T) {
+func TestAllocationStatus_Forged_GivesNothing(t *testing.T) {
 	for _, network := range []string{"red", "none"} {
 		for _, restarts := range []bool{false, true} {
 			t.Run(fmt.Sprintf("Network %s, restart %v", network, restarts), func(t *testing.T) {
@@ -115,9 +115,9 @@ func TestAForgedAllocationStatusGivesNothing(t *testing.T) {
 	}
 }
 
-// TestForgedStatusesTakeNothingFromOthers: pods name every address of a subnet that their
+// TestAllocationStatus_NamesWholeSubnet_OthersKeepAddresses: pods name every address of a subnet that their
 // tenant may not use, before its owner does.
-func TestForgedStatusesTakeNothingFromOthers(t *testing.T) {
+func TestAllocationStatus_NamesWholeSubnet_OthersKeepAddresses(t *testing.T) {
 	w := calm(t)
 	w.addVictim()
 	w.settle()
@@ -142,8 +142,8 @@ func TestForgedStatusesTakeNothingFromOthers(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestAForgedStatusChangesNoPodThatHasAddresses, and the true one is written again.
-func TestAForgedStatusChangesNoPodThatHasAddresses(t *testing.T) {
+// TestAllocationStatus_ForgedOnAttachedPod_WrittenAgain: the pod keeps its addresses.
+func TestAllocationStatus_ForgedOnAttachedPod_WrittenAgain(t *testing.T) {
 	for name, forge := range map[string]func(w *world){
 		"another VPC":        func(w *world) { w.forge(w.pod("web"), victims, "10.0.1.9") },
 		"another address":    func(w *world) { w.forge(w.pod("web"), "red", "10.0.1.12") },
@@ -174,8 +174,7 @@ func TestAForgedStatusChangesNoPodThatHasAddresses(t *testing.T) {
 	}
 }
 
-// TestALostAddressComesBackAfterARestartIfItsPodMayHaveIt, and only then.
-func TestALostAddressComesBackAfterARestartIfItsPodMayHaveIt(t *testing.T) {
+func TestLostAddress_OperatorRestarts_ReturnsIfAllowed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile func(w *world)
 		back      bool
@@ -209,9 +208,9 @@ func TestALostAddressComesBackAfterARestartIfItsPodMayHaveIt(t *testing.T) {
 	}
 }
 
-// TestWhatAPodRunsWithGoesToNobodyElseWhileItIsDecidedAnew: its Network leads elsewhere
+// TestAddress_PodDecidedAnew_NoOtherGetsIt: its Network leads elsewhere
 // since, and its node learns of the change last.
-func TestWhatAPodRunsWithGoesToNobodyElseWhileItIsDecidedAnew(t *testing.T) {
+func TestAddress_PodDecidedAnew_NoOtherGetsIt(t *testing.T) {
 	w := calm(t)
 	w.create(bound("web", "red", `{"ip": "10.0.1.9"}`, "node-1"), newNetwork("shop", "second", "red"))
 	w.settle()
@@ -237,9 +236,9 @@ func TestWhatAPodRunsWithGoesToNobodyElseWhileItIsDecidedAnew(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestARestartedOperatorWritesNothingAboutPodsThatAreAsDecided, whatever became of their
-// Network and VPC.
-func TestARestartedOperatorWritesNothingAboutPodsThatAreAsDecided(t *testing.T) {
+// TestOperator_RestartWithDecidedPods_NothingWritten: a change of their Network or VPC makes no
+// difference.
+func TestOperator_RestartWithDecidedPods_NothingWritten(t *testing.T) {
 	w := calm(t)
 	for i := range 6 {
 		w.create(bound(fmt.Sprintf("web-%d", i), []string{"red", "blue", ""}[i%3], "", fmt.Sprintf("node-%d", 1+i%2)))

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-func TestAdmissionIsToldWhatTenantsHaveOfNodes(t *testing.T) {
+func TestAdmissionGrants_HostAccess_FollowObjects(t *testing.T) {
 	r := newRig(t)
 	// One of an object that was deleted while no operator ran.
 	told := hostGrants(map[string]v1alpha1.HostGrant{"gone": {HostNetwork: true}})

@@ -34,7 +34,7 @@ func (w *world) intrude(vpc, ip, pod string) *v1alpha1.Address {
 	return address
 }
 
-func TestWhatIsMadeForAPodOfAnotherNodeChangesNothing(t *testing.T) {
+func TestForgedAddress_PodOfOtherNode_NoEffect(t *testing.T) {
 	t.Run("of a pod that waits", func(t *testing.T) {
 		w := calm(t)
 		w.create(bound("victim", "red", "", "node-1"))
@@ -87,8 +87,8 @@ func TestWhatIsMadeForAPodOfAnotherNodeChangesNothing(t *testing.T) {
 	})
 }
 
-// TestDeletingAnAddressOfItsNodeGivesItToNobodyElse: a token has that right.
-func TestDeletingAnAddressOfItsNodeGivesItToNobodyElse(t *testing.T) {
+// TestAddress_NodeTokenDeletes_NobodyGetsIt: a token has that right.
+func TestAddress_NodeTokenDeletes_NobodyGetsIt(t *testing.T) {
 	w := calm(t)
 	w.create(bound("held", "red", `{"ip": "10.0.1.9"}`, "node-2"))
 	w.settle()
@@ -109,7 +109,7 @@ func TestDeletingAnAddressOfItsNodeGivesItToNobodyElse(t *testing.T) {
 	w.checkAtRest()
 }
 
-func TestANodeThatKeepsTooManyVNIsIsToldOf(t *testing.T) {
+func TestNode_KeepsTooManyVNIs_Event(t *testing.T) {
 	w := calm(t)
 	answer := w.api.objects[keyOf(&v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall("node-2")}})].(*v1alpha1.RollCall)
 	said := clone(answer)
@@ -128,7 +128,7 @@ func TestANodeThatKeepsTooManyVNIsIsToldOf(t *testing.T) {
 	w.checkAtRest()
 }
 
-func TestANodeThatIsReadyAndSaysNothingIsToldOf(t *testing.T) {
+func TestNode_ReadyButSilent_Event(t *testing.T) {
 	w := calm(t)
 	h := w.host("node-2")
 	h.up = false // but its Node is Ready
@@ -144,9 +144,9 @@ func TestANodeThatIsReadyAndSaysNothingIsToldOf(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestAKubeletEndsNoDefaultVPC: a kubelet's token reports addresses of its Node in the default VPC.
+// TestDefaultVPC_KubeletReportsItsAddresses_StaysReady: a kubelet's token reports addresses of its Node in the default VPC.
 // The VPC stays ready, and the node gets one event about each.
-func TestAKubeletEndsNoDefaultVPC(t *testing.T) {
+func TestDefaultVPC_KubeletReportsItsAddresses_StaysReady(t *testing.T) {
 	w := calm(t)
 	node := w.api.objects[keyOf(newNode("node-2"))].(*corev1.Node)
 	said := clone(node)
@@ -168,9 +168,9 @@ func TestAKubeletEndsNoDefaultVPC(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestFieldsOfAPodTakeNothingOfAnother: a tenant copies fields from the pod whose address it wants
+// TestPodFields_CopiedFromOtherPod_GiveNothing: a tenant copies fields from the pod whose address it wants
 // to its own pod, before the own pod has addresses, and after that.
-func TestFieldsOfAPodTakeNothingOfAnother(t *testing.T) {
+func TestPodFields_CopiedFromOtherPod_GiveNothing(t *testing.T) {
 	const wanted = `{"ip": "10.0.1.9"}`
 	for name, alike := range map[string]func(rival, victim *corev1.Pod){
 		"nothing else": func(_, _ *corev1.Pod) {},
@@ -214,10 +214,10 @@ func TestFieldsOfAPodTakeNothingOfAnother(t *testing.T) {
 	}
 }
 
-// TestConditionsOfANodeReleaseNothing: a kubelet's token writes conditions of its Node, also the
+// TestNodeConditions_Forged_NothingReleased: a kubelet's token writes conditions of its Node, also the
 // conditions of Alioth. A node keeps what it may hold until the node is fenced or answers: the
 // address of a pod that was deleted by force, and the VNI of a deleted VPC.
-func TestConditionsOfANodeReleaseNothing(t *testing.T) {
+func TestNodeConditions_Forged_NothingReleased(t *testing.T) {
 	says := func(kind corev1.NodeConditionType, status corev1.ConditionStatus) corev1.NodeCondition {
 		return corev1.NodeCondition{Type: kind, Status: status}
 	}
@@ -258,10 +258,10 @@ func TestConditionsOfANodeReleaseNothing(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestANodeThatChangesItsMindDelaysNoTerm: at the beginning of a term the operator waits for nodes
+// TestTerm_NodeReadinessFlaps_NotDelayedFurther: at the beginning of a term the operator waits for nodes
 // that are Ready. A kubelet's token says so and the opposite all the time, and its node does not
 // answer. Pods of other nodes wait no longer than for a silent node.
-func TestANodeThatChangesItsMindDelaysNoTerm(t *testing.T) {
+func TestTerm_NodeReadinessFlaps_NotDelayedFurther(t *testing.T) {
 	waits := func(fickle bool) time.Duration {
 		w := calm(t)
 		w.host("node-2").up = false

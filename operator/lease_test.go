@@ -82,9 +82,9 @@ func (f *far) Identity() string   { return "me" }
 func (f *far) Describe() string   { return "far" }
 func (f *far) RecordEvent(string) {}
 
-// TestALateLeaderGivesUpNoLeaseOfItsSuccessor runs the elector: it leads, reaches nobody until its
+// TestElector_HeardAfterSuccessor_LeaseLeftAlone runs the elector: it leads, reaches nobody until its
 // lease has ended, and is heard again after a successor has taken the lease.
-func TestALateLeaderGivesUpNoLeaseOfItsSuccessor(t *testing.T) {
+func TestElector_HeardAfterSuccessor_LeaseLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
 		api := &far{reached: make(chan struct{})}
@@ -116,7 +116,7 @@ func TestALateLeaderGivesUpNoLeaseOfItsSuccessor(t *testing.T) {
 	})
 }
 
-func TestALeaseIsGivenUpByItsHolder(t *testing.T) {
+func TestLease_HolderEnds_GivenUp(t *testing.T) {
 	api := &far{reached: make(chan struct{})}
 	close(api.reached)
 	l := &lease{Interface: api}
@@ -135,7 +135,7 @@ func record(holder string, seconds int) resourcelock.LeaderElectionRecord {
 	return resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaseDurationSeconds: seconds}
 }
 
-func TestALeaseIsHeldFromItsCreationUntilItRunsOutOrIsGivenUp(t *testing.T) {
+func TestLease_Created_HeldUntilExpiredOrReleased(t *testing.T) {
 	l := &lease{Interface: paper{}}
 	if l.held() {
 		t.Error("held before anything was written")
@@ -164,7 +164,7 @@ func TestALeaseIsHeldFromItsCreationUntilItRunsOutOrIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestALeaseThatCouldNotBeRenewedRunsOut(t *testing.T) {
+func TestLease_NotRenewed_RunsOut(t *testing.T) {
 	l := &lease{Interface: paper{err: errors.New("timeout")}}
 	if err := l.Update(t.Context(), record("me", 3600)); err == nil || l.held() {
 		t.Errorf("held although nobody knows, error %v", err)
@@ -194,7 +194,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-func TestWithoutTheLeaseOnlyReadsPass(t *testing.T) {
+func TestLeaseGuard_WithoutLease_OnlyReadsPass(t *testing.T) {
 	late := 0
 	l := &lease{Interface: paper{}, late: func() { late++ }}
 	var passed []string

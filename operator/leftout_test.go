@@ -42,9 +42,9 @@ func toldLeftOut(object client.Object) error {
 	return nil
 }
 
-// TestTheConditionOfAnObjectTellsThatItIsLeftOut while it is so, also if the operator finds it
-// so when it starts.
-func TestTheConditionOfAnObjectTellsThatItIsLeftOut(t *testing.T) {
+// TestLeftOutObject_Condition_WhileLeftOut: the condition is also there if the object is left out
+// when the operator starts.
+func TestLeftOutObject_Condition_WhileLeftOut(t *testing.T) {
 	objects := []client.Object{
 		newVPC("blue", []string{"shop"}, "10.0.0.0/16"), ranges("green.net1", "10.0.1.0/28"),
 		newPool("edge", []string{"shop"}, "192.0.2.16-192.0.2.17"), newHostAccess("ports", v1alpha1.HostAccessSpec{AllowedTenants: []string{"shop"}, HostPorts: []string{"8080"}}),
@@ -103,9 +103,9 @@ func respec(object, other client.Object) {
 	}
 }
 
-// TestAnObjectThatIsLeftOutCanEnd also if the operator has never had its row: it was stored
+// TestLeftOutObject_Deleted_Ends: an object whose row the operator never had ends too. It was stored
 // before its values were refused, has the finalizer, and the operator has started since.
-func TestAnObjectThatIsLeftOutCanEnd(t *testing.T) {
+func TestLeftOutObject_Deleted_Ends(t *testing.T) {
 	broken := newVPC("blue", nil, "127.0.0.0/8")
 	broadcast := ranges("green.net1", "10.0.1.0/28")
 	broadcast.Spec.Gateway = []string{"10.0.1.15"}
@@ -140,9 +140,9 @@ func TestAnObjectThatIsLeftOutCanEnd(t *testing.T) {
 	}
 }
 
-// TestAValueOfALaterVersionIsToldInTheConditions and the object is served again once it has a
+// TestLaterVersionValue_InObject_ConditionUntilKnown: the object is served again once it has a
 // known value. An object beside it is served all the time.
-func TestAValueOfALaterVersionIsToldInTheConditions(t *testing.T) {
+func TestLaterVersionValue_InObject_ConditionUntilKnown(t *testing.T) {
 	objects := []client.Object{newVPC("blue", []string{"shop"}, "10.0.0.0/16"), ranges("green.net1", "10.0.1.0/28"), newPool("edge", []string{"shop"}, "192.0.2.16-192.0.2.17")}
 	later := func(object client.Object) {
 		switch o := object.(type) {

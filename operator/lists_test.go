@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 )
 
-// TestFirstListsShowThePresentState, and requests of other sorts are sent as they are.
-func TestFirstListsShowThePresentState(t *testing.T) {
+// TestFirstList_Informer_ShowsPresentState: requests of other sorts are sent unchanged.
+func TestFirstList_Informer_ShowsPresentState(t *testing.T) {
 	const path = "https://api.example/apis/alioth.dev/v1alpha1/addresses"
 	for name, c := range map[string]struct{ method, asked, want string }{
 		"a first list":                   {http.MethodGet, "?limit=500&resourceVersion=0", ""},
@@ -46,8 +46,8 @@ func TestFirstListsShowThePresentState(t *testing.T) {
 	}
 }
 
-// TestOneFirstListIsReadAtATime, and nothing else waits for it.
-func TestOneFirstListIsReadAtATime(t *testing.T) {
+// TestFirstLists_SeveralKinds_OneAtATime: other requests do not wait for the list.
+func TestFirstLists_SeveralKinds_OneAtATime(t *testing.T) {
 	open := 0
 	lists := newPresentLists(transport(func(sent *http.Request) (*http.Response, error) {
 		if open++; sent.URL.Path == "/broken" {
@@ -89,8 +89,8 @@ func TestOneFirstListIsReadAtATime(t *testing.T) {
 	second.Body.Close()
 }
 
-// TestPodsAreListedAfterAddresses, however often a list of these fails.
-func TestPodsAreListedAfterAddresses(t *testing.T) {
+// TestFirstLists_PodsAndAddresses_PodsLater: pods also wait for a list of Addresses that fails.
+func TestFirstLists_PodsAndAddresses_PodsLater(t *testing.T) {
 	const addresses, pods = "/apis/alioth.dev/v1alpha1/addresses", "/api/v1/pods"
 	synctest.Test(t, func(t *testing.T) {
 		status := http.StatusServiceUnavailable
@@ -142,9 +142,9 @@ func TestPodsAreListedAfterAddresses(t *testing.T) {
 	})
 }
 
-// TestPodsWaitForNoListThatIsAskedForDifferently: after some errors an informer asks for another
+// TestFirstLists_OtherVersionRequested_PodsGoOn: after some errors an informer asks for another
 // version than at first.
-func TestPodsWaitForNoListThatIsAskedForDifferently(t *testing.T) {
+func TestFirstLists_OtherVersionRequested_PodsGoOn(t *testing.T) {
 	lists := newPresentLists(transport(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}, nil
 	}))

@@ -96,7 +96,7 @@ func change[O client.Object](r *rig, object O, how func(O)) {
 	}
 }
 
-func TestLoadBalancersOfTwoVPCsHaveOneAddressAndLoseItWithTheirService(t *testing.T) {
+func TestLoadBalancers_TwoVPCs_SameAddressUntilDeleted(t *testing.T) {
 	r := start(t)
 	r.balanced("lb-one")
 	r.balanced("lb-two")
@@ -129,7 +129,7 @@ func TestLoadBalancersOfTwoVPCsHaveOneAddressAndLoseItWithTheirService(t *testin
 	sees(r, both, shows())
 }
 
-func TestALoadBalancerThatGetsNothingSaysWhyAndHeals(t *testing.T) {
+func TestLoadBalancer_NoAddress_ReasonThenHealed(t *testing.T) {
 	r := start(t)
 	r.network("lb-none")
 	service := newBalancer("lb-none", "web", nil)
@@ -158,7 +158,7 @@ func TestALoadBalancerThatGetsNothingSaysWhyAndHeals(t *testing.T) {
 	sees(r, rival, shows("10.10.7.2"))
 }
 
-func TestALoadBalancerKeepsItsAddressWhateverGetsLost(t *testing.T) {
+func TestLoadBalancer_StateLost_AddressKept(t *testing.T) {
 	r := newRig(t)
 	stop := r.operate(testConfig())
 	r.balanced("lb-lost")
@@ -209,9 +209,9 @@ func TestALoadBalancerKeepsItsAddressWhateverGetsLost(t *testing.T) {
 	r.has(late, late.Status.LoadBalancer.Ingress[0].IP)
 }
 
-// TestAForgedStatusGivesAServiceNoAddress: a tenant writes the status of its Service, with the
+// TestServiceStatus_Forged_NoAddressGiven: a tenant writes the status of its Service, with the
 // address of another tenant's load balancer, and with a free address.
-func TestAForgedStatusGivesAServiceNoAddress(t *testing.T) {
+func TestServiceStatus_Forged_NoAddressGiven(t *testing.T) {
 	r := newRig(t)
 	r.operate(testConfig())
 	r.balanced("lb-forged")
@@ -276,10 +276,10 @@ func (w *world) holdings(service *corev1.Service) (names []string) {
 	return names
 }
 
-// TestAServiceOfAnotherProxyTakesNothingOfOthers: a tenant leaves its load balancer to another
+// TestService_MovesToOtherProxy_TakesNoAddress: a tenant leaves its load balancer to another
 // proxy, and writes the addresses into its status and annotation. It takes the load balancer back
 // when another tenant has these addresses.
-func TestAServiceOfAnotherProxyTakesNothingOfOthers(t *testing.T) {
+func TestService_MovesToOtherProxy_TakesNoAddress(t *testing.T) {
 	const leaves = "service.kubernetes.io/service-proxy-name"
 	for where, kind := range map[string]string{"in a VPC": "", "outside": v1alpha1.LoadBalancerExternal} {
 		t.Run(where, func(t *testing.T) {
@@ -357,7 +357,7 @@ func (r *rig) setReady(name string, status corev1.ConditionStatus) {
 	}
 }
 
-func TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant(t *testing.T) {
+func TestLoadBalancer_Pools_OnlyAllowedTenantServed(t *testing.T) {
 	r := newRig(t)
 	stop := r.operate(testConfig())
 	r.network("edge")
@@ -431,7 +431,7 @@ func TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant(t *testing
 	sees(r, half, shows("10.10.7.2"))
 }
 
-func TestExternalIPsThatNobodyGrantsAreWarnedOf(t *testing.T) {
+func TestExternalIPs_NotGranted_Event(t *testing.T) {
 	r := newRig(t)
 	r.operate(testConfig())
 	r.network("external-ips")

@@ -82,8 +82,8 @@ func manifestsToWriteAgain(t *testing.T) map[string][]byte {
 	return all
 }
 
-// TestEachKindThatPeopleWriteHasAManifest of those that are written again.
-func TestEachKindThatPeopleWriteHasAManifest(t *testing.T) {
+// TestManifests_EachWrittenKind_Present: TestManifest_WrittenAgain_NothingChanges writes the manifests.
+func TestManifests_EachWrittenKind_Present(t *testing.T) {
 	scheme, err := newScheme()
 	if err != nil {
 		t.Fatal(err)
@@ -100,9 +100,9 @@ func TestEachKindThatPeopleWriteHasAManifest(t *testing.T) {
 	}
 }
 
-// TestAManifestCanBeWrittenAgain has three writers write each manifest three times. The object
+// TestManifest_WrittenAgain_NothingChanges has three writers write each manifest three times. The object
 // stays as the first of them wrote it, and its condition Ready, if the kind has one, is as before.
-func TestAManifestCanBeWrittenAgain(t *testing.T) {
+func TestManifest_WrittenAgain_NothingChanges(t *testing.T) {
 	r := newRig(t)
 	cfg := testConfig()
 	cfg.Delegation, cfg.NodeIPAM, cfg.NodeNetworkState = true, true, true

@@ -70,7 +70,7 @@ func (f families) sum(name string, labels ...string) float64 {
 	return total
 }
 
-func TestMetricsSayWhatTheOperatorDoes(t *testing.T) {
+func TestMetrics_OperatorAtWork_Counted(t *testing.T) {
 	r := newRig(t)
 	cfg := testConfig()
 	cfg.MetricsAddr = freeAddr(t)
@@ -129,7 +129,7 @@ func TestMetricsSayWhatTheOperatorDoes(t *testing.T) {
 	})
 }
 
-func TestMetricsFollowPrometheusRulesAndAreDocumented(t *testing.T) {
+func TestMetrics_EachOne_ValidAndDocumented(t *testing.T) {
 	r := newRig(t)
 	cfg := testConfig()
 	cfg.MetricsAddr = freeAddr(t)
@@ -172,7 +172,7 @@ func TestMetricsFollowPrometheusRulesAndAreDocumented(t *testing.T) {
 	}
 }
 
-func TestResultsOfWritesAreToldApart(t *testing.T) {
+func TestWriteMetrics_EachResult_Distinguished(t *testing.T) {
 	resource := schema.GroupResource{Resource: "addresses"}
 	for want, err := range map[string]error{
 		"ok":       nil,
@@ -189,7 +189,7 @@ func TestResultsOfWritesAreToldApart(t *testing.T) {
 	}
 }
 
-func TestAddressesAreOrphanedOnceTheirHolderIsGone(t *testing.T) {
+func TestAddressesByState_HolderGone_Orphaned(t *testing.T) {
 	living := operatortest.Pod("blue", "a", "p", "", "")
 	gone := operatortest.Pod("blue", "a", "q", "", "")
 	node := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1"}

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-func TestEveryKindBelongsToOneModule(t *testing.T) {
+func TestModules_EachKind_InOneModule(t *testing.T) {
 	var known, watched []string
 	for _, kind := range kinds.All() {
 		known = append(known, kind.Name)
@@ -39,9 +39,9 @@ func TestEveryKindBelongsToOneModule(t *testing.T) {
 	}
 }
 
-// TestTheChartGivesTheOperatorWhatItsModulesNeed leaves out the lease, which is the
+// TestChartRights_Modules_AllGranted leaves out the lease, which is the
 // process's.
-func TestTheChartGivesTheOperatorWhatItsModulesNeed(t *testing.T) {
+func TestChartRights_Modules_AllGranted(t *testing.T) {
 	for _, multiNetwork := range []bool{true, false} {
 		t.Run(fmt.Sprintf("multi-network %v", multiNetwork), func(t *testing.T) {
 			cfg := DefaultConfig()
@@ -51,7 +51,7 @@ func TestTheChartGivesTheOperatorWhatItsModulesNeed(t *testing.T) {
 	}
 }
 
-func TestTheChartGivesTheOperatorWhatPoliciesOfNodeNetworksNeed(t *testing.T) {
+func TestChartRights_NodeNetworkPolicies_AllGranted(t *testing.T) {
 	for _, mode := range []string{PolicyDistributed, PolicyCentralized} {
 		t.Run(mode, func(t *testing.T) {
 			cfg := DefaultConfig()
@@ -61,13 +61,13 @@ func TestTheChartGivesTheOperatorWhatPoliciesOfNodeNetworksNeed(t *testing.T) {
 	}
 }
 
-func TestTheChartGivesTheOperatorWhatScaledEndpointsNeed(t *testing.T) {
+func TestChartRights_ScaledEndpoints_AllGranted(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.ScaledEndpoints = true
 	compareRights(t, cfg, "--set", "scaledEndpoints.enabled=true")
 }
 
-func TestTheChartGivesTheOperatorWhatNodeIPAMNeeds(t *testing.T) {
+func TestChartRights_NodeIPAM_AllGranted(t *testing.T) {
 	for _, groups := range [][]string{ipamapi.Groups, ipamapi.Groups[:1], ipamapi.Groups[1:]} {
 		t.Run(strings.Join(groups, " "), func(t *testing.T) {
 			cfg := DefaultConfig()

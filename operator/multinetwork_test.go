@@ -27,8 +27,7 @@ import (
 	"github.com/alioth-net/alioth/test/needs"
 )
 
-// TestATenantNetworkGetsItsProfile runs against a real API server.
-func TestATenantNetworkGetsItsProfile(t *testing.T) {
+func TestTenantNetwork_RealAPI_GetsProfile(t *testing.T) {
 	r := start(t)
 	config := &danmv1.TenantConfig{ObjectMeta: metav1.ObjectMeta{Name: "profiles"}, HostDevices: []danmv1.HostDevice{
 		{Name: "ens4", VNIType: danmv1.VNITypeVLAN, VNIRange: "2000-2001"},
@@ -82,8 +81,8 @@ func TestATenantNetworkGetsItsProfile(t *testing.T) {
 	})
 }
 
-// TestASpecIsGivenBack: an earlier version of the operator wrote the profile into the spec.
-func TestASpecIsGivenBack(t *testing.T) {
+// TestTenantNetwork_ProfileInSpec_SpecGivenBack: an earlier version of the operator wrote the profile into the spec.
+func TestTenantNetwork_ProfileInSpec_SpecGivenBack(t *testing.T) {
 	r := newRig(t)
 	config := &danmv1.TenantConfig{ObjectMeta: metav1.ObjectMeta{Name: "given-back"}, HostDevices: []danmv1.HostDevice{
 		{Name: "ens4", VNIType: danmv1.VNITypeVLAN, VNIRange: "2200-2201"},
@@ -121,9 +120,9 @@ spec: {NetworkID: internal, NetworkType: ipvlan, Options: {host_device: ens4, vl
 	r.gone(network)
 }
 
-// TestASpecThatCanNotBeGivenBackIsLeft: rules that are younger than the network refuse its spec
+// TestTenantNetwork_SpecRefusedByRules_SpecLeft: rules that are younger than the network refuse its spec
 // without the values of an earlier version.
-func TestASpecThatCanNotBeGivenBackIsLeft(t *testing.T) {
+func TestTenantNetwork_SpecRefusedByRules_SpecLeft(t *testing.T) {
 	needs.Kubernetes(t)
 	own, err := apiserver.New(t.Context())
 	if err != nil {
@@ -198,7 +197,7 @@ func tenantNetworkReady(reason string) func(*danmv1.TenantNetwork) error {
 	return func(n *danmv1.TenantNetwork) error { return ready(n.Status.Conditions, reason) }
 }
 
-func TestTheOperatorWorksWithoutKindsThatTheAPILacks(t *testing.T) {
+func TestOperator_OptionalKindsMissing_Works(t *testing.T) {
 	w := newWorld(t)
 	w.api.lacks = []*descriptor.Kind{outside.Networks[0].Kind, outside.TenantConfigs[1].Kind}
 	o := w.operate()
@@ -219,7 +218,7 @@ func TestTheOperatorWorksWithoutKindsThatTheAPILacks(t *testing.T) {
 	}
 }
 
-func TestAnAreaThatIsOffHasNoInformers(t *testing.T) {
+func TestInformers_AreaOff_None(t *testing.T) {
 	on, off := DefaultConfig(), DefaultConfig()
 	off.MultiNetwork = false
 	if len(modules(on)) != len(modules(off))+2 {
@@ -234,7 +233,7 @@ func TestAnAreaThatIsOffHasNoInformers(t *testing.T) {
 	}
 }
 
-func TestOnlyOptionalKindsMayBeMissing(t *testing.T) {
+func TestPresent_KindMissing_OnlyOptionalAccepted(t *testing.T) {
 	none := func(*descriptor.Kind) (bool, error) { return false, nil }
 	all := []*descriptor.Kind{vpcs.VPC.Kind, outside.HostVNIClaim.Kind}
 	watched, missing, err := present(all, none)
@@ -247,9 +246,9 @@ func TestOnlyOptionalKindsMayBeMissing(t *testing.T) {
 	}
 }
 
-// TestANetworkGoesAfterAPodWithoutAddressesOfIt: only the AttachmentClaim of such a pod keeps
+// TestNetwork_PodWithoutAddresses_GoesAfterIt: only the AttachmentClaim of such a pod keeps
 // its network, until the pod's node reports that the interface is gone.
-func TestANetworkGoesAfterAPodWithoutAddressesOfIt(t *testing.T) {
+func TestNetwork_PodWithoutAddresses_GoesAfterIt(t *testing.T) {
 	w := calm(t)
 	rack := &danmv1.ClusterNetwork{
 		ObjectMeta: metav1.ObjectMeta{Name: "rack"},

@@ -160,9 +160,9 @@ func (r *rig) listed(service *corev1.Service, addresses, notReady []string) {
 	}
 }
 
-// TestAClusterIPOverANetworkHasASliceWithoutPods: by its domain nodes know where to refuse
+// TestClusterIPOverNetwork_NoPods_HasSlice: by its domain nodes know where to refuse
 // connections.
-func TestAClusterIPOverANetworkHasASliceWithoutPods(t *testing.T) {
+func TestClusterIPOverNetwork_NoPods_HasSlice(t *testing.T) {
 	r := start(t)
 	r.lan("no-pods")
 	web := overLAN("no-pods", "web")
@@ -192,7 +192,7 @@ func TestAClusterIPOverANetworkHasASliceWithoutPods(t *testing.T) {
 	})
 }
 
-func TestAServiceOverANetworkFollowsItsPods(t *testing.T) {
+func TestServiceOverNetwork_PodsChange_Follows(t *testing.T) {
 	r := start(t)
 	r.lan("over-lan")
 	one, two := r.onLAN("over-lan", "one", 11, 8080), r.onLAN("over-lan", "two", 12, 9090)
@@ -236,7 +236,7 @@ func TestAServiceOverANetworkFollowsItsPods(t *testing.T) {
 	r.leadsTo(web)
 }
 
-func TestAServiceOverANetworkIsRepairedAndRemoved(t *testing.T) {
+func TestServiceOverNetwork_Damaged_RepairedUntilUnannotated(t *testing.T) {
 	r := start(t)
 	r.lan("repair-lan")
 	r.becomes(r.onLAN("repair-lan", "one", 11, 8080), corev1.ConditionTrue)
@@ -266,7 +266,7 @@ func TestAServiceOverANetworkIsRepairedAndRemoved(t *testing.T) {
 }
 
 // The annotations go while no operator runs.
-func TestWhatAnEarlierOperatorMadeIsRemoved(t *testing.T) {
+func TestServiceOverNetwork_AnnotationGoesUnseen_ObjectsRemoved(t *testing.T) {
 	r := newRig(t)
 	stop := r.operate(testConfig())
 	r.lan("former-lan")
@@ -294,7 +294,7 @@ func TestWhatAnEarlierOperatorMadeIsRemoved(t *testing.T) {
 	}
 }
 
-func TestEndpointsOfAnotherProgramStayAsTheyAre(t *testing.T) {
+func TestEndpoints_OtherProgram_LeftAlone(t *testing.T) {
 	r := start(t)
 	r.lan("foreign-lan")
 	r.becomes(r.onLAN("foreign-lan", "one", 11, 8080), corev1.ConditionTrue)
@@ -311,10 +311,10 @@ func TestEndpointsOfAnotherProgramStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestForgedEndpointsMoveNoService: a tenant makes Endpoints that look like the operator's, for a
+// TestEndpoints_Forged_ServiceUnchanged: a tenant makes Endpoints that look like the operator's, for a
 // Service to come, and changes the Endpoints of a Service that is served. Nodes read neither. The
 // operator writes its own Endpoints of the Service, and deletes nothing else.
-func TestForgedEndpointsMoveNoService(t *testing.T) {
+func TestEndpoints_Forged_ServiceUnchanged(t *testing.T) {
 	r := start(t)
 	r.lan("forged-lan")
 	r.becomes(r.onLAN("forged-lan", "one", 11, 8080), corev1.ConditionTrue)
@@ -344,7 +344,7 @@ func TestForgedEndpointsMoveNoService(t *testing.T) {
 	}
 }
 
-func TestAServiceOverNetworksThatCanNotBeServedSaysWhy(t *testing.T) {
+func TestServiceOverNetwork_CannotBeServed_ReasonGiven(t *testing.T) {
 	r := start(t)
 	r.lan("broken-lan")
 	r.becomes(r.onLAN("broken-lan", "one", 11, 8080), corev1.ConditionTrue)
@@ -364,8 +364,8 @@ func TestAServiceOverNetworksThatCanNotBeServedSaysWhy(t *testing.T) {
 	r.announced(fine, v1alpha1.NetworkNotFoundReason)
 }
 
-// TestServicesAboveTheLimitOfATenantWaitForRoom runs against a real API server.
-func TestServicesAboveTheLimitOfATenantWaitForRoom(t *testing.T) {
+// TestServicesOverNetworks_AboveTenantLimit_Wait runs against a real API server.
+func TestServicesOverNetworks_AboveTenantLimit_Wait(t *testing.T) {
 	r := newRig(t)
 	cfg := testConfig()
 	cfg.TenantServices = 2
@@ -388,7 +388,7 @@ func TestServicesAboveTheLimitOfATenantWaitForRoom(t *testing.T) {
 	r.leadsTo(services[2], "192.168.0.5:8080 unready unserving", "fd00:1::5:8080 unready unserving")
 }
 
-func TestAServiceThatIsServedNowhereIsWarned(t *testing.T) {
+func TestService_ServedNowhere_Event(t *testing.T) {
 	r := start(t)
 	r.network("unserved")
 	service := &corev1.Service{
@@ -416,9 +416,9 @@ func TestAServiceThatIsServedNowhereIsWarned(t *testing.T) {
 	r.announced(service, v1alpha1.EndpointsLeftOutReason)
 }
 
-// TestTheEventOfAServiceNamesItsSource: the program that wrote it, and the annotation as the user
+// TestServiceEvent_Annotation_SourceNamed: the program that wrote it, and the annotation as the user
 // wrote it.
-func TestTheEventOfAServiceNamesItsSource(t *testing.T) {
+func TestServiceEvent_Annotation_SourceNamed(t *testing.T) {
 	r := start(t)
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "web", Annotations: map[string]string{"danm.io/clusterNetwork": "external"}},

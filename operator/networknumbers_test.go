@@ -89,7 +89,7 @@ func (r *rig) ends(pod *corev1.Pod) {
 	})
 }
 
-func TestNetworksOfPodsHaveNumbersOfTheirOwn(t *testing.T) {
+func TestNetworkNumbers_NetworksOfPods_Distinct(t *testing.T) {
 	r := newRig(t)
 	stop := r.operate(testConfig())
 	r.lan("numbers-a")

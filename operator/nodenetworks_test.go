@@ -147,7 +147,7 @@ func (f *fleet) proceeds(count func() (left int, err error)) {
 	}
 }
 
-func TestAPolicyReachesItsNodesAndIsUndone(t *testing.T) {
+func TestPolicy_WrittenThenDeleted_ReachesNodesAndUndone(t *testing.T) {
 	inBothModes(t, "policy", 3, func(t *testing.T, f *fleet) {
 		c := f.count()
 		p := f.policy("mtu", 1, document{"name": "eth1", "mtu": 9000})
@@ -164,7 +164,7 @@ func TestAPolicyReachesItsNodesAndIsUndone(t *testing.T) {
 	})
 }
 
-func TestAPolicyEndsWhereOneNodeMoreFailsThanMayChange(t *testing.T) {
+func TestPolicy_TooManyNodesFail_Stops(t *testing.T) {
 	inBothModes(t, "failing", 3, func(t *testing.T, f *fleet) {
 		c := f.count()
 		p := f.policy("mtu", 1, document{"name": "eth1", "mtu": highestMTU + 1})
@@ -187,8 +187,8 @@ func TestAPolicyEndsWhereOneNodeMoreFailsThanMayChange(t *testing.T) {
 	})
 }
 
-// TestANodeThatFailsStopsNoOther: the first node fails whatever policies desire, or says so.
-func TestANodeThatFailsStopsNoOther(t *testing.T) {
+// TestPolicy_FirstNodeFails_OthersGoOn: the first node fails whatever policies desire, or says so.
+func TestPolicy_FirstNodeFails_OthersGoOn(t *testing.T) {
 	inBothModes(t, "one-fails", 3, func(t *testing.T, f *fleet) {
 		c := f.count()
 		first, state := f.nodes[0].Name, &v1beta1.NodeNetworkState{}
@@ -217,7 +217,7 @@ func TestANodeThatFailsStopsNoOther(t *testing.T) {
 	})
 }
 
-func TestAPolicyWithoutNodesIsIgnoredUntilOneIsSelected(t *testing.T) {
+func TestPolicy_NoNodeSelected_IgnoredUntilSelected(t *testing.T) {
 	inBothModes(t, "ignored", 1, func(t *testing.T, f *fleet) {
 		c := f.count()
 		p := f.policy("mtu", 1, document{"name": "eth1", "mtu": 9000})
@@ -278,9 +278,9 @@ func (m *mortal) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// TestNoNodeHasASecondSlotAfterTheLeaderWasKilled kills operators with each of their first
+// TestPolicySlots_LeaderKilled_NoSecondSlot kills operators with each of their first
 // writes to enactments: a slot, or its end.
-func TestNoNodeHasASecondSlotAfterTheLeaderWasKilled(t *testing.T) {
+func TestPolicySlots_LeaderKilled_NoSecondSlot(t *testing.T) {
 	f := newFleet(t, "leaders", 6)
 	f.handlePolicies()
 	c := f.count()
@@ -315,7 +315,7 @@ func TestNoNodeHasASecondSlotAfterTheLeaderWasKilled(t *testing.T) {
 // scale is a number of nodes and policies, and of nodes that may change at once.
 type scale struct{ nodes, policies, atOnce int }
 
-func TestPoliciesReachAllNodesAFewAtATime(t *testing.T) {
+func TestPolicies_ManyNodes_ReachedFewAtATime(t *testing.T) {
 	size := soak.Or(t, scale{100, 20, 10}, scale{12, 5, 3})
 	f := newFleet(t, "scale", size.nodes)
 	c := f.count()

@@ -33,7 +33,7 @@ func (r *rig) holds(uid, vpc string, count int) []v1alpha1.Address {
 	return mine
 }
 
-func TestEveryNodeHasAddressesInTheDefaultVPC(t *testing.T) {
+func TestDefaultVPC_EachNode_HasAddresses(t *testing.T) {
 	r := newRig(t)
 	cfg := testConfig()
 	cfg.DefaultVPC = "nodes-default"
@@ -68,7 +68,7 @@ func TestEveryNodeHasAddressesInTheDefaultVPC(t *testing.T) {
 	r.holds(string(late.UID), "nodes-default", 0)
 }
 
-func TestTheDefaultVPCMustNotContainNodes(t *testing.T) {
+func TestDefaultVPC_ContainsNode_Refused(t *testing.T) {
 	r := newRig(t)
 	cfg := testConfig()
 	cfg.DefaultVPC = "around-default"
@@ -87,9 +87,9 @@ func TestTheDefaultVPCMustNotContainNodes(t *testing.T) {
 	sees(r, vpc, vpcReady(v1alpha1.ReadyReason))
 }
 
-// TestAddressesOnANodeWithoutADaemonAreReleased: another network attaches the pods there. Once a
+// TestAddresses_NodeWithoutDaemon_Released: another network attaches the pods there. Once a
 // daemon has run on the node, its answer has to be deleted first.
-func TestAddressesOnANodeWithoutADaemonAreReleased(t *testing.T) {
+func TestAddresses_NodeWithoutDaemon_Released(t *testing.T) {
 	r := start(t)
 	r.network("bare")
 	r.create(newNode("bare-node"))
@@ -110,7 +110,7 @@ func TestAddressesOnANodeWithoutADaemonAreReleased(t *testing.T) {
 	r.holds(string(pod.UID), "bare", 0)
 }
 
-func TestAddressesOfALostNodeAreReleasedOnlyWhenItIsFenced(t *testing.T) {
+func TestAddresses_NodeLost_ReleasedOnlyWhenFenced(t *testing.T) {
 	r := start(t)
 	r.network("fence")
 	for _, tc := range []struct {

@@ -135,7 +135,7 @@ func (w *wire) set(cut bool) {
 	}
 }
 
-func TestAnOutageOfTheAPIServerEndsATermAndNotTheProcess(t *testing.T) {
+func TestOutage_APIServer_TermEndsProcessStays(t *testing.T) {
 	r := newRig(t)
 	r.create(newNamespace("outage-lease", ""))
 	far := *r
@@ -158,8 +158,8 @@ func TestAnOutageOfTheAPIServerEndsATermAndNotTheProcess(t *testing.T) {
 	}
 }
 
-// TestConnectionsThatHangCostNoLease: the path to one of several API servers may end without a word.
-func TestConnectionsThatHangCostNoLease(t *testing.T) {
+// TestLease_ConnectionHangs_Kept: the path to one of several API servers may end without a word.
+func TestLease_ConnectionHangs_Kept(t *testing.T) {
 	r := newRig(t)
 	r.create(newNamespace("hung-lease", ""))
 	through := *r
@@ -187,9 +187,9 @@ func TestConnectionsThatHangCostNoLease(t *testing.T) {
 	}
 }
 
-// TestAReplicaWhoseWatchHangsTakesOver: it takes the last state that it saw for the state of the
+// TestReplica_WatchHangs_TakesOver: it takes the last state that it saw for the state of the
 // lease.
-func TestAReplicaWhoseWatchHangsTakesOver(t *testing.T) {
+func TestReplica_WatchHangs_TakesOver(t *testing.T) {
 	r := newRig(t)
 	r.create(newNamespace("hung-watch", ""))
 	stop := r.operate(electing("hung-watch"))

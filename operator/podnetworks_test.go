@@ -61,10 +61,10 @@ func (r *rig) reports(pod *corev1.Pod, state multitenancyv1alpha1.PodNetworkConf
 	return strings.TrimSuffix(config.Status.PrimaryIP, "/32")
 }
 
-// TestPodsOfAnInstanceGetItsAddresses runs against a real API server, with the schemas of
+// TestPodNetworkInstance_Pods_GetItsAddresses runs against a real API server, with the schemas of
 // both groups: a PodNetwork, an instance with two addresses, two pods and a third that finds
 // none, and a pod of Alioth's own CNI in the same subnet.
-func TestPodsOfAnInstanceGetItsAddresses(t *testing.T) {
+func TestPodNetworkInstance_Pods_GetItsAddresses(t *testing.T) {
 	r := newRig(t)
 	cfg := testConfig()
 	cfg.NodeIPAM, cfg.NodeIPAMInfraSubnet = true, "pni-infra"

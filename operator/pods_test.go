@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-func TestAPodOfATenantGetsAddressesOfBothFamiliesAndIsTold(t *testing.T) {
+func TestPod_DualStackNetwork_GetsBothAddresses(t *testing.T) {
 	r := start(t)
 	r.create(
 		newNamespace("told-a", "told"),
@@ -89,7 +89,7 @@ func (r *rig) network(name string) {
 	sees(r, net, networkReady(v1alpha1.ReadyReason))
 }
 
-func TestTheNICAnnotationSaysWhatAPodGets(t *testing.T) {
+func TestNICAnnotation_Requests_Served(t *testing.T) {
 	r := start(t)
 	r.network("nic")
 	for i, tc := range []struct {
@@ -162,7 +162,7 @@ func (r *rig) warned(object client.Object, reason string) {
 	})
 }
 
-func TestARefusedPodIsServedWhenTheCauseGoesAway(t *testing.T) {
+func TestRefusedPod_CauseGone_Served(t *testing.T) {
 	r := start(t)
 	r.create(newNamespace("healpod", "healpod"))
 	pod := r.schedule(newPod("healpod", "p", "n", `{"subnet": "net2"}`), "node-1")
@@ -177,7 +177,7 @@ func TestARefusedPodIsServedWhenTheCauseGoesAway(t *testing.T) {
 	sees(r, pod, told(v1alpha1.AttachedReason))
 }
 
-func TestAPodWaitsForTheIPOfOneThatEnds(t *testing.T) {
+func TestPod_IPOfEndingPod_Waits(t *testing.T) {
 	r := start(t)
 	r.network("fixed")
 	first := r.schedule(newPod("fixed", "first", "n", `{"ip": "10.10.1.20"}`), "node-1")
@@ -192,7 +192,7 @@ func TestAPodWaitsForTheIPOfOneThatEnds(t *testing.T) {
 	sees(r, second, told(v1alpha1.AttachedReason))
 }
 
-func TestPodsWaitForRoomInAFullSubnet(t *testing.T) {
+func TestPods_SubnetFull_WaitForRoom(t *testing.T) {
 	r := start(t)
 	r.network("full")
 	nic := `{"subnet": "net2"}` // 5 addresses
@@ -212,7 +212,7 @@ func TestPodsWaitForRoomInAFullSubnet(t *testing.T) {
 	sees(r, late, told(v1alpha1.AttachedReason))
 }
 
-func TestForgedAnnotationsAreOverwritten(t *testing.T) {
+func TestPodAnnotations_Forged_Overwritten(t *testing.T) {
 	r := start(t)
 	r.network("forged")
 	for _, tc := range []struct{ name, label, reason string }{
@@ -243,7 +243,7 @@ func TestForgedAnnotationsAreOverwritten(t *testing.T) {
 	}
 }
 
-func TestANewOperatorFinishesWhatADeadOneBegan(t *testing.T) {
+func TestOperator_PredecessorDiedMidway_Finishes(t *testing.T) {
 	r := newRig(t)
 	stop := r.operate(testConfig())
 	r.network("crash")
@@ -278,7 +278,7 @@ func TestANewOperatorFinishesWhatADeadOneBegan(t *testing.T) {
 	}
 }
 
-func TestALivingPodGetsALostAddressBack(t *testing.T) {
+func TestLivingPod_AddressLost_GetsItBack(t *testing.T) {
 	r := start(t)
 	r.network("lost")
 	pod := r.schedule(newPod("lost", "p", "n", ""), "node-1")
@@ -296,7 +296,7 @@ func TestALivingPodGetsALostAddressBack(t *testing.T) {
 	})
 }
 
-func TestAWaveOfPodsGetsDistinctAddresses(t *testing.T) {
+func TestPods_ManyAtOnce_DistinctAddresses(t *testing.T) {
 	r := start(t)
 	r.network("wave")
 	const count = 60

@@ -42,9 +42,8 @@ type reservationChaos struct {
 	claims sync.Mutex
 }
 
-// TestNoAddressIsReservedForOneAndHeldByAnother in any order of events. ALIOTH_SEED repeats
-// a run.
-func TestNoAddressIsReservedForOneAndHeldByAnother(t *testing.T) {
+// TestReservations_RandomEvents_NoForeignHolder: ALIOTH_SEED repeats a run.
+func TestReservations_RandomEvents_NoForeignHolder(t *testing.T) {
 	seed, count := uint64(time.Now().UnixNano()), soak.Or(t, manyReservations, someReservations)
 	if text := os.Getenv("ALIOTH_SEED"); text != "" {
 		given, err := strconv.ParseUint(text, 10, 64)

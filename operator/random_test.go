@@ -42,12 +42,12 @@ type chaos struct {
 	backup map[apiKey]client.Object
 }
 
-// TestAnythingMayHappen runs operators, daemons and pods through crashes, node losses,
+// TestOperator_RandomEvents_InvariantsHold runs operators, daemons and pods through crashes, node losses,
 // lost and late requests, deletions by people, and restored backups. In every other
 // episode an attacker writes with the token of a node's daemon, and in each other one of
 // the rest a tenant writes the status of its pods. ALIOTH_SEED repeats a run,
 // ALIOTH_EPISODES sets how many episodes it has.
-func TestAnythingMayHappen(t *testing.T) {
+func TestOperator_RandomEvents_InvariantsHold(t *testing.T) {
 	seed, count := uint64(time.Now().UnixNano()), 0
 	if text := os.Getenv("ALIOTH_SEED"); text != "" {
 		given, err := strconv.ParseUint(text, 10, 64)

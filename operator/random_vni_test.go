@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-// manyVNIEpisodes and vniEpisodes are the numbers of episodes of TestAnythingMayHappenToHostVNIs,
+// manyVNIEpisodes and vniEpisodes are the numbers of episodes of TestHostVNIs_RandomEvents_NumbersDistinct,
 // with vniSteps each.
 const manyVNIEpisodes, vniEpisodes, vniSteps = 400, 15, 250
 
@@ -41,10 +41,10 @@ type vniChaos struct {
 	did   map[string]int
 }
 
-// TestAnythingMayHappenToHostVNIs checks after each step that a TenantNetwork that is Ready holds
+// TestHostVNIs_RandomEvents_NumbersDistinct checks after each step that a TenantNetwork that is Ready holds
 // the claim of its number, so that no two networks have the same number. At the end each network
 // has a number, unless none is left, and each claim has a network. ALIOTH_SEED repeats a run.
-func TestAnythingMayHappenToHostVNIs(t *testing.T) {
+func TestHostVNIs_RandomEvents_NumbersDistinct(t *testing.T) {
 	seed, count := uint64(time.Now().UnixNano()), soak.Or(t, manyVNIEpisodes, vniEpisodes)
 	if text := os.Getenv("ALIOTH_SEED"); text != "" {
 		given, err := strconv.ParseUint(text, 10, 64)

@@ -35,77 +35,77 @@ var fine = []string{"ReadyReason", "AttachedReason", "NetworkHealthyReason", "Pr
 // elsewhere are the reasons that no operator gives within a test, and where
 // they are shown.
 var elsewhere = map[string]string{
-	v1alpha1.VNIPendingReason:   "operator/vpc, TestDecide: over within a moment",
+	v1alpha1.VNIPendingReason:   "operator/vpc, TestDecide_VPC_OneVNIAndRangesChecked: over within a moment",
 	v1alpha1.VNIExhaustedReason: "operator/ipam, vni_test.go: takes 2^24 VPCs",
 	// Of a Network, in a condition of its own.
-	v1alpha1.PodSecurityMissingReason: "operator/network, TestANetworkTellsOfNamespacesWithoutPodSecurity",
-	v1alpha1.NameTooLongReason:        "operator/network, TestANetworkWithANameThatNoLabelHasIsNotReady: the API server refuses it",
-	v1alpha1.TooManyGrantsReason:      "operator/hostaccess, TestGrantsOfOneObjectKeepNoOtherFromAdmission",
-	v1alpha1.ObjectLeftOutReason:      "operator/announce, TestAnObjectThatIsLeftOutIsAnnouncedByTheLeader",
+	v1alpha1.PodSecurityMissingReason: "operator/network, TestDecide_NamespaceWithoutPodSecurity_ConditionTells",
+	v1alpha1.NameTooLongReason:        "operator/network, TestDecide_NameTooLongForLabel_NotReady: the API server refuses it",
+	v1alpha1.TooManyGrantsReason:      "operator/hostaccess, TestGrants_ObjectTooLarge_OthersStored",
+	v1alpha1.ObjectLeftOutReason:      "operator/announce, TestAnnounce_ObjectLeftOut_EventByLeader",
 	// Of networks outside of VPCs.
-	v1alpha1.InvalidReason:              "operator/danm, TestTheProfileOfATenantNetwork",
-	v1alpha1.SpecRefusedReason:          "TestASpecThatCanNotBeGivenBackIsLeft",
-	v1alpha1.NetworkIDMissingReason:     "operator/danm, TestTheProfileOfATenantNetwork",
-	v1alpha1.RangeInUseReason:           "operator/danm, TestARangeThatIsInUseStays",
-	v1alpha1.TenantConfigNotFoundReason: "operator/danm, TestTheProfileOfATenantNetwork",
-	v1alpha1.DeviceNotOfferedReason:     "operator/danm, TestTheProfileOfATenantNetwork",
-	v1alpha1.TypeNotServedReason:        "operator/danm, TestTheProfileOfATenantNetwork",
-	v1alpha1.RangeNotOfferedReason:      "operator/danm, TestATenantGetsTheNumbersAndRangesOfItsShare",
-	v1alpha1.TenantLimitReason:          "operator/danm, TestATenantHasSoManyNetworks",
-	v1alpha1.OlderServesReason:          "operator/tenantconfig, TestTheOldestTenantConfigServes",
-	v1alpha1.NoServingNodeReason:        "operator/danm, TestANetworkIsReadyOnlyIfSomePodCanUseIt",
-	v1alpha1.PluginFileMissingReason:    "operator/danm, TestANetworkIsReadyOnlyIfSomePodCanUseIt",
-	v1alpha1.NoAddressRangeReason:       "operator/ipam, TestDanmsReservationsInANetwork",
-	v1alpha1.IPOutsideNetworkReason:     "operator/ipam, TestDanmsReservationsInANetwork",
-	v1alpha1.NetworkExhaustedReason:     "operator/ipam, TestDanmsReservationsInANetwork",
-	v1alpha1.NotEnforcedReason:          "operator/danm, TestANetworkShowsWhatItsInterfacesAreNotKeptFrom",
-	v1alpha1.DelegationNotGrantedReason: "operator/interfaces, TestPluginsRunOnlyAsGranted",
-	v1alpha1.DevicesNotRequestedReason:  "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
-	v1alpha1.InterfacesInvalidReason:    "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
-	v1alpha1.RouteConflictReason:        "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
-	v1alpha1.ProbesOutsideVPCReason:     "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
-	v1alpha1.HostPortOutsideVPCReason:   "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
+	v1alpha1.InvalidReason:              "operator/danm, TestTenantProfile_DANMCases_AsReferenced",
+	v1alpha1.SpecRefusedReason:          "TestTenantNetwork_SpecRefusedByRules_SpecLeft",
+	v1alpha1.NetworkIDMissingReason:     "operator/danm, TestTenantProfile_DANMCases_AsReferenced",
+	v1alpha1.RangeInUseReason:           "operator/danm, TestRange_AddressesHeld_ChangeRefused",
+	v1alpha1.TenantConfigNotFoundReason: "operator/danm, TestTenantProfile_DANMCases_AsReferenced",
+	v1alpha1.DeviceNotOfferedReason:     "operator/danm, TestTenantProfile_DANMCases_AsReferenced",
+	v1alpha1.TypeNotServedReason:        "operator/danm, TestTenantProfile_DANMCases_AsReferenced",
+	v1alpha1.RangeNotOfferedReason:      "operator/danm, TestTenantShare_SharedDevice_OwnNumbersAndRanges",
+	v1alpha1.TenantLimitReason:          "operator/danm, TestNetworkLimit_Tenant_AllNamespacesCounted",
+	v1alpha1.OlderServesReason:          "operator/tenantconfig, TestDecide_SeveralTenantConfigs_OldestServes",
+	v1alpha1.NoServingNodeReason:        "operator/danm, TestNetworkReady_EachKind_OnlyIfPodsServable",
+	v1alpha1.PluginFileMissingReason:    "operator/danm, TestNetworkReady_EachKind_OnlyIfPodsServable",
+	v1alpha1.NoAddressRangeReason:       "operator/ipam, TestChooseInNetwork_DANMReservationCases_AsReferenced",
+	v1alpha1.IPOutsideNetworkReason:     "operator/ipam, TestChooseInNetwork_DANMReservationCases_AsReferenced",
+	v1alpha1.NetworkExhaustedReason:     "operator/ipam, TestChooseInNetwork_DANMReservationCases_AsReferenced",
+	v1alpha1.NotEnforcedReason:          "operator/danm, TestIsolationCondition_VirtualFunctionSettings_WeakOnesShown",
+	v1alpha1.DelegationNotGrantedReason: "operator/interfaces, TestPlugins_NotGranted_Refused",
+	v1alpha1.DevicesNotRequestedReason:  "operator/interfaces, TestInterfaceList_OneRefused_NoneGiven",
+	v1alpha1.InterfacesInvalidReason:    "operator/interfaces, TestInterfaceList_OneRefused_NoneGiven",
+	v1alpha1.RouteConflictReason:        "operator/interfaces, TestInterfaceList_OneRefused_NoneGiven",
+	v1alpha1.ProbesOutsideVPCReason:     "operator/interfaces, TestInterfaceList_OneRefused_NoneGiven",
+	v1alpha1.HostPortOutsideVPCReason:   "operator/interfaces, TestInterfaceList_OneRefused_NoneGiven",
 	// Of the node IPAM API.
-	v1alpha1.PodNetworkInstanceNotFoundReason: "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
-	v1alpha1.PodNetworkInstanceNotReadyReason: "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
-	v1alpha1.PodNetworkNotReadyReason:         "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
-	v1alpha1.NodeNotMultitenantReason:         "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
-	v1alpha1.ForeignDefinitionReason:          "operator, TestAForeignCRDServesWhatItCanKeep",
-	v1alpha1.NodeCapacityReason:               "operator/ipam, TestNoTwoAttachmentsOfANodeHaveOneDevice",
-	v1alpha1.ReservingReason:                  "operator/nodeipam/podnetworkinstance, TestAnInstanceReservesInTwoSteps: over within a moment",
-	v1alpha1.ReservationLimitReason:           "operator/nodeipam/podnetworkinstance, TestWhatAnInstanceCanNotReserve",
+	v1alpha1.PodNetworkInstanceNotFoundReason: "operator/nodeipam, TestSource_PodsOnAPINodes_InterfacesOrRefusal",
+	v1alpha1.PodNetworkInstanceNotReadyReason: "operator/nodeipam, TestSource_PodsOnAPINodes_InterfacesOrRefusal",
+	v1alpha1.PodNetworkNotReadyReason:         "operator/nodeipam, TestSource_PodsOnAPINodes_InterfacesOrRefusal",
+	v1alpha1.NodeNotMultitenantReason:         "operator/nodeipam, TestSource_PodsOnAPINodes_InterfacesOrRefusal",
+	v1alpha1.ForeignDefinitionReason:          "operator, TestInstance_ForeignCRD_ServedWithoutReservations",
+	v1alpha1.NodeCapacityReason:               "operator/ipam, TestDevice_TwoAttachmentsOnNode_Distinct",
+	v1alpha1.ReservingReason:                  "operator/nodeipam/podnetworkinstance, TestInstance_Reserving_ReadyOnlyAfterStatusWritten: over within a moment",
+	v1alpha1.ReservationLimitReason:           "operator/nodeipam/podnetworkinstance, TestDecide_Unreservable_ReasonGiven",
 	// Of a pod whose status somebody else wrote.
-	v1alpha1.AllocationReplacedReason: "TestAForgedAllocationStatusGivesNothing",
+	v1alpha1.AllocationReplacedReason: "TestAllocationStatus_Forged_GivesNothing",
 	// Of a pod whose annotations have no room.
-	v1alpha1.AnnotationsTooLargeReason: "TestAPodWithoutRoomForItsAddressesIsToldSo",
+	v1alpha1.AnnotationsTooLargeReason: "TestPod_AnnotationsFull_RefusedWithReason",
 	// Of a Namespace whose objects cause too many events.
-	v1alpha1.EventsWithheldReason: "operator/announce, TestAFloodOfEventsOfANamespaceIsCut",
+	v1alpha1.EventsWithheldReason: "operator/announce, TestEvents_NamespaceFloods_Cut",
 	// Of a Node in whose name something was written.
-	v1alpha1.AddressNotOfNodeReason:   "TestWhatIsMadeForAPodOfAnotherNodeChangesNothing",
-	v1alpha1.TooManyVNIsReason:        "TestANodeThatKeepsTooManyVNIsIsToldOf",
-	v1alpha1.RollCallUnansweredReason: "TestANodeThatIsReadyAndSaysNothingIsToldOf",
-	v1alpha1.NodeAddressDoubtedReason: "TestAKubeletEndsNoDefaultVPC",
+	v1alpha1.AddressNotOfNodeReason:   "TestForgedAddress_PodOfOtherNode_NoEffect",
+	v1alpha1.TooManyVNIsReason:        "TestNode_KeepsTooManyVNIs_Event",
+	v1alpha1.RollCallUnansweredReason: "TestNode_ReadyButSilent_Event",
+	v1alpha1.NodeAddressDoubtedReason: "TestDefaultVPC_KubeletReportsItsAddresses_StaysReady",
 	// Of VPCs and Subnets with roles, in a condition of their own.
-	v1alpha1.RolesServingReason:       "operator/role, TestMembersAreMadeOnceTheVPCsNodesCanUseRoles",
-	v1alpha1.RolesJoiningReason:       "operator/role, TestTheStateOfARole",
-	v1alpha1.TooFewRoleNodesReason:    "operator/role, TestTooFewNodesAreExplained",
-	v1alpha1.ScaledEndpointsOffReason: "operator/role, TestWithoutVerdictsNoRoleIsPlaced",
-	v1alpha1.NodesLackRolesReason:     "operator/role, TestMembersAreMadeOnceAllNodesCanUseRoles",
+	v1alpha1.RolesServingReason:       "operator/role, TestMembers_NodesLackRoles_NotMadeYet",
+	v1alpha1.RolesJoiningReason:       "operator/role, TestRoleSummary_Joining_ReasonAndCount",
+	v1alpha1.TooFewRoleNodesReason:    "operator/role, TestMembers_TooFewNodes_ReasonGiven",
+	v1alpha1.ScaledEndpointsOffReason: "operator/role, TestMembers_WithoutVerdicts_NotPlaced",
+	v1alpha1.NodesLackRolesReason:     "operator/role, TestMembers_NodesLackRoles_NotMadeYet",
 	// Of a Service, which has no condition.
-	v1alpha1.EndpointsLeftOutReason:        "TestAServiceThatIsServedNowhereIsWarned",
-	v1alpha1.ServicesExhaustedReason:       "operator/service, TestServicesForWhichThereIsNoRoomAreWarned: takes 16,384 ports",
-	v1alpha1.LoadBalancerInvalidReason:     "TestALoadBalancerThatGetsNothingSaysWhyAndHeals",
-	v1alpha1.ExternalPoolNotFoundReason:    "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
-	v1alpha1.ExternalPoolExhaustedReason:   "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
-	v1alpha1.ExternalIPsNotGrantedReason:   "TestExternalIPsThatNobodyGrantsAreWarnedOf",
-	v1alpha1.EndpointsInvalidReason:        "TestAServiceOverNetworksThatCanNotBeServedSaysWhy",
-	v1alpha1.SelectorInSpecReason:          "TestAServiceOverNetworksThatCanNotBeServedSaysWhy",
-	v1alpha1.ClusterIPNotServedReason:      "operator/netservice, TestAClusterIPIsServedInItsVPCAndOutside",
-	v1alpha1.InterfaceWithoutAddressReason: "operator/netservice, TestEndpointsAreTheAddressesThatPodsHoldInTheNetworks",
-	v1alpha1.EndpointsNotOwnedReason:       "TestEndpointsOfAnotherProgramStayAsTheyAre",
-	v1alpha1.NotServedByAllNodesReason:     "operator/service, TestAServiceWithoutNodePortsThatSomeNodesRefuseSaysSo",
-	v1alpha1.IPOutsidePoolReason:           "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
-	v1alpha1.ExternalPoolNotReadyReason:    "operator/ipam, TestChooseExternal: what makes a pool unusable is told by the pool",
+	v1alpha1.EndpointsLeftOutReason:        "TestService_ServedNowhere_Event",
+	v1alpha1.ServicesExhaustedReason:       "operator/service, TestServicesExhausted_NoRoom_Warned: takes 16,384 ports",
+	v1alpha1.LoadBalancerInvalidReason:     "TestLoadBalancer_NoAddress_ReasonThenHealed",
+	v1alpha1.ExternalPoolNotFoundReason:    "TestLoadBalancer_Pools_OnlyAllowedTenantServed",
+	v1alpha1.ExternalPoolExhaustedReason:   "TestLoadBalancer_Pools_OnlyAllowedTenantServed",
+	v1alpha1.ExternalIPsNotGrantedReason:   "TestExternalIPs_NotGranted_Event",
+	v1alpha1.EndpointsInvalidReason:        "TestServiceOverNetwork_CannotBeServed_ReasonGiven",
+	v1alpha1.SelectorInSpecReason:          "TestServiceOverNetwork_CannotBeServed_ReasonGiven",
+	v1alpha1.ClusterIPNotServedReason:      "operator/netservice, TestClusterIP_VPCAndNetworks_ServedOnlyThere",
+	v1alpha1.InterfaceWithoutAddressReason: "operator/netservice, TestEndpoints_Pods_AddressesHeldInNetworks",
+	v1alpha1.EndpointsNotOwnedReason:       "TestEndpoints_OtherProgram_LeftAlone",
+	v1alpha1.NotServedByAllNodesReason:     "operator/service, TestPartlyServed_SomeNodesRefuse_ReasonGiven",
+	v1alpha1.IPOutsidePoolReason:           "TestLoadBalancer_Pools_OnlyAllowedTenantServed",
+	v1alpha1.ExternalPoolNotReadyReason:    "operator/ipam, TestChooseExternal_Pools_AddressOrReason: what makes a pool unusable is told by the pool",
 }
 
 // declared reads the constants of package v1alpha1 that are reasons: values by
@@ -170,7 +170,7 @@ func source(t *testing.T, folder string) string {
 	return all.String()
 }
 
-func TestEveryReasonIsDocumentedAndGiven(t *testing.T) {
+func TestReasons_EachOne_DocumentedAndGiven(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/reasons.md")
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestEveryReasonIsDocumentedAndGiven(t *testing.T) {
 
 // A reader looks for one row. Only a table with the kinds of objects in its second
 // column may have a reason in several rows.
-func TestATableExplainsAReasonOnce(t *testing.T) {
+func TestReasonTables_EachReason_ExplainedOnce(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/reasons.md")
 	if err != nil {
 		t.Fatal(err)
@@ -444,7 +444,7 @@ func (r *rig) announced(object client.Object, reason string) {
 	})
 }
 
-func TestEveryRefusalIsAConditionAndAnEvent(t *testing.T) {
+func TestRefusals_EachScene_ConditionAndEvent(t *testing.T) {
 	r := start(t)
 	r.network("reasons")
 	for _, scene := range scenes() {
@@ -457,7 +457,7 @@ func TestEveryRefusalIsAConditionAndAnEvent(t *testing.T) {
 	}
 }
 
-func TestOneOfTwoNetworksOfOneNameSaysSo(t *testing.T) {
+func TestNetworks_SameName_OneReportsConflict(t *testing.T) {
 	r := start(t)
 	r.network("namesake")
 	r.create(newNamespace("namesake-2", "namesake"), newNetwork("namesake-2", "n", "namesake"))

@@ -106,10 +106,10 @@ func (w *world) instance(name string) *multitenancyv1alpha1.PodNetworkInstance {
 	return found
 }
 
-// TestAReservationOutlivesItsOperator which ends, or hears nothing, at each write to the
+// TestReservation_OperatorEndsAtEachWrite_Kept: the operator ends, or hears nothing, at each write to the
 // instance: the finalizer, the addresses, and that it is Ready. Other pods ask for all
 // addresses of the subnet at that moment.
-func TestAReservationOutlivesItsOperator(t *testing.T) {
+func TestReservation_OperatorEndsAtEachWrite_Kept(t *testing.T) {
 	for write := range 3 {
 		for fate := failsBefore; fate < outcomes; fate++ {
 			t.Run(fmt.Sprintf("write %d %s", write+1, fate), func(t *testing.T) {
@@ -155,8 +155,8 @@ func TestAReservationOutlivesItsOperator(t *testing.T) {
 	}
 }
 
-// TestASuccessorOfAPodsNameHasAConfigOfItsOwn in both groups.
-func TestASuccessorOfAPodsNameHasAConfigOfItsOwn(t *testing.T) {
+// TestPodConfig_SuccessorOfName_OwnObject: both groups have a kind of config.
+func TestPodConfig_SuccessorOfName_OwnObject(t *testing.T) {
 	w := reserving(t)
 	w.operate()
 	w.create(instanceOf("pni", 1), ofInstance("web", "pni"))

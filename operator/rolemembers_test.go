@@ -76,9 +76,9 @@ func bouncers(reason string, wanted int32, nodes ...string) func(*v1alpha1.Subne
 	}
 }
 
-// TestBouncersJoinServeAndLeaveInTheAPI goes through the life of members on a real API
+// TestBouncers_RealAPI_JoinServeAndLeave goes through the life of members on a real API
 // server, with an operator that ends in between.
-func TestBouncersJoinServeAndLeaveInTheAPI(t *testing.T) {
+func TestBouncers_RealAPI_JoinServeAndLeave(t *testing.T) {
 	r := newRig(t)
 	reports := map[string]*v1alpha1.NodeRoles{"role-a": r.roleNode("role-a"), "role-b": r.roleNode("role-b")}
 	stop := r.operate(judging())
@@ -126,9 +126,9 @@ func TestBouncersJoinServeAndLeaveInTheAPI(t *testing.T) {
 	})
 }
 
-// TestNodesOfAnEarlierReleaseGetNoMembers: other nodes of VPCs with addresses on such nodes get
+// TestRoleMembers_NodesOfEarlierRelease_None: other nodes of VPCs with addresses on such nodes get
 // none either. Such a node holds up no other VPC: a stolen one would stop all.
-func TestNodesOfAnEarlierReleaseGetNoMembers(t *testing.T) {
+func TestRoleMembers_NodesOfEarlierRelease_None(t *testing.T) {
 	r := newRig(t)
 	r.roleNode("role-new")
 	earlier := r.roleNode("role-old")

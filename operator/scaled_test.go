@@ -40,9 +40,9 @@ func (r *rig) scaled(name string, is func(*v1alpha1.ScaledEndpoint) bool) *v1alp
 	return found
 }
 
-// TestAScaledEndpointFollowsItsServiceInTheAPI: on a real API server, with an operator that
+// TestScaledEndpoint_RealAPI_FollowsService: on a real API server, with an operator that
 // ends in between.
-func TestAScaledEndpointFollowsItsServiceInTheAPI(t *testing.T) {
+func TestScaledEndpoint_RealAPI_FollowsService(t *testing.T) {
 	r := newRig(t)
 	cfg := testConfig()
 	cfg.ScaledEndpoints = true
@@ -73,9 +73,9 @@ func TestAScaledEndpointFollowsItsServiceInTheAPI(t *testing.T) {
 	r.scaled("scaled-web", nil)
 }
 
-// TestOldVerdictsAreNotTakenForThoseOfAllServices: the operator stops judging for a while.
+// TestScaledEndpoints_JudgingPaused_OldVerdictsNotTrusted: the operator stops judging for a while.
 // Meanwhile a Service ends and another changes.
-func TestOldVerdictsAreNotTakenForThoseOfAllServices(t *testing.T) {
+func TestScaledEndpoints_JudgingPaused_OldVerdictsNotTrusted(t *testing.T) {
 	r := newRig(t)
 	on, off := testConfig(), testConfig()
 	on.ScaledEndpoints = true

@@ -104,9 +104,9 @@ func selecting(namespace, name, app string) *corev1.Service {
 	return service
 }
 
-// TestAFloodOfATenantDelaysNoOther has a tenant make many objects of a kind, and change one all the
+// TestTenant_Floods_OthersNotDelayed has a tenant make many objects of a kind, and change one all the
 // time, while another tenant starts pods. It prints the costs.
-func TestAFloodOfATenantDelaysNoOther(t *testing.T) {
+func TestTenant_Floods_OthersNotDelayed(t *testing.T) {
 	count := smallFlood
 	if text := os.Getenv("ALIOTH_FLOOD"); text != "" {
 		var err error

@@ -62,7 +62,7 @@ func (r *rig) leader(leases client.Client, lease *coordinationv1.Lease, want fun
 	})
 }
 
-func TestLosingTheLeaseEndsATermAndNotTheProcess(t *testing.T) {
+func TestTerm_LeaseLost_EndsProcessStays(t *testing.T) {
 	r := newRig(t)
 	r.create(newNamespace("lease", ""))
 	r.operate(electing("lease"))
@@ -86,7 +86,7 @@ func TestLosingTheLeaseEndsATermAndNotTheProcess(t *testing.T) {
 	sees(r, after, vpcReady(v1alpha1.ReadyReason))
 }
 
-func TestASecondOperatorTakesOverAtOnceWhenTheFirstEnds(t *testing.T) {
+func TestSecondOperator_FirstEnds_TakesOverAtOnce(t *testing.T) {
 	r := newRig(t)
 	r.create(newNamespace("takeover", ""))
 	stop := r.operate(electing("takeover"))
@@ -102,7 +102,7 @@ func TestASecondOperatorTakesOverAtOnceWhenTheFirstEnds(t *testing.T) {
 	sees(r, vpc, vpcReady(v1alpha1.ReadyReason))
 }
 
-func TestHealthAndMetricsAreServedOnLoopback(t *testing.T) {
+func TestHealthAndMetrics_Loopback_Served(t *testing.T) {
 	r := newRig(t)
 	cfg := testConfig()
 	cfg.HealthAddr, cfg.MetricsAddr = freeAddr(t), freeAddr(t)
@@ -142,7 +142,7 @@ func TestHealthAndMetricsAreServedOnLoopback(t *testing.T) {
 	}
 }
 
-func TestMetricsBeyondLoopbackAskWhoAsks(t *testing.T) {
+func TestMetrics_BeyondLoopback_Authenticated(t *testing.T) {
 	r := newRig(t)
 	m, err := newMetrics(&state{})
 	if err != nil {
@@ -172,7 +172,7 @@ func TestMetricsBeyondLoopbackAskWhoAsks(t *testing.T) {
 	}
 }
 
-func TestReleasesNeverHitASuccessor(t *testing.T) {
+func TestRelease_SuccessorHasName_Conflict(t *testing.T) {
 	r := newRig(t)
 	pod := operatortest.Pod("blue", "a", "p", "", "")
 	object := &v1alpha1.Address{

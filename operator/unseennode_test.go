@@ -10,10 +10,10 @@ import (
 	"github.com/alioth-net/alioth/api/netif"
 )
 
-// TestAPodWaitsUntilItsNodeIsSeen: pods of DaemonSets are bound as soon as their node is there, and
+// TestPod_NodeUnseen_WaitsForIt: pods of DaemonSets are bound as soon as their node is there, and
 // the watches of pods and nodes come in any order. Only the node's labels tell which plugin
 // attaches a pod, and no pod is decided twice.
-func TestAPodWaitsUntilItsNodeIsSeen(t *testing.T) {
+func TestPod_NodeUnseen_WaitsForIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		labels map[string]string
 		kind   string

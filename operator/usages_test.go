@@ -48,9 +48,9 @@ func (r *rig) counts(subnet string, used, free int64, cursors ...string) *v1alph
 	return usage
 }
 
-// TestAddressesChangeNeitherTheirSubnetNorTheirVPC but the first one: every node watches
-// both.
-func TestAddressesChangeNeitherTheirSubnetNorTheirVPC(t *testing.T) {
+// TestAddress_LaterOnes_SubnetAndVPCUnchanged: only the first address changes them, because every
+// node watches both.
+func TestAddress_LaterOnes_SubnetAndVPCUnchanged(t *testing.T) {
 	const more = 20
 	r := start(t)
 	vpc, subnet := r.tenantSubnet("usagequiet", "10.201.1.0/24")
@@ -82,7 +82,7 @@ func TestAddressesChangeNeitherTheirSubnetNorTheirVPC(t *testing.T) {
 	}
 }
 
-func TestAUsageThatIsDeletedOrChangedIsWrittenAgain(t *testing.T) {
+func TestUsage_DeletedOrChanged_WrittenAgain(t *testing.T) {
 	r := start(t)
 	_, subnet := r.tenantSubnet("usagehurt", "10.202.1.0/24")
 	r.gets("usagehurt", "first", "10.202.1.2")
@@ -102,9 +102,9 @@ func TestAUsageThatIsDeletedOrChangedIsWrittenAgain(t *testing.T) {
 	r.gets("usagehurt", "second", "10.202.1.3")
 }
 
-// TestTheSearchForAddressesGoesOnWhereAnEarlierReleaseStopped, and where an earlier operator
-// of this release did.
-func TestTheSearchForAddressesGoesOnWhereAnEarlierReleaseStopped(t *testing.T) {
+// TestCursor_EarlierRelease_SearchContinues: it also continues at the cursor of an earlier operator
+// of this release.
+func TestCursor_EarlierRelease_SearchContinues(t *testing.T) {
 	r := newRig(t)
 	_, subnet := r.tenantSubnet("usageolder", "10.203.1.0/24")
 	subnet.Status.Cursors = []string{"10.203.1.100"}
@@ -125,9 +125,8 @@ func TestTheSearchForAddressesGoesOnWhereAnEarlierReleaseStopped(t *testing.T) {
 	r.gets("usageolder", "second", "10.203.1.102")
 }
 
-// TestASubnetTakesOverTheUsageOfItsPredecessor, but not its cursors: they were of other
-// ranges.
-func TestASubnetTakesOverTheUsageOfItsPredecessor(t *testing.T) {
+// TestUsage_SubnetMadeAgain_TakenOverWithoutCursors: the cursors were of other ranges.
+func TestUsage_SubnetMadeAgain_TakenOverWithoutCursors(t *testing.T) {
 	r := newRig(t)
 	stop := r.operate(testConfig())
 	_, subnet := r.tenantSubnet("usageheir", "10.204.1.0/24")

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-func TestAVPCClaimsAVNIForItsWholeLife(t *testing.T) {
+func TestVNIClaim_RequestedVNI_KeptUntilVPCGone(t *testing.T) {
 	r := start(t)
 	blue, red := newVPC("vni-blue", nil, "10.0.0.0/16"), newVPC("vni-red", nil, "10.0.0.0/16")
 	wanted := int32(4711)
@@ -42,7 +42,7 @@ func TestAVPCClaimsAVNIForItsWholeLife(t *testing.T) {
 	}
 }
 
-func TestClaimsOfADeadOperatorAreAdopted(t *testing.T) {
+func TestVNIClaim_OperatorDied_Adopted(t *testing.T) {
 	r := newRig(t)
 	vpc := newVPC("adopted", nil, "10.0.0.0/16")
 	r.create(vpc)
@@ -63,7 +63,7 @@ func TestClaimsOfADeadOperatorAreAdopted(t *testing.T) {
 	r.gone(orphan)
 }
 
-func TestAVPCMustNotUseWhatTheClusterNeeds(t *testing.T) {
+func TestVPC_RangeOfCluster_Refused(t *testing.T) {
 	r := start(t)
 	for name, cidr := range map[string]string{
 		"reserved-service4": "10.96.0.0/12", "reserved-service6": "fd96::/64", "reserved-shadow": "fd41:6c69:6f74::/48",
@@ -74,7 +74,7 @@ func TestAVPCMustNotUseWhatTheClusterNeeds(t *testing.T) {
 	}
 }
 
-func TestAVPCIsHeldByItsSubnets(t *testing.T) {
+func TestVPC_SubnetsLeft_Held(t *testing.T) {
 	r := start(t)
 	vpc := newVPC("heldvpc", nil, "10.0.0.0/16")
 	subnet := newSubnet("heldvpc-s", "heldvpc", "s", "10.0.1.0/24")
@@ -104,7 +104,7 @@ func TestAVPCIsHeldByItsSubnets(t *testing.T) {
 	})
 }
 
-func TestSubnetsReportWhatIsWrongAndHealByThemselves(t *testing.T) {
+func TestSubnet_Fault_ReportedAndHeals(t *testing.T) {
 	r := start(t)
 	first := newSubnet("heal-1", "heal", "net1", "10.0.1.0/24")
 	r.create(first)
@@ -159,7 +159,7 @@ func older(a, b client.Object) bool {
 	return client.ObjectKeyFromObject(a).String() < client.ObjectKeyFromObject(b).String()
 }
 
-func TestASubnetIsHeldByAddressesAndNamesHolders(t *testing.T) {
+func TestSubnet_AddressesLeft_HeldAndHoldersNamed(t *testing.T) {
 	r := start(t)
 	subnet := newSubnet("heldsub-s", "heldsub", "s", "10.0.1.0/24")
 	r.create(newNamespace("heldsub", "heldsub"), newVPC("heldsub", []string{"heldsub"}, "10.0.0.0/16"), subnet, newNetwork("heldsub", "n", "heldsub"))
@@ -186,7 +186,7 @@ func TestASubnetIsHeldByAddressesAndNamesHolders(t *testing.T) {
 	r.gone(subnet)
 }
 
-func TestNetworksReportWhatIsWrongAndHealByThemselves(t *testing.T) {
+func TestNetwork_Fault_ReportedAndHeals(t *testing.T) {
 	r := start(t)
 	net := newNetwork("healnet", "n", "healnet")
 	foreign := newNetwork("healnet", "other", "healnet")
@@ -213,7 +213,7 @@ func TestNetworksReportWhatIsWrongAndHealByThemselves(t *testing.T) {
 	}
 }
 
-func TestTwoNamespacesOfATenantMayNameANetworkAlike(t *testing.T) {
+func TestNetworks_NamesakesInTwoNamespaces_BothUsable(t *testing.T) {
 	r := start(t)
 	r.create(newNamespace("alike-a", "alike"), newNamespace("alike-b", "alike"),
 		newVPC("alike-1", []string{"alike"}, "10.0.0.0/16"), newSubnet("alike-1", "alike-1", "s", "10.0.1.0/24"),
@@ -243,7 +243,7 @@ func TestTwoNamespacesOfATenantMayNameANetworkAlike(t *testing.T) {
 	})
 }
 
-func TestANetworkIsHeldByItsPods(t *testing.T) {
+func TestNetwork_PodsLeft_Held(t *testing.T) {
 	r := start(t)
 	net := newNetwork("heldnet", "n", "heldnet")
 	r.create(newNamespace("heldnet", "heldnet"), newVPC("heldnet", []string{"heldnet"}, "10.0.0.0/16"),

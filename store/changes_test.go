@@ -39,7 +39,7 @@ func describe(row any) string {
 	return fmt.Sprintf("%T", row)
 }
 
-func TestChangesSinceTellsWhatCommitsDidToRows(t *testing.T) {
+func TestChangesSince_Commits_RowChangesTold(t *testing.T) {
 	s := newStore(t)
 	vpc := func(version string, vni uint32) func(store.Tx) error {
 		return func(tx store.Tx) error {
@@ -66,7 +66,7 @@ func TestChangesSinceTellsWhatCommitsDidToRows(t *testing.T) {
 	}
 }
 
-func TestChangesSinceKeepsToItsSnapshot(t *testing.T) {
+func TestChangesSince_LaterCommit_NotIncluded(t *testing.T) {
 	s := newStore(t)
 	put := func(name string) {
 		update(t, s, func(tx store.Tx) error { return store.PutVPC(tx, &store.VPC{Name: name}) })
@@ -80,9 +80,9 @@ func TestChangesSinceKeepsToItsSnapshot(t *testing.T) {
 	})
 }
 
-// TestAReaderThatFollowsChangesHasWhatTheStoreHas follows with random pauses,
+// TestChangesSince_ReaderFollows_EqualsStore follows with random pauses,
 // some of them so long that the store forgets, and others for single commits.
-func TestAReaderThatFollowsChangesHasWhatTheStoreHas(t *testing.T) {
+func TestChangesSince_ReaderFollows_EqualsStore(t *testing.T) {
 	s := newStore(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	copied, at, forgot, followed := map[string]*store.VPC{}, uint64(0), 0, 0

@@ -19,7 +19,7 @@ func inNetwork(uid, ip string) *store.Address {
 	return row
 }
 
-func TestAnIPIsUniqueInEachDomain(t *testing.T) {
+func TestAddress_SameIPInDomain_Refused(t *testing.T) {
 	s := newStore(t)
 	ip := netip.MustParseAddr("10.0.0.1")
 	inVPC, first, again := address("blue", "10.0.0.1"), inNetwork("u1", "10.0.0.1"), inNetwork("u2", "10.0.0.1")
@@ -54,7 +54,7 @@ func TestAnIPIsUniqueInEachDomain(t *testing.T) {
 }
 
 // A Subnet may have any name that an object can have, even the name of a network's domain.
-func TestASubnetAndANetworkOfOneNameAreCountedApart(t *testing.T) {
+func TestCountAddresses_SubnetNamedLikeNetwork_CountedApart(t *testing.T) {
 	s := newStore(t)
 	like := address("blue", "10.0.0.1")
 	like.Subnet = "u1.net"
@@ -87,7 +87,7 @@ func TestASubnetAndANetworkOfOneNameAreCountedApart(t *testing.T) {
 
 // A status that counts rows of one process's memory never equals the status that the next
 // process writes.
-func TestAnAddressThatIsHeldBackDoesNotCount(t *testing.T) {
+func TestCountAddresses_HeldBack_NotCounted(t *testing.T) {
 	s := newStore(t)
 	held := address("blue", "10.0.0.1")
 	held.UID, held.Attachment, held.Kept = "", "", true

@@ -11,9 +11,9 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// TestAYoungerNodeTakesNoAddressOfAnOlderOne: the names are in either order, because tables
+// TestNodeAddress_YoungerNodeToo_OlderKeepsIt: the names are in either order, because tables
 // are sorted by name.
-func TestAYoungerNodeTakesNoAddressOfAnOlderOne(t *testing.T) {
+func TestNodeAddress_YoungerNodeToo_OlderKeepsIt(t *testing.T) {
 	shared := netip.MustParseAddr("192.0.2.1")
 	for name, created := range map[string]map[string]int64{
 		"the first of the names":  {"a": 1, "b": 2},

@@ -33,7 +33,7 @@ func revision(s *store.Store) (revision uint64) {
 	return revision
 }
 
-func TestUpdateCommitsOnNilAndAbortsOnError(t *testing.T) {
+func TestUpdate_NilOrError_CommitsOrAborts(t *testing.T) {
 	s := newStore(t)
 	update(t, s, func(tx store.Tx) error { return store.PutVPC(tx, &store.VPC{Name: "blue"}) })
 
@@ -60,7 +60,7 @@ func TestUpdateCommitsOnNilAndAbortsOnError(t *testing.T) {
 	})
 }
 
-func TestRevisionRisesWithEveryCommitThatChangesSomething(t *testing.T) {
+func TestRevision_CommitWithChange_Rises(t *testing.T) {
 	s := newStore(t)
 	put := func(tx store.Tx) error { return store.PutVPC(tx, &store.VPC{Name: "blue"}) }
 	if got := revision(s); got != 0 {
@@ -80,7 +80,7 @@ func TestRevisionRisesWithEveryCommitThatChangesSomething(t *testing.T) {
 	}
 }
 
-func TestWaitLooksAgainWhenWhatItReadChanges(t *testing.T) {
+func TestWait_ReadRowChanges_LooksAgain(t *testing.T) {
 	s := newStore(t)
 	looked := make(chan struct{}, 8)
 	done := make(chan error, 1)
@@ -100,7 +100,7 @@ func TestWaitLooksAgainWhenWhatItReadChanges(t *testing.T) {
 	}
 }
 
-func TestWaitEndsWithItsContext(t *testing.T) {
+func TestWait_ContextEnds_Returns(t *testing.T) {
 	s := newStore(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	err := s.Wait(ctx, func(tx store.ReadTx, _ *store.WatchSet) bool {
@@ -113,7 +113,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestANodesStoreHasAddressesByEverythingButTheirSubnet(t *testing.T) {
+func TestNodeStore_Addresses_AllIndexesExceptSubnet(t *testing.T) {
 	s, err := store.NewForNode()
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func address(vpc, ip string) *store.Address {
 	}
 }
 
-func TestPutIgnoresAnOlderVersionOfTheSameObject(t *testing.T) {
+func TestPut_OlderVersion_Ignored(t *testing.T) {
 	tests := map[string]struct {
 		held, next store.Meta
 		wantNext   bool
@@ -65,7 +65,7 @@ func TestPutIgnoresAnOlderVersionOfTheSameObject(t *testing.T) {
 	}
 }
 
-func TestDeleteIgnoresAnotherUID(t *testing.T) {
+func TestDelete_OtherUID_Ignored(t *testing.T) {
 	s := newStore(t)
 	row := address("blue", "10.0.0.1")
 	row.UID = "new"
@@ -83,7 +83,7 @@ func TestDeleteIgnoresAnotherUID(t *testing.T) {
 	})
 }
 
-func TestANewVersionAloneIsKeptButIsNoNewRevision(t *testing.T) {
+func TestPut_OnlyNewVersion_KeptWithoutNewRevision(t *testing.T) {
 	s := newStore(t)
 	for _, resourceVersion := range []string{"1", "2"} {
 		row := &store.Node{Meta: version("a", resourceVersion), Name: "node-1"}
@@ -99,7 +99,7 @@ func TestANewVersionAloneIsKeptButIsNoNewRevision(t *testing.T) {
 	})
 }
 
-func TestUniqueValuesAreCheckedBeforeTheWrite(t *testing.T) {
+func TestPut_UniqueValueTaken_RefusedBeforeWrite(t *testing.T) {
 	twin := address("blue", "10.0.0.1")
 	twin.Name = "twin"
 	tests := map[string]struct {
@@ -135,7 +135,7 @@ func TestUniqueValuesAreCheckedBeforeTheWrite(t *testing.T) {
 	}
 }
 
-func TestAnAssumedAddressGivesWayToTheRealOne(t *testing.T) {
+func TestAssumedAddress_RealOneComes_GivesWay(t *testing.T) {
 	created := func() *store.Address {
 		row := address("blue", "10.0.0.1")
 		row.Meta = version("real", "5")
@@ -186,9 +186,9 @@ func TestAnAssumedAddressGivesWayToTheRealOne(t *testing.T) {
 	}
 }
 
-// TestCursorsOfChoicesCountBeforeThoseOfTheAPI: the cursors of choices count before all. The
+// TestCursors_ChoiceAndAPI_ChoiceFirst: the cursors of choices count before all. The
 // cursors of the subnet's own Usage count before the cursors of an earlier release in its status.
-func TestCursorsOfChoicesCountBeforeThoseOfTheAPI(t *testing.T) {
+func TestCursors_ChoiceAndAPI_ChoiceFirst(t *testing.T) {
 	s := newStore(t)
 	row := &store.Subnet{Meta: store.Meta{UID: "u"}, Name: "net1", Cursors: []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd00::5")}}
 	cursors := func() string {
@@ -225,7 +225,7 @@ func TestCursorsOfChoicesCountBeforeThoseOfTheAPI(t *testing.T) {
 	}
 }
 
-func TestListsAreInTheirOrder(t *testing.T) {
+func TestLists_EachIndex_InItsOrder(t *testing.T) {
 	s := newStore(t)
 	update(t, s, func(tx store.Tx) error {
 		return errors.Join(
@@ -260,9 +260,9 @@ func TestListsAreInTheirOrder(t *testing.T) {
 	})
 }
 
-// TestServicesAreFoundByWhatTheyHaveOutside: an index finds a Service by each of its external IPs
+// TestServices_ExternalIPsAndNodePorts_Found: an index finds a Service by each of its external IPs
 // and node ports, until the Service loses them.
-func TestServicesAreFoundByWhatTheyHaveOutside(t *testing.T) {
+func TestServices_ExternalIPsAndNodePorts_Found(t *testing.T) {
 	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
 	web := func(namespace string, age int, ports []store.ServicePort, ips ...netip.Addr) *store.Service {
 		return &store.Service{Meta: at(namespace, age), Namespace: namespace, Name: "web", ExternalIPs: ips, Ports: ports, HealthCheckNodePort: 30009}
@@ -290,7 +290,7 @@ func TestServicesAreFoundByWhatTheyHaveOutside(t *testing.T) {
 	})
 }
 
-func TestTenantsThatNameAVPCAreEachFoundOnce(t *testing.T) {
+func TestTenants_NamingVPC_EachFoundOnce(t *testing.T) {
 	s := newStore(t)
 	names := func(namespace, name, tenant, vpc string) func(store.Tx) error {
 		return func(tx store.Tx) error {
@@ -322,7 +322,7 @@ func mapRows[R any](rows []*R, text func(*R) string) []string {
 	return list
 }
 
-func TestTenantsFollowTheirNamespaceInBothOrders(t *testing.T) {
+func TestTenants_NamespaceBeforeOrAfter_Follow(t *testing.T) {
 	s := newStore(t)
 	namespace := func(tenant string) func(tx store.Tx) error {
 		return func(tx store.Tx) error { return store.PutNamespace(tx, &store.Namespace{Name: "shop", Tenant: tenant}) }
@@ -365,7 +365,7 @@ func TestTenantsFollowTheirNamespaceInBothOrders(t *testing.T) {
 	})
 }
 
-func TestServicesAndSlicesAreFoundByNetworkAndService(t *testing.T) {
+func TestServicesAndSlices_ByNetworkAndService_Found(t *testing.T) {
 	s := newStore(t)
 	update(t, s, func(tx store.Tx) error {
 		return errors.Join(
@@ -393,7 +393,7 @@ func TestServicesAndSlicesAreFoundByNetworkAndService(t *testing.T) {
 	})
 }
 
-func TestASnapshotNeverChanges(t *testing.T) {
+func TestSnapshot_LaterCommit_Unchanged(t *testing.T) {
 	s := newStore(t)
 	row := address("blue", "10.0.0.1")
 	update(t, s, func(tx store.Tx) error { return store.PutAddress(tx, row) })
@@ -411,7 +411,7 @@ func TestASnapshotNeverChanges(t *testing.T) {
 	}
 }
 
-func TestWaitWakesForEveryKindOfRead(t *testing.T) {
+func TestWait_EachKindOfRead_Wakes(t *testing.T) {
 	put := func(row *store.Address) func(tx store.Tx) error {
 		return func(tx store.Tx) error { return store.PutAddress(tx, row) }
 	}
@@ -458,7 +458,7 @@ func TestWaitWakesForEveryKindOfRead(t *testing.T) {
 	}
 }
 
-func TestWaitDoesNotWakeForWhatItDidNotRead(t *testing.T) {
+func TestWait_UnreadRowChanges_NoWake(t *testing.T) {
 	s := newStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	looks, looked, done := 0, make(chan struct{}, 100), make(chan error, 1)
@@ -483,7 +483,7 @@ func TestWaitDoesNotWakeForWhatItDidNotRead(t *testing.T) {
 	}
 }
 
-func TestWaitWakesForChannelsOutsideTheStore(t *testing.T) {
+func TestWait_OutsideChannelCloses_Wakes(t *testing.T) {
 	s := newStore(t)
 	outside, looked, done := make(chan struct{}), make(chan struct{}, 2), make(chan error, 1)
 	go func() {
@@ -505,7 +505,7 @@ func TestWaitWakesForChannelsOutsideTheStore(t *testing.T) {
 	}
 }
 
-func TestAnAddressCountsForThePodThatItNamesInEveryRespect(t *testing.T) {
+func TestPodAddress_HolderDiffers_NotCounted(t *testing.T) {
 	pod := &store.Pod{Meta: store.Meta{UID: "u"}, Namespace: "ns", Name: "p", Node: "n1"}
 	for name, c := range map[string]struct {
 		change func(*store.Address)

@@ -104,7 +104,7 @@ func wantReplaced(t *testing.T, before, after map[string]ebpf.ProgramID) {
 	}
 }
 
-func TestAReopenedDatapathAdoptsWhatItFinds(t *testing.T) {
+func TestDatapath_Reopened_AdoptsPinnedObjects(t *testing.T) {
 	w := world.New(t)
 	s := w.State()
 	s.Probes = []state.ProbeTarget{{IP: wire.IP("10.0.1.10"), Shadow: wire.IP(world.ShadowA)}, {IP: wire.IP("fd10:0:0:1::10"), Shadow: wire.IP(world.ShadowA6)}}
@@ -150,7 +150,7 @@ func TestAReopenedDatapathAdoptsWhatItFinds(t *testing.T) {
 	}
 }
 
-func TestMapsOfAnotherLayoutServeUntilNewOnesAreFilled(t *testing.T) {
+func TestMaps_OtherLayout_ServeUntilNewOnesFilled(t *testing.T) {
 	w := world.New(t)
 	if err := w.Objects.AliothLayout.Put(uint32(0), uint32(programs.LayoutVersion+1)); err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestMapsOfAnotherLayoutServeUntilNewOnesAreFilled(t *testing.T) {
 	}
 }
 
-func TestAChangedCounterLayoutKeepsTheState(t *testing.T) {
+func TestDatapath_CounterLayoutChanged_StateKept(t *testing.T) {
 	w := world.New(t)
 	path := filepath.Join(w.Config.PinDir, "alioth_counters")
 	if err := os.Remove(path); err != nil {
@@ -218,7 +218,7 @@ func TestAChangedCounterLayoutKeepsTheState(t *testing.T) {
 	}
 }
 
-func TestMapsOfAnUnfinishedOpenAreNotAdopted(t *testing.T) {
+func TestMaps_UnfinishedOpen_NotAdopted(t *testing.T) {
 	w := world.New(t)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestMapsOfAnUnfinishedOpenAreNotAdopted(t *testing.T) {
 	wantState(t, bpftest.Open(t, w.Config), w.State())
 }
 
-func TestTheProgramsOfAVanishedDeviceAreForgotten(t *testing.T) {
+func TestDevice_Vanished_RestAppliedThenForgotten(t *testing.T) {
 	w := world.New(t)
 	device, err := netlink.LinkByIndex(w.PodB)
 	if err != nil {
@@ -264,11 +264,11 @@ func TestTheProgramsOfAVanishedDeviceAreForgotten(t *testing.T) {
 	wantSettled(t, w.Datapath, s)
 }
 
-func TestADeviceThatStaysBehindIsShut(t *testing.T) {
-	lab.OnEveryDevice(t, testADeviceThatStaysBehindIsShut)
+func TestDevice_LeftBehind_Shut(t *testing.T) {
+	lab.OnEveryDevice(t, testDeviceLeftBehindShut)
 }
 
-func testADeviceThatStaysBehindIsShut(t *testing.T, device lab.PodDevice) {
+func testDeviceLeftBehindShut(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	n := l.Nodes[0]
 	s := n.State
@@ -289,7 +289,7 @@ func testADeviceThatStaysBehindIsShut(t *testing.T, device lab.PodDevice) {
 	}
 }
 
-func TestUninstallLeavesNothing(t *testing.T) {
+func TestUninstall_AppliedState_NothingLeft(t *testing.T) {
 	w := world.New(t)
 	// The datapath stays open: what another process holds must go as well.
 	if err := datapath.Uninstall(w.Config.PinDir, w.Config.CgroupRoot); err != nil {
@@ -319,7 +319,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesAPinDirectoryThatIsNotBPF(t *testing.T) {
+func TestOpen_PinDirectoryNotBPF_Refused(t *testing.T) {
 	bpftest.InNamespace(t)
 	_, err := programs.Load(programs.Config{PinDir: filepath.Join(t.TempDir(), "pins"), VXLANIfindex: 1})
 	if err == nil || !strings.Contains(err.Error(), "mount -t bpf") {
@@ -327,13 +327,13 @@ func TestOpenRefusesAPinDirectoryThatIsNotBPF(t *testing.T) {
 	}
 }
 
-// TestReplacingTheProgramsLosesNoPacket asks and answers in step, without ever
+// TestPrograms_Replaced_NoPacketLost asks and answers in step, without ever
 // asking twice, while the datapath is reopened again and again.
-func TestReplacingTheProgramsLosesNoPacket(t *testing.T) {
-	lab.OnEveryDevice(t, testReplacingTheProgramsLosesNoPacket)
+func TestPrograms_Replaced_NoPacketLost(t *testing.T) {
+	lab.OnEveryDevice(t, testProgramsReplacedNoPacketLost)
 }
 
-func testReplacingTheProgramsLosesNoPacket(t *testing.T, device lab.PodDevice) {
+func testProgramsReplacedNoPacketLost(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	n := l.Nodes[0]
 	dst := netip.AddrPortFrom(red[20].Addrs[0], 9000)
@@ -359,7 +359,7 @@ func testReplacingTheProgramsLosesNoPacket(t *testing.T, device lab.PodDevice) {
 	}
 }
 
-func TestConnectionsDatedByThePrograms(t *testing.T) {
+func TestConnection_ProgramWritesRow_DatedByMonotonicClock(t *testing.T) {
 	w := world.New(t)
 	before := world.Monotonic(t)
 	world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}).Bytes())

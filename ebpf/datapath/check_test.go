@@ -14,9 +14,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// TestAnInterfaceIsCheckedWithoutTheServicesOfItsVPC is about the State of CNI CHECK: it
+// TestCheck_InterfaceWithoutVPCServices_Passes is about the State of CNI CHECK: it
 // has one attachment, and nothing of the VPC.
-func TestAnInterfaceIsCheckedWithoutTheServicesOfItsVPC(t *testing.T) {
+func TestCheck_InterfaceWithoutVPCServices_Passes(t *testing.T) {
 	w := world.New(t)
 	one := state.State{Interfaces: w.State().Interfaces[:1], Addresses: w.State().Addresses[:2]}
 	bpftest.Must(t, w.Check(one))

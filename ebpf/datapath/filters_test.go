@@ -85,7 +85,7 @@ func foreigners(t *testing.T, d *bpftest.Datapath, ifindex int, side uint32) (pr
 	return priorities
 }
 
-func TestProgramsTakenAwayByHandComeBackWithAThoroughLook(t *testing.T) {
+func TestPrograms_RemovedByHand_ThoroughLookRestores(t *testing.T) {
 	w := world.New(t)
 	for _, c := range []struct {
 		name string
@@ -114,7 +114,7 @@ func TestProgramsTakenAwayByHandComeBackWithAThoroughLook(t *testing.T) {
 	}
 }
 
-func TestADeviceWithTheIndexOfAnEarlierOneGetsItsOwnPrograms(t *testing.T) {
+func TestDevice_IndexReused_OwnProgramsAttached(t *testing.T) {
 	w := world.New(t)
 	elsewhere := bpftest.NewNamespace(t)
 	for i, c := range []struct {
@@ -179,7 +179,7 @@ func qdiscRequests(t *testing.T, ifindex int) (count func() int) {
 	}
 }
 
-func TestOneRequestMakesTheQdiscOfBothPrograms(t *testing.T) {
+func TestQdisc_TwoPrograms_OneRequestMakesIt(t *testing.T) {
 	w := world.New(t)
 	device := bpftest.AddPair(t, "fresh", "fresh-peer")
 	requests := qdiscRequests(t, device)
@@ -192,7 +192,7 @@ func TestOneRequestMakesTheQdiscOfBothPrograms(t *testing.T) {
 	}
 }
 
-func TestAQdiscThatGoesBetweenTwoProgramsIsMadeAgain(t *testing.T) {
+func TestQdisc_GoneBetweenTwoPrograms_MadeAgain(t *testing.T) {
 	w := world.New(t)
 	device := bpftest.AddPair(t, "fresh", "fresh-peer")
 	ingress := hook.Attachment{Ifindex: uint32(device), Program: hook.FromPod}
@@ -203,7 +203,7 @@ func TestAQdiscThatGoesBetweenTwoProgramsIsMadeAgain(t *testing.T) {
 	wantPrograms(t, w.Datapath, device)
 }
 
-func TestAnInterfaceThatComesBackKeepsItsFilter(t *testing.T) {
+func TestFilter_InterfaceComesBack_Kept(t *testing.T) {
 	w := world.New(t)
 	s := w.State()
 	without := w.State()
@@ -217,7 +217,7 @@ func TestAnInterfaceThatComesBackKeepsItsFilter(t *testing.T) {
 	wantSettled(t, w.Datapath, s)
 }
 
-func TestFiltersOfOthersAreLeftAlone(t *testing.T) {
+func TestFilters_ForeignOnes_LeftAlone(t *testing.T) {
 	w := world.New(t)
 	// On the first device they came later, on the second earlier than ours.
 	device := bpftest.AddPair(t, "late", "late-peer")
@@ -253,7 +253,7 @@ func TestFiltersOfOthersAreLeftAlone(t *testing.T) {
 	check("after uninstalling,")
 }
 
-func TestWhatIsInThePlaceOfOurFilterIsReported(t *testing.T) {
+func TestFilter_PlaceTaken_Reported(t *testing.T) {
 	w := world.New(t)
 	for _, c := range []struct {
 		name     string
@@ -297,7 +297,7 @@ func TestWhatIsInThePlaceOfOurFilterIsReported(t *testing.T) {
 	}
 }
 
-func TestPinnedLinksOfInterfacesAreReplacedByFilters(t *testing.T) {
+func TestInterfaceLinks_Pinned_ReplacedByFilters(t *testing.T) {
 	w := world.New(t)
 	if !hasTCX(t) {
 		t.Skip("missing feature: TCX (Linux 6.6)")
@@ -326,9 +326,9 @@ func TestPinnedLinksOfInterfacesAreReplacedByFilters(t *testing.T) {
 	}
 }
 
-// TestAFilterOfTheNodeFollowsItsDevice is about the filters that stand in for links on kernels
+// TestNodeFilter_DeviceChanges_Follows is about the filters that stand in for links on kernels
 // without TCX, and works on all others too.
-func TestAFilterOfTheNodeFollowsItsDevice(t *testing.T) {
+func TestNodeFilter_DeviceChanges_Follows(t *testing.T) {
 	w := world.New(t)
 	first, second := bpftest.AddPair(t, "first", "first-peer"), bpftest.AddPair(t, "second", "second-peer")
 	settle := func(ifindex int) (changed bool) {
@@ -370,9 +370,9 @@ func TestAFilterOfTheNodeFollowsItsDevice(t *testing.T) {
 	}
 }
 
-// TestReplacingAFilterLosesNoPacket asks and answers in step, without ever
+// TestFilter_Replaced_NoPacketLost asks and answers in step, without ever
 // asking twice, while filters are replaced all the time.
-func TestReplacingAFilterLosesNoPacket(t *testing.T) {
+func TestFilter_Replaced_NoPacketLost(t *testing.T) {
 	l, red, _ := lab.TwoTenants(t, lab.Veth)
 	n := l.Nodes[0]
 	server, client := bpftest.UdpPair(t, red[11].NS, red[10].NS, netip.AddrPortFrom(red[11].Addrs[0], 9000))

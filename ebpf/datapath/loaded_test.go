@@ -75,7 +75,7 @@ func programID(t *testing.T, p *ebpf.Program) ebpf.ProgramID {
 	return id
 }
 
-func TestLoadedProgramsAreHandedOnEmpty(t *testing.T) {
+func TestLoadedPrograms_HandedOn_MapsEmpty(t *testing.T) {
 	var used [2]ebpf.ProgramID
 	t.Run("one test", func(t *testing.T) {
 		w := world.NewScaled(t)
@@ -113,7 +113,7 @@ func TestLoadedProgramsAreHandedOnEmpty(t *testing.T) {
 // a million.
 const mostVerified = 100_000
 
-func TestNoProgramTakesTheVerifierLong(t *testing.T) {
+func TestPrograms_Verified_BelowInstructionBound(t *testing.T) {
 	bpftest.InNamespace(t)
 	cfg, err := programs.Config{VXLANIfindex: 1, Connections: bpftest.Connections}.WithDefaults()
 	bpftest.Must(t, err)

@@ -66,7 +66,7 @@ func wantPair(t *testing.T, d *bpftest.Datapath, device int) {
 	}
 }
 
-func TestANetkitPairKeepsItsProgramThroughARestart(t *testing.T) {
+func TestNetkitPair_Restart_KeepsProgram(t *testing.T) {
 	w, device, s := netkitWorld(t)
 	wantPair(t, w.Datapath, device)
 	wantState(t, w.Datapath, s)
@@ -93,7 +93,7 @@ func TestANetkitPairKeepsItsProgramThroughARestart(t *testing.T) {
 	}
 }
 
-func TestTheProgramOfANetkitPairComesBack(t *testing.T) {
+func TestNetkitPair_ProgramRemoved_ComesBack(t *testing.T) {
 	w, device, s := netkitWorld(t)
 	bpftest.Must(t, w.LeaveNetkit(uint32(device)))
 	if err := w.Check(s); !errors.Is(err, datapath.ErrDiffers) || !strings.Contains(err.Error(), "alioth_from_pod") {
@@ -116,7 +116,7 @@ func TestTheProgramOfANetkitPairComesBack(t *testing.T) {
 	wantPair(t, w.Datapath, device)
 }
 
-func TestProgramsOfOthersOnANetkitPairStay(t *testing.T) {
+func TestNetkitPair_ForeignPrograms_Stay(t *testing.T) {
 	w, device, s := netkitWorld(t)
 	foreign := w.Objects.AliothFromTunnel
 	bpftest.Must(t, link.RawAttachProgram(link.RawAttachProgramOptions{
@@ -140,7 +140,7 @@ func TestProgramsOfOthersOnANetkitPairStay(t *testing.T) {
 	}
 }
 
-func TestADeviceThatIsNoNetkitPairIsReported(t *testing.T) {
+func TestNetkitPair_OtherDeviceKind_Reported(t *testing.T) {
 	bpftest.NeedNetkit(t)
 	w := world.New(t)
 	s := w.State()

@@ -32,9 +32,9 @@ func others(random *rand.Rand, vni uint32) []state.Address {
 	return list
 }
 
-// TestPartsThatComeChangeAndGoAreWhatTheMapsHold checks the rows of the maps after each change,
+// TestParts_RandomChanges_MapsHoldThem checks the rows of the maps after each change,
 // and at the end that a thorough look finds nothing to repair.
-func TestPartsThatComeChangeAndGoAreWhatTheMapsHold(t *testing.T) {
+func TestParts_RandomChanges_MapsHoldThem(t *testing.T) {
 	w := world.New(t)
 	base := w.State().Parts()
 	random := rand.New(rand.NewPCG(3, 4))
@@ -72,9 +72,9 @@ func TestPartsThatComeChangeAndGoAreWhatTheMapsHold(t *testing.T) {
 	}
 }
 
-// TestAPartThatIsTheSameIsNotLookedAt deletes a row by hand, which only a
+// TestPart_Unchanged_NotLookedAt deletes a row by hand, which only a
 // thorough look repairs while the row's part stays.
-func TestAPartThatIsTheSameIsNotLookedAt(t *testing.T) {
+func TestPart_Unchanged_NotLookedAt(t *testing.T) {
 	w := world.New(t)
 	p := w.State().Parts()
 	bpftest.Must(t, w.ApplyParts(p))
@@ -107,7 +107,7 @@ func TestAPartThatIsTheSameIsNotLookedAt(t *testing.T) {
 	wantState(t, w.Datapath, p.State())
 }
 
-func TestADeviceThatVanishesIsNoticedAlthoughItsPartStays(t *testing.T) {
+func TestDevice_VanishesWhilePartStays_Noticed(t *testing.T) {
 	w := world.New(t)
 	p := w.State().Parts()
 	bpftest.Must(t, w.ApplyParts(p))
@@ -118,7 +118,7 @@ func TestADeviceThatVanishesIsNoticedAlthoughItsPartStays(t *testing.T) {
 	}
 }
 
-func TestInvalidPartsChangeNothing(t *testing.T) {
+func TestParts_Invalid_NothingChanged(t *testing.T) {
 	w := world.New(t)
 	p := w.State().Parts()
 	bpftest.Must(t, w.ApplyParts(p))

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/world"
 )
 
-func TestAReaderTellsWhichAddressesAreThere(t *testing.T) {
+func TestReader_Addresses_PresentOnesTold(t *testing.T) {
 	w := world.New(t)
 	reader, err := datapath.OpenReader(w.Config.PinDir)
 	bpftest.Must(t, err)

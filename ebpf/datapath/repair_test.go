@@ -85,7 +85,7 @@ func liveLinks(t *testing.T, w *world.World) []string {
 	return names
 }
 
-func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
+func TestRepair_ChangeByHand_RepairedAndReportedOnce(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	pin := func(name string) string { return filepath.Join(w.Config.PinDir, name) }
 	for _, c := range []struct {
@@ -164,9 +164,9 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 	}
 }
 
-// TestASurveyTakesNoChangeForHarm changes services during a look. Neither rows that Apply has
+// TestSurvey_ConcurrentChange_NotHarm changes services during a look. Neither rows that Apply has
 // just written nor rows that it has just deleted count as harm.
-func TestASurveyTakesNoChangeForHarm(t *testing.T) {
+func TestSurvey_ConcurrentChange_NotHarm(t *testing.T) {
 	w := world.New(t)
 	if harmed, err := w.Unapplied().Survey(); harmed || err != nil {
 		t.Errorf("where nothing is known to be applied: %v, %v", harmed, err)
@@ -205,7 +205,7 @@ func TestASurveyTakesNoChangeForHarm(t *testing.T) {
 	bpftest.Must(t, <-surveyed)
 }
 
-func TestRemovedPinsComeBackAndANewProcessAdoptsThem(t *testing.T) {
+func TestPins_Removed_ComeBackForNewProcess(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	bpftest.Must(t, os.RemoveAll(w.Config.PinDir))
 	if live := liveLinks(t, w); len(live) != len(hook.LinkNames())-pinnedLinks(t, true) {
@@ -229,7 +229,7 @@ func TestRemovedPinsComeBackAndANewProcessAdoptsThem(t *testing.T) {
 	wantState(t, again, w.State())
 }
 
-func TestAChangedStateIsNoRepair(t *testing.T) {
+func TestApply_ChangedState_NotReportedAsRepair(t *testing.T) {
 	w := world.New(t)
 	s := w.State()
 	s.Addresses = s.Addresses[:len(s.Addresses)-1]
@@ -246,7 +246,7 @@ func TestAChangedStateIsNoRepair(t *testing.T) {
 	}
 }
 
-func TestFlowsToBackendsThatAreGoneEndThoughADeviceFails(t *testing.T) {
+func TestFlows_BackendGoneAndDeviceFails_Ended(t *testing.T) {
 	w := world.New(t)
 	world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}).Bytes())
 	if rows, err := world.FlowRows(w.Objects.AliothConnections); err != nil || len(rows) != 2 {
@@ -270,7 +270,7 @@ func TestFlowsToBackendsThatAreGoneEndThoughADeviceFails(t *testing.T) {
 }
 
 // A node with IPv6 addresses only announces on the device that has them.
-func TestTheUplinkIsTheDeviceWithTheAddressThatThereIs(t *testing.T) {
+func TestUplink_NodeIPv6Only_DeviceWithAddressUsed(t *testing.T) {
 	underlay := world.OnUnderlay(t)
 	w := world.New(t, func(cfg *programs.Config) {
 		underlay(cfg)

@@ -72,7 +72,7 @@ func deepest(list map[string]*function, name string) (size int, way string) {
 	return size + own, name + way
 }
 
-func TestEveryProgramFitsTheStackOfLinux61(t *testing.T) {
+func TestPrograms_EachOne_FitsStackOfLinux61(t *testing.T) {
 	bpftest.InNamespace(t)
 	cfg, err := programs.Config{VXLANIfindex: 1, Connections: bpftest.Connections}.WithDefaults()
 	bpftest.Must(t, err)

@@ -89,9 +89,9 @@ func (l *leaving) dropCondition(t *testing.T) (requests bool) {
 	return false
 }
 
-// TestWhatAPodHeldGoesInWhicheverOrderTheTracesOfADaemonAreDeleted: a controller is called by an
+// TestAddress_DaemonTracesGoInAnyOrder_Released: a controller is called by an
 // event of the feed, or after the wait that its last result demands.
-func TestWhatAPodHeldGoesInWhicheverOrderTheTracesOfADaemonAreDeleted(t *testing.T) {
+func TestAddress_DaemonTracesGoInAnyOrder_Released(t *testing.T) {
 	addresses := func(l *leaving) (reconcile.Reconciler, ctrl.Request, client.Object) {
 		key := client.ObjectKey{Name: l.address.Name}
 		return &Reconciler{Live: l, Store: l.store, Claimer: l.claimer}, ctrl.Request{NamespacedName: key}, &v1alpha1.Address{}

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {
+func TestAddress_HolderOrNodeGone_Released(t *testing.T) {
 	pod := operatortest.Pod("blue", "a", "p", "", "")
 	deleting, terminal, successor := *pod, *pod, *pod
 	deleting.Deleting, terminal.Terminal, successor.UID = true, true, "successor"
@@ -92,9 +92,9 @@ func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {
 	}
 }
 
-// TestNoAddressIsReleasedForLackOfAnAnswerBeforeTheTermIsSettled: until then daemons that run
+// TestAddress_TermUnsettled_NotReleasedForSilence: until then daemons that run
 // may not have answered.
-func TestNoAddressIsReleasedForLackOfAnAnswerBeforeTheTermIsSettled(t *testing.T) {
+func TestAddress_TermUnsettled_NotReleasedForSilence(t *testing.T) {
 	held := operatortest.Address("v", "s", "10.0.0.9", operatortest.Pod("blue", "a", "p", "", ""))
 	node := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1"}
 	operatortest.New(t, held, node).View(func(tx store.ReadTx) {
@@ -104,8 +104,8 @@ func TestNoAddressIsReleasedForLackOfAnAnswerBeforeTheTermIsSettled(t *testing.T
 	})
 }
 
-// TestANodeHasLetGoOnceNothingOfItsDaemonIsInTheAPI: the store may be a moment behind.
-func TestANodeHasLetGoOnceNothingOfItsDaemonIsInTheAPI(t *testing.T) {
+// TestNode_DaemonObjectsGone_HasLetGo: the store may be a moment behind.
+func TestNode_DaemonObjectsGone_HasLetGo(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
@@ -149,8 +149,8 @@ func TestANodeHasLetGoOnceNothingOfItsDaemonIsInTheAPI(t *testing.T) {
 	}
 }
 
-// TestAnAttachmentClaimGoesWhenItsNodeHasReleasedThePod, or can't hold it any more.
-func TestAnAttachmentClaimGoesWhenItsNodeHasReleasedThePod(t *testing.T) {
+// TestAttachmentClaim_NodeReleasedPod_Deleted: the claim also goes when the node can't hold the pod any more.
+func TestAttachmentClaim_NodeReleasedPod_Deleted(t *testing.T) {
 	pod := operatortest.Pod("blue", "a", "p", "", "")
 	deleting, terminal, successor := *pod, *pod, *pod
 	deleting.Deleting, terminal.Terminal, successor.UID = true, true, "successor"

@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
-func TestAReasonThatIsNewIsAnnounced(t *testing.T) {
+func TestAnnounce_NewReason_Event(t *testing.T) {
 	says := func(ready bool, reason, message string) *store.Subnet {
 		row := operatortest.Subnet("s", "v", "s", 0, "10.0.0.0/24")
 		row.Ready, row.Reason, row.Message = ready, reason, message
@@ -70,7 +70,7 @@ func TestAReasonThatIsNewIsAnnounced(t *testing.T) {
 	}
 }
 
-func TestEveryKindWithAReadyConditionIsAnnounced(t *testing.T) {
+func TestAnnounce_KindsWithReadyCondition_All(t *testing.T) {
 	vpc, network := operatortest.VPC("v", 1, nil), operatortest.Network("blue", "a", "n", "v", 0)
 	vpc.Ready, vpc.Reason = false, v1alpha1.VNITakenReason
 	network.Ready, network.Reason = false, v1alpha1.VPCNotFoundReason
@@ -81,8 +81,8 @@ func TestEveryKindWithAReadyConditionIsAnnounced(t *testing.T) {
 	}
 }
 
-// TestAPolicyThatGoesOnIsNoWarning: of the conditions of a policy only Degraded is one.
-func TestAPolicyThatGoesOnIsNoWarning(t *testing.T) {
+// TestAnnounce_PolicyProgressing_NoWarning: of the conditions of a policy only Degraded is one.
+func TestAnnounce_PolicyProgressing_NoWarning(t *testing.T) {
 	for condition, level := range map[string]string{
 		nmstatev1.DegradedCondition: corev1.EventTypeWarning, nmstatev1.ProgressingCondition: corev1.EventTypeNormal,
 		nmstatev1.IgnoredCondition: corev1.EventTypeNormal, nmstatev1.AvailableCondition: corev1.EventTypeNormal,
@@ -99,7 +99,7 @@ func TestAPolicyThatGoesOnIsNoWarning(t *testing.T) {
 	}
 }
 
-func TestANameConflictIsAnnouncedBesideTheReadyCondition(t *testing.T) {
+func TestAnnounce_NameConflict_EventBesideReady(t *testing.T) {
 	network := func(conflict string) *store.Network {
 		row := operatortest.Network("blue", "a", "n", "v", 0)
 		row.Ready, row.Reason, row.NameConflict = true, v1alpha1.ReadyReason, conflict
@@ -128,7 +128,7 @@ func TestANameConflictIsAnnouncedBesideTheReadyCondition(t *testing.T) {
 	}
 }
 
-func TestTheRecorderShortensNotes(t *testing.T) {
+func TestRecorder_LongNote_Shortened(t *testing.T) {
 	to := events.NewFakeRecorder(1)
 	NewRecorder(to).Eventf(nil, nil, "Warning", "Reason", "Action", "%s is long", strings.Repeat("x", 2*v1alpha1.EventNoteLimit))
 	if got := <-to.Events; len(got) > len("Warning Reason ")+v1alpha1.EventNoteLimit || !strings.HasSuffix(got, "x...") {
@@ -136,7 +136,7 @@ func TestTheRecorderShortensNotes(t *testing.T) {
 	}
 }
 
-func TestANetworkThatIsNotIsolatedIsAnnouncedOnce(t *testing.T) {
+func TestAnnounce_NetworkNotIsolated_OneEvent(t *testing.T) {
 	before, now := operatortest.Network("blue", "a", "n", "v", 0), operatortest.Network("blue", "a", "n", "v", 0)
 	now.NotIsolated = "namespaces without Pod Security: a"
 	all := noticesOf(feed.Change{Old: before, New: now})
@@ -156,7 +156,7 @@ func (r *told) Eventf(regarding, _ runtime.Object, level, reason, _, note string
 	r.notes = append(r.notes, fmt.Sprintf("%s %s of %T: %s", level, reason, regarding, fmt.Sprintf(note, args...)))
 }
 
-func TestAnObjectThatIsLeftOutIsAnnouncedByTheLeader(t *testing.T) {
+func TestAnnounce_ObjectLeftOut_EventByLeader(t *testing.T) {
 	recorder, leading := &told{}, make(chan struct{})
 	l := &leftOut{recorder: recorder, leading: leading}
 	one := descriptor.NewLeftOut(vpcs.Address.Kind, descriptor.ID{Name: "blue.0.0.0.0", UID: "a"}, errors.New("IP 0.0.0.0 is not an address of one host"))

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-func TestARefusalIsNewsOncePerLifeOfItsObject(t *testing.T) {
+func TestBoard_SameRefusal_NewOncePerObjectLife(t *testing.T) {
 	var board Board
 	name := types.NamespacedName{Namespace: "blue", Name: "web"}
 	first, second := tenancy.Refusal{Reason: "First", Message: "a"}, tenancy.Refusal{Reason: "Second", Message: "b"}

@@ -28,9 +28,9 @@ func warn(recorder *bounded, namespace, reason string, i int) {
 	recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Assign", "pod %d of %s", i, namespace)
 }
 
-// TestAFloodOfEventsOfANamespaceIsCut also checks that events of other namespaces, and of objects
+// TestEvents_NamespaceFloods_Cut also checks that events of other namespaces, and of objects
 // without a namespace, are not cut.
-func TestAFloodOfEventsOfANamespaceIsCut(t *testing.T) {
+func TestEvents_NamespaceFloods_Cut(t *testing.T) {
 	const most = burst + reasonBurst
 	to := &told{}
 	recorder, now, withheld := boundedTo(to)
@@ -61,9 +61,9 @@ func TestAFloodOfEventsOfANamespaceIsCut(t *testing.T) {
 	}
 }
 
-// TestAFloodOfEventsHidesNoOtherReason: the author of the object first makes any number of events
+// TestEvents_OneReasonFloods_OtherReasonShown: the author of the object first makes any number of events
 // of another reason, and goes on.
-func TestAFloodOfEventsHidesNoOtherReason(t *testing.T) {
+func TestEvents_OneReasonFloods_OtherReasonShown(t *testing.T) {
 	to := &told{}
 	recorder, now, _ := boundedTo(to)
 	flood := func() {
@@ -94,8 +94,8 @@ func TestAFloodOfEventsHidesNoOtherReason(t *testing.T) {
 	}
 }
 
-// TestNamespacesWithoutEventsAreForgotten: their number is not bounded.
-func TestNamespacesWithoutEventsAreForgotten(t *testing.T) {
+// TestEvents_NamespaceQuiet_Forgotten: their number is not bounded.
+func TestEvents_NamespaceQuiet_Forgotten(t *testing.T) {
 	recorder, now, _ := boundedTo(&told{})
 	for i := range 10 * namespacesLimit {
 		warn(recorder, fmt.Sprint("n", i), "Refused", i)

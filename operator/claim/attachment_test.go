@@ -75,7 +75,7 @@ func (a *api) readsClaims(t *testing.T, c *Claimer) {
 	}
 }
 
-func TestTheClaimsOfAPodBecomeThoseOfItsAttachments(t *testing.T) {
+func TestClaimAttachments_Attachments_ClaimsFollow(t *testing.T) {
 	moved := attachmentTo("net1", "a")
 	moved.Network.UID, moved.Config.OutsideUID = "u2", "u2"
 	for name, tc := range map[string]struct {
@@ -137,7 +137,7 @@ func TestTheClaimsOfAPodBecomeThoseOfItsAttachments(t *testing.T) {
 	}
 }
 
-func TestAnAttachmentClaimHasItsPodAsOwner(t *testing.T) {
+func TestAttachmentClaim_Made_OwnedByPod(t *testing.T) {
 	a := newAPI(t)
 	if err := newClaimer(t, a).ClaimAttachments(t.Context(), attached, []AttachmentRow{attachmentTo("net1", "a")}); err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestClaimAttachments_ClaimOfRelease01_GetsItsConfiguration(t *testing.T) {
 
 // A forged claim, of another node or pod, has the UID of this pod in it. It is removed,
 // and does not count.
-func TestAForgedClaimIsReplaced(t *testing.T) {
+func TestAttachmentClaim_Forged_Replaced(t *testing.T) {
 	row := claimsOf(attached, []AttachmentRow{attachmentTo("net1", "a")})[0]
 	row.Node = "node-2"
 	forged, _ := attachmentObject(row)
@@ -216,7 +216,7 @@ func TestAForgedClaimIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAClaimWithALostReplyIsAdopted(t *testing.T) {
+func TestAttachmentClaim_ReplyLost_Adopted(t *testing.T) {
 	a := newAPI(t)
 	c := newClaimer(t, a)
 	lost := errors.New("the connection broke")
@@ -233,7 +233,7 @@ func TestAClaimWithALostReplyIsAdopted(t *testing.T) {
 	}
 }
 
-func TestAPodThatHasGoneGetsNoAttachmentClaim(t *testing.T) {
+func TestAttachmentClaim_PodGone_NotMade(t *testing.T) {
 	a := newAPI(t)
 	c := newClaimer(t, a)
 	gone := *attached

@@ -105,7 +105,7 @@ func (a *api) names(t *testing.T) []string {
 	return names
 }
 
-func TestClaimCreatesOneObjectPerFamilyWithOneWriteEach(t *testing.T) {
+func TestClaim_TwoFamilies_OneWriteEach(t *testing.T) {
 	a := newAPI(t)
 	c := newClaimer(t, a)
 	rows, err := c.Claim(t.Context(), requestFor("p", "10.0.0.4"), nil)
@@ -120,7 +120,7 @@ func TestClaimCreatesOneObjectPerFamilyWithOneWriteEach(t *testing.T) {
 	}
 }
 
-func TestClaimsAtOnceNeverChooseTheSame(t *testing.T) {
+func TestClaim_ManyAtOnce_DistinctAddresses(t *testing.T) {
 	a := newAPI(t)
 	c := newClaimer(t, a)
 	var group sync.WaitGroup
@@ -150,7 +150,7 @@ func strangers(ip string) *v1alpha1.Address {
 	return object
 }
 
-func TestClaimChoosesAnotherWhereSomebodyWasFaster(t *testing.T) {
+func TestClaim_AddressTakenMeanwhile_AnotherChosen(t *testing.T) {
 	a := newAPI(t, strangers("fd00::2"))
 	c := newClaimer(t, a)
 	rows, err := c.Claim(t.Context(), requestFor("p"), nil)
@@ -176,7 +176,7 @@ func TestClaimChoosesAnotherWhereSomebodyWasFaster(t *testing.T) {
 	})
 }
 
-func TestClaimRefusesAnIPAskedForThatSomebodyElseHas(t *testing.T) {
+func TestClaim_RequestedIPHeld_Refused(t *testing.T) {
 	a := newAPI(t, strangers("10.0.0.4"))
 	c := newClaimer(t, a)
 	_, err := c.Claim(t.Context(), requestFor("p", "10.0.0.4"), nil)
@@ -189,9 +189,9 @@ func TestClaimRefusesAnIPAskedForThatSomebodyElseHas(t *testing.T) {
 	}
 }
 
-// TestNothingIsChosenForAPodThatHasGone: the pod's end has been handled before, so the
+// TestClaim_PodGone_NothingChosen: the pod's end has been handled before, so the
 // assumed address would never be released.
-func TestNothingIsChosenForAPodThatHasGone(t *testing.T) {
+func TestClaim_PodGone_NothingChosen(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		end  func(tx store.Tx) error
@@ -225,7 +225,7 @@ func TestNothingIsChosenForAPodThatHasGone(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatGotLostLeavesOneSet(t *testing.T) {
+func TestClaim_ReplyLost_OneSet(t *testing.T) {
 	lost := errors.New("the connection broke")
 	for _, tc := range []struct {
 		name   string
@@ -262,7 +262,7 @@ func once(err error) func(string) error {
 
 // A user deletes an object before its creation is answered. Its pod, which has the address in its
 // status, keeps the row: the deleted object does not stand behind it.
-func TestAnObjectThatIsGoneBeforeItsAnswerStandsBehindNoRow(t *testing.T) {
+func TestClaim_ObjectDeletedBeforeAnswer_RowNotConfirmed(t *testing.T) {
 	a := newAPI(t)
 	c := newClaimer(t, a)
 	a.after = func(name string) error {
@@ -288,7 +288,7 @@ func TestAnObjectThatIsGoneBeforeItsAnswerStandsBehindNoRow(t *testing.T) {
 	})
 }
 
-func TestASecondOperatorFinishesAHalfMadeSet(t *testing.T) {
+func TestClaim_HalfSetOfEarlierOperator_Finished(t *testing.T) {
 	a := newAPI(t)
 	first := newClaimer(t, a)
 	died := errors.New("died")

@@ -45,9 +45,9 @@ func (r *reads) Get(ctx context.Context, key client.ObjectKey, object client.Obj
 	return r.Reader.Get(ctx, key, object, opts...)
 }
 
-// TestAThousandAddressesOfOneNetworkCostOneRequestEach has 20 creators at once. A conflict
+// TestClaimInNetwork_ThousandAddresses_OneRequestEach has 20 creators at once. A conflict
 // would cost a read, and another creation.
-func TestAThousandAddressesOfOneNetworkCostOneRequestEach(t *testing.T) {
+func TestClaimInNetwork_ThousandAddresses_OneRequestEach(t *testing.T) {
 	const creators, each = 20, 50
 	var pods []any
 	for i := range creators * each {
@@ -93,7 +93,7 @@ func TestAThousandAddressesOfOneNetworkCostOneRequestEach(t *testing.T) {
 
 // Two operators, each with a store of its own, choose the same IP. The name of the object
 // lets one of them have it.
-func TestTwoOperatorsGiveAnIPOfANetworkOnce(t *testing.T) {
+func TestClaimInNetwork_TwoOperators_IPGivenOnce(t *testing.T) {
 	a := newAPI(t)
 	first, second := newClaimer(t, a), newClaimer(t, a)
 	n := networkOf("u1", "10.240.0.0/16")
@@ -112,7 +112,7 @@ func TestTwoOperatorsGiveAnIPOfANetworkOnce(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceInAVPCAndOneInANetworkAreClaimedTogether(t *testing.T) {
+func TestClaim_VPCAndNetworkInterface_ClaimedTogether(t *testing.T) {
 	a := newAPI(t)
 	c := newClaimer(t, a)
 	n := networkOf("u1", "10.0.0.0/29") // the range of the subnet
@@ -141,7 +141,7 @@ func TestAnInterfaceInAVPCAndOneInANetworkAreClaimedTogether(t *testing.T) {
 
 // An interface that moves to another network, or to a network from a VPC, gives its
 // addresses up first.
-func TestAddressesOfAnotherDomainAreDropped(t *testing.T) {
+func TestClaim_InterfaceMovesDomain_OldAddressesDropped(t *testing.T) {
 	n, again := networkOf("u1", "10.0.0.0/29"), networkOf("u2", "10.0.0.0/29")
 	inVPC := requestFor("p")
 	inVPC.Attachment = "net1"
@@ -168,7 +168,7 @@ func TestAddressesOfAnotherDomainAreDropped(t *testing.T) {
 }
 
 // The claims of an earlier attempt are recognised after a restart, and completed.
-func TestASecondOperatorCompletesASetOfANetwork(t *testing.T) {
+func TestClaimInNetwork_HalfSet_SecondOperatorCompletes(t *testing.T) {
 	n := networkOf("u1", "10.0.0.0/29")
 	n.V6 = ipam.Range{Prefix: netip.MustParsePrefix("fd00::/64"), EUI64: true}
 	request := inNetwork(n, "p")
@@ -193,7 +193,7 @@ func TestASecondOperatorCompletesASetOfANetwork(t *testing.T) {
 	}
 }
 
-func TestAnExhaustedNetworkIsNamedAndNothingIsClaimed(t *testing.T) {
+func TestClaimInNetwork_Exhausted_NamedAndNothingClaimed(t *testing.T) {
 	a := newAPI(t)
 	holder := operatortest.Pod("blue", "a", "q", "", "")
 	c := newClaimer(t, a, holder)

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestDecideKeepsOneSetAndCompletesIt(t *testing.T) {
+func TestDecide_ExistingSets_OneKeptAndCompleted(t *testing.T) {
 	pod, other := operatortest.Pod("blue", "a", "p", "", ""), operatortest.Pod("blue", "a", "q", "", "")
 	address := func(ip string, set ...string) *store.Address { return operatortest.Address("v", "s", ip, pod, set...) }
 	second := address("10.0.0.7")
@@ -87,7 +87,7 @@ func TestDecideKeepsOneSetAndCompletesIt(t *testing.T) {
 	}
 }
 
-func TestAnAddressForAnotherCNIPluginKeepsItsDriver(t *testing.T) {
+func TestAddressObject_ExternalPlugin_SurvivesConversion(t *testing.T) {
 	row := operatortest.Address("v", "s", "10.0.0.1", operatortest.Pod("blue", "a", "p", "", ""))
 	for _, external := range []bool{false, true} {
 		row.External = external

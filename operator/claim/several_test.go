@@ -46,7 +46,7 @@ func heldByPod(c *Claimer) map[string][]string {
 	return held
 }
 
-func TestAttachmentsOfTwoVPCsAreClaimedTogether(t *testing.T) {
+func TestClaim_AttachmentsInTwoVPCs_ClaimedTogether(t *testing.T) {
 	a := newAPI(t)
 	c := newClaimer(t, a, secondVPC()...)
 	all, err := c.ClaimAll(t.Context(), twoVPCs())
@@ -61,7 +61,7 @@ func TestAttachmentsOfTwoVPCsAreClaimedTogether(t *testing.T) {
 	}
 }
 
-func TestAttachmentsOfOneVPCGetDifferentAddresses(t *testing.T) {
+func TestClaim_AttachmentsInOneVPC_DifferentAddresses(t *testing.T) {
 	a := newAPI(t)
 	c := newClaimer(t, a)
 	wanted := twoVPCs()
@@ -72,7 +72,7 @@ func TestAttachmentsOfOneVPCGetDifferentAddresses(t *testing.T) {
 	}
 }
 
-func TestARefusedAttachmentLeavesNoneClaimed(t *testing.T) {
+func TestClaim_OneAttachmentRefused_NoneClaimed(t *testing.T) {
 	a := newAPI(t)
 	holder := operatortest.Pod("blue", "a", "q", "", "")
 	c := newClaimer(t, a, append(secondVPC(), holder, operatortest.Address("w", "s2", "10.1.0.3", holder))...)
@@ -86,7 +86,7 @@ func TestARefusedAttachmentLeavesNoneClaimed(t *testing.T) {
 	}
 }
 
-func TestNothingIsReservedBeforeTheTermIsSettled(t *testing.T) {
+func TestClaim_TermUnsettled_NothingReserved(t *testing.T) {
 	a := newAPI(t)
 	c := newClaimer(t, a, secondVPC()...)
 	c.Term = operatortest.Term(false)
@@ -97,7 +97,7 @@ func TestNothingIsReservedBeforeTheTermIsSettled(t *testing.T) {
 	}
 }
 
-func TestAnotherAddressIsChosenForTheAttachmentWhoseAddressIsTaken(t *testing.T) {
+func TestClaim_OneAttachmentAddressTaken_OnlyItChanges(t *testing.T) {
 	taken := strangers("10.1.0.2")
 	taken.Name, taken.Spec.VPC = "w.10.1.0.2", "w"
 	a := newAPI(t, taken)
@@ -139,7 +139,7 @@ func (a *api) reads(t *testing.T, c *Claimer) {
 	}
 }
 
-func TestASecondOperatorFindsTheClaimsOfEachInterface(t *testing.T) {
+func TestClaim_SecondOperator_FindsClaimsPerInterface(t *testing.T) {
 	died := errors.New("died")
 	for _, tc := range []struct {
 		name, diesAt string
@@ -183,7 +183,7 @@ func TestASecondOperatorFindsTheClaimsOfEachInterface(t *testing.T) {
 }
 
 // The addresses of one interface do not help another interface of the same pod.
-func TestClaimsOfAnotherInterfaceAreNotTakenOver(t *testing.T) {
+func TestClaim_OtherInterface_ClaimsNotTaken(t *testing.T) {
 	held := operatortest.Address("w", "s2", "10.1.0.5", &store.Pod{Meta: store.Meta{UID: "p"}, Namespace: "a", Name: "p"})
 	object, _ := objectOf(held)
 	a := newAPI(t, object)
@@ -196,7 +196,7 @@ func TestClaimsOfAnotherInterfaceAreNotTakenOver(t *testing.T) {
 	}
 }
 
-func TestReleaseAllReleasesEveryInterface(t *testing.T) {
+func TestReleaseAll_SeveralInterfaces_AllReleased(t *testing.T) {
 	a := newAPI(t)
 	c := newClaimer(t, a, secondVPC()...)
 	wanted := twoVPCs()

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-func TestANetworkShowsWhatItsInterfacesAreNotKeptFrom(t *testing.T) {
+func TestIsolationCondition_VirtualFunctionSettings_WeakOnesShown(t *testing.T) {
 	for name, c := range map[string]struct {
 		networkType string
 		vlan        uint32

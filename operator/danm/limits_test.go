@@ -36,9 +36,9 @@ func accepted(tx store.ReadTx, limits Limits) string {
 	return strings.Join(names, " ")
 }
 
-// TestATenantHasSoManyNetworks counts all namespaces and kinds of a tenant together, and none of
+// TestNetworkLimit_Tenant_AllNamespacesCounted counts all namespaces and kinds of a tenant together, and none of
 // another tenant.
-func TestATenantHasSoManyNetworks(t *testing.T) {
+func TestNetworkLimit_Tenant_AllNamespacesCounted(t *testing.T) {
 	shop := []any{namespace("a", "shop"), namespace("b", "shop"), namespace("c", "bank"), devices()}
 	theirs := net(multinet.KindTenantNetwork, "c", "theirs", 9, nil)
 	granted := net(multinet.KindDanmNet, "a", "granted", 8, nil)
@@ -61,8 +61,8 @@ func TestATenantHasSoManyNetworks(t *testing.T) {
 	})
 }
 
-// TestWhatWorkedBeforeALimitKeepsWorking: by each object that only the operator makes.
-func TestWhatWorkedBeforeALimitKeepsWorking(t *testing.T) {
+// TestLimits_WorkingBeforeLimit_KeepsWorking: by each object that only the operator makes.
+func TestLimits_WorkingBeforeLimit_KeepsWorking(t *testing.T) {
 	older := many(3, "a")
 	mine := net(multinet.KindTenantNetwork, "a", "old", 9, func(n *multinet.Network) { n.HostDevice = "ens7" })
 	wide := ranged(net(multinet.KindTenantNetwork, "a", "wide", 0, func(n *multinet.Network) { n.HostDevice = "ens7" }), "10.0.0.0/8", "10.0.0.1", "10.0.0.9")
@@ -94,8 +94,8 @@ func TestWhatWorkedBeforeALimitKeepsWorking(t *testing.T) {
 	}
 }
 
-// TestOneThatWorksTakesThePlaceOfAnOlderOne: the limit is for all networks together.
-func TestOneThatWorksTakesThePlaceOfAnOlderOne(t *testing.T) {
+// TestNetworkLimit_WorkingNetwork_PrecedesOlder: the limit is for all networks together.
+func TestNetworkLimit_WorkingNetwork_PrecedesOlder(t *testing.T) {
 	young := net(multinet.KindTenantNetwork, "a", "young", 9, func(n *multinet.Network) { n.HostDevice = "ens7" })
 	rows := append(many(3, "a"), young, devices(), &multinet.DomainClaim{Meta: operatortest.Meta("d", 0), Number: v1alpha1.MinDomainNumber, Network: young.Reference()})
 	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
@@ -108,7 +108,7 @@ func TestOneThatWorksTakesThePlaceOfAnOlderOne(t *testing.T) {
 	})
 }
 
-func TestATenantHasSoManyNumbers(t *testing.T) {
+func TestNumberLimit_Tenant_Refused(t *testing.T) {
 	first := net(multinet.KindTenantNetwork, "a", "first", 9, on("ens4"))
 	young := net(multinet.KindTenantNetwork, "a", "young", 5, on("ens4"))
 	plain := net(multinet.KindTenantNetwork, "a", "plain", 9, on("ens7"))
@@ -124,7 +124,7 @@ func TestATenantHasSoManyNumbers(t *testing.T) {
 	})
 }
 
-func TestRangesOfTenantsHaveALimit(t *testing.T) {
+func TestRangeLimit_Tenant_Refused(t *testing.T) {
 	limits := Limits{Prefix4: 16, Prefix6: 64}
 	ofTenant := func(kind, cidr string) *multinet.Network {
 		return net(kind, "a", "net", 0, func(n *multinet.Network) {
@@ -165,8 +165,8 @@ func shares() *multinet.TenantConfig {
 	}
 }
 
-// TestATenantGetsTheNumbersAndRangesOfItsShare: also of a device that others share.
-func TestATenantGetsTheNumbersAndRangesOfItsShare(t *testing.T) {
+// TestTenantShare_SharedDevice_OwnNumbersAndRanges: also of a device that others share.
+func TestTenantShare_SharedDevice_OwnNumbersAndRanges(t *testing.T) {
 	at := func(namespace, device, cidr string) *multinet.Network {
 		return ranged(net(multinet.KindTenantNetwork, namespace, "net", 0, on(device)), cidr, "", "")
 	}
@@ -199,9 +199,9 @@ func TestATenantGetsTheNumbersAndRangesOfItsShare(t *testing.T) {
 	}
 }
 
-// TestANetworkOfATenantCostsOthersNothing counts the requests of a change beside many
+// TestNetworkChange_OtherTenantFloods_RequestsUnchanged counts the requests of a change beside many
 // networks of another tenant: a flood on one device, above its limit, costs as much as none.
-func TestANetworkOfATenantCostsOthersNothing(t *testing.T) {
+func TestNetworkChange_OtherTenantFloods_RequestsUnchanged(t *testing.T) {
 	requests := func(flood int) (total int) {
 		rows := many(flood, "b")
 		for i, row := range rows {

@@ -26,7 +26,7 @@ func nodeRow(name string) *store.Node {
 	return &store.Node{Meta: operatortest.Meta("node-"+name, 0), Name: name}
 }
 
-func TestANetworkShowsTheNodesThatLackItsLink(t *testing.T) {
+func TestLinkCondition_NodesLackLink_NodesShown(t *testing.T) {
 	id := multinet.LinkID{Device: "ens4", Type: multinet.VLAN, VNI: 100}
 	missing := func(change func(*multinet.LinkID)) multinet.LinkFailure {
 		f := multinet.LinkFailure{LinkID: id, Reason: v1alpha1.ParentMissingReason, Message: "the node has no device ens4"}
@@ -72,7 +72,7 @@ func bonds(reason, message string, interfaces ...any) *nmstate.Policy {
 	return row
 }
 
-func TestANetworkWithoutItsDeviceNamesThePolicyThatWouldMakeIt(t *testing.T) {
+func TestLinkCondition_DeviceMissing_PolicyNamed(t *testing.T) {
 	device := func(name, kind, state string) any { return map[string]any{"name": name, "type": kind, "state": state} }
 	complains := func(reason string) *multinet.LinkReport {
 		return reportOf("a", multinet.LinkFailure{LinkID: multinet.LinkID{Device: "bond0"}, Reason: reason, Message: "the node has no device bond0"})
@@ -113,8 +113,8 @@ func TestANetworkWithoutItsDeviceNamesThePolicyThatWouldMakeIt(t *testing.T) {
 	}
 }
 
-// TestOnlyANetworkOnALinkHasTheCondition: it goes when the network leaves its VLAN.
-func TestOnlyANetworkOnALinkHasTheCondition(t *testing.T) {
+// TestLinkCondition_NetworkLeavesVLAN_Gone: it goes when the network leaves its VLAN.
+func TestLinkCondition_NetworkLeavesVLAN_Gone(t *testing.T) {
 	status := &danmv1.NetworkStatus{}
 	setStatus(status, 1, decision{link: &linkState{message: "1 node(s) lack it"}})
 	got := meta.FindStatusCondition(status.Conditions, v1alpha1.HostLinkCondition)

@@ -97,7 +97,7 @@ func on(device string) func(*multinet.Network) {
 	return func(n *multinet.Network) { n.HostDevice = device }
 }
 
-func TestNetworksOfOneNameInBothGroups(t *testing.T) {
+func TestNetworks_SameNameInBothGroups_OneServes(t *testing.T) {
 	old := net(multinet.KindDanmNet, "a", "net", 0, nil)
 	young := net(multinet.KindDanmNet, "a", "net", 5, func(n *multinet.Network) { n.Group, n.UID = "danm.io", "uid-young" })
 	other := net(multinet.KindTenantNetwork, "a", "net", 9, func(n *multinet.Network) { n.HostDevice, n.Group = "ens7", "danm.io" })
@@ -114,7 +114,7 @@ func TestNetworksOfOneNameInBothGroups(t *testing.T) {
 	})
 }
 
-func TestAdministratorsStayOffNumbersOfTenants(t *testing.T) {
+func TestNumber_AdministratorInTenantRange_Refused(t *testing.T) {
 	admin := func(device string, vlan uint32) *multinet.Network {
 		return net(multinet.KindDanmNet, "a", "admin", 0, func(n *multinet.Network) { n.HostDevice, n.VLAN = device, vlan })
 	}
@@ -145,7 +145,7 @@ func TestAdministratorsStayOffNumbersOfTenants(t *testing.T) {
 	}
 }
 
-func TestOverlapsOfOneSegment(t *testing.T) {
+func TestOverlap_SameSegment_FitsOrRefused(t *testing.T) {
 	onVLAN := func(kind, namespace string, age int, cidr, first, last string) *multinet.Network {
 		return ranged(net(kind, namespace, "net", age, func(n *multinet.Network) { n.HostDevice, n.VLAN, n.Profiled = "ens4", 300, true }), cidr, first, last)
 	}
@@ -197,8 +197,8 @@ func address(n *multinet.Network, ip, pod string) *store.Address {
 	return row
 }
 
-// TestANetworkGoesOnlyWhenNoPodUsesIt has the cases 111 to 118.
-func TestANetworkGoesOnlyWhenNoPodUsesIt(t *testing.T) {
+// TestNetwork_PodsUseIt_NotDeleted has the cases 111 to 118.
+func TestNetwork_PodsUseIt_NotDeleted(t *testing.T) {
 	gone := func(n *multinet.Network) { n.Deleting, n.HostDevice, n.VLAN, n.Profiled = true, "ens4", 500, true }
 	n := ranged(tenants(gone), "10.0.0.0/24", "10.0.0.10", "10.0.0.20")
 	own := claimed(n, multinet.VLAN, 500, "ens4")
@@ -218,7 +218,7 @@ func TestANetworkGoesOnlyWhenNoPodUsesIt(t *testing.T) {
 	})
 }
 
-func TestARangeThatIsInUseStays(t *testing.T) {
+func TestRange_AddressesHeld_ChangeRefused(t *testing.T) {
 	n := ranged(net(multinet.KindDanmNet, "a", "net", 0, on("ens4")), "10.0.0.0/24", "10.0.0.10", "10.0.0.20")
 	// An address outside of the pool is inside the network.
 	operatortest.New(t, n, address(n, "10.0.0.99", "p")).View(func(tx store.ReadTx) {
@@ -233,9 +233,9 @@ func TestARangeThatIsInUseStays(t *testing.T) {
 	})
 }
 
-// TestPodsThatAreGoneKeepNobodyFromDeletingTheirNetwork: the status names the pods that a user can
+// TestNetworkStatus_PodsGone_CountedNotNamed: the status names the pods that a user can
 // delete, and counts the others until their nodes have released them.
-func TestPodsThatAreGoneKeepNobodyFromDeletingTheirNetwork(t *testing.T) {
+func TestNetworkStatus_PodsGone_CountedNotNamed(t *testing.T) {
 	n := ranged(net(multinet.KindDanmNet, "a", "net", 0, on("ens4")), "10.0.0.0/24", "10.0.0.10", "10.0.0.19")
 	gone := &multinet.Claim{Namespace: "a", Name: "c", Network: n.Reference(), PodName: "gone", PodUID: "gone", Node: "node1"}
 	rows := []any{n, gone, address(n, "10.0.0.11", "web"), operatortest.Pod("a", "a", "web", "", "")}
@@ -248,7 +248,7 @@ func TestPodsThatAreGoneKeepNobodyFromDeletingTheirNetwork(t *testing.T) {
 	})
 }
 
-func TestFiguresOfANetwork(t *testing.T) {
+func TestNetworkFigures_Addresses_UsedFreeAndTotal(t *testing.T) {
 	n := ranged(net(multinet.KindDanmNet, "a", "net", 0, on("ens4")), "10.0.0.0/24", "10.0.0.10", "10.0.0.19")
 	n.Routes = []multinet.Route{{Dst: operatortest.Prefixes("10.1.0.0/16")[0], Gateway: operatortest.Addrs("10.0.0.10")[0]}}
 	sharing := ranged(net(multinet.KindDanmNet, "b", "net", 5, on("ens4")), "10.0.0.0/24", "10.0.0.10", "10.0.0.19")
@@ -281,9 +281,9 @@ func TestFiguresOfANetwork(t *testing.T) {
 	})
 }
 
-// TestANetworkWaitsForPodsWithoutClaims: the namespace controller deletes the claims of a
+// TestNetwork_ClaimsGoneBeforePods_WaitsForPods: the namespace controller deletes the claims of a
 // namespace at once, and its pods end later.
-func TestANetworkWaitsForPodsWithoutClaims(t *testing.T) {
+func TestNetwork_ClaimsGoneBeforePods_WaitsForPods(t *testing.T) {
 	n := tenants(func(n *multinet.Network) { n.Deleting, n.HostDevice, n.VLAN, n.Profiled = true, "ens4", 500, true })
 	pod := operatortest.Pod("a", "a", "p", "", "")
 	text, err := annotations.FormatAttachments([]netif.Interface{{Name: "eth0", Kind: "macvlan", Outside: n.Reference().Path(), OutsideUID: n.UID}})
@@ -326,9 +326,9 @@ func TestANetworkWaitsForPodsWithoutClaims(t *testing.T) {
 	})
 }
 
-// TestAClaimForAnotherNetworkKeepsNobodyFromDeletingANetwork: others can read the UID of an object,
+// TestNetwork_ClaimNamesOtherNetwork_Deletable: others can read the UID of an object,
 // so the UID proves nothing.
-func TestAClaimForAnotherNetworkKeepsNobodyFromDeletingANetwork(t *testing.T) {
+func TestNetwork_ClaimNamesOtherNetwork_Deletable(t *testing.T) {
 	n := tenants(func(n *multinet.Network) { n.Deleting, n.HostDevice, n.VLAN, n.Profiled = true, "ens4", 500, true })
 	n.Kind, n.Namespace = multinet.KindClusterNetwork, ""
 	pod := operatortest.Pod("b", "b", "p", "", "")

@@ -28,9 +28,9 @@ func onSegment(kind, namespace, name string, age int, change func(*multinet.Netw
 	}), "10.0.0.0/16", "10.0.0.1", "10.0.255.254")
 }
 
-// TestTheAuthorWithMoreRightsKeepsTheRange has every pair of kinds, the loser first, and the
+// TestOverlap_EachPairOfKinds_MoreRightsWin has every pair of kinds, the loser first, and the
 // message to the loser.
-func TestTheAuthorWithMoreRightsKeepsTheRange(t *testing.T) {
+func TestOverlap_EachPairOfKinds_MoreRightsWin(t *testing.T) {
 	const danmNet, cluster, tenant = multinet.KindDanmNet, multinet.KindClusterNetwork, multinet.KindTenantNetwork
 	secret := func(n *multinet.Network) { n.AllowedNamespaces = []string{"b"} }
 	for _, tc := range []struct {
@@ -63,9 +63,9 @@ func TestTheAuthorWithMoreRightsKeepsTheRange(t *testing.T) {
 	}
 }
 
-// TestAnAdministratorTakesANumber: from the range of tenants, and from a TenantNetwork that has
+// TestNumber_AdministratorWantsIt_TenantLosesIt: from the range of tenants, and from a TenantNetwork that has
 // claimed it. The tenant gets a message, and the administrator a message about remaining pods.
-func TestAnAdministratorTakesANumber(t *testing.T) {
+func TestNumber_AdministratorWantsIt_TenantLosesIt(t *testing.T) {
 	admin := net(multinet.KindClusterNetwork, "", "wan", 9, func(n *multinet.Network) { n.HostDevice, n.VLAN = "ens4", 505 })
 	holder := net(multinet.KindTenantNetwork, "b", "n", 0, func(n *multinet.Network) { n.HostDevice, n.VLAN, n.Profiled = "ens4", 505, true })
 	held := &multinet.Claim{

@@ -17,10 +17,10 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// TestTheProfileOfATenantNetwork has the cases of section 7.4, 7.6 and 7.7 of the DANM reference by
+// TestTenantProfile_DANMCases_AsReferenced has the cases of section 7.4, 7.6 and 7.7 of the DANM reference by
 // number. The cases of bitmaps and update conflicts (61 to 64) have no place here: a claim is an
 // object.
-func TestTheProfileOfATenantNetwork(t *testing.T) {
+func TestTenantProfile_DANMCases_AsReferenced(t *testing.T) {
 	held := tenants(func(n *multinet.Network) { n.HostDevice, n.VLAN, n.Profiled = "ens4", 200, true })
 	younger := devices()
 	younger.UID, younger.Name, younger.Created = "uid-younger", "a-younger", younger.Created.Add(5)
@@ -183,9 +183,9 @@ func TestTheProfileOfATenantNetwork(t *testing.T) {
 	}
 }
 
-// TestAProfileIsReadAsItIsWritten: the row of a network with the status that the operator writes
+// TestTenantProfile_WrittenAndRead_Equal: the row of a network with the status that the operator writes
 // is the network that the operator has decided about.
-func TestAProfileIsReadAsItIsWritten(t *testing.T) {
+func TestTenantProfile_WrittenAndRead_Equal(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec danmv1.NetworkSpec
 		p    profile
@@ -228,9 +228,9 @@ func TestAProfileIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// TestAProfileForAnotherTypeIsNone: a number is for any type that the kernel makes. The other
+// TestTenantProfile_OtherType_Ignored: a number is for any type that the kernel makes. The other
 // values are for their own type only.
-func TestAProfileForAnotherTypeIsNone(t *testing.T) {
+func TestTenantProfile_OtherType_Ignored(t *testing.T) {
 	static, dynamic := profile{networkID: "cbr0", idGiven: true}, profile{"ens4", multinet.VLAN, 200, "given", true}
 	for name, tc := range map[string]struct {
 		was, is  string
@@ -254,8 +254,8 @@ func TestAProfileForAnotherTypeIsNone(t *testing.T) {
 	}
 }
 
-// TestANetworkOfAnEarlierVersionKeepsItsProfile: that version wrote the profile into the spec.
-func TestANetworkOfAnEarlierVersionKeepsItsProfile(t *testing.T) {
+// TestTenantProfile_WrittenIntoSpecEarlier_Kept: that version wrote the profile into the spec.
+func TestTenantProfile_WrittenIntoSpecEarlier_Kept(t *testing.T) {
 	object := &danmv1.TenantNetwork{Spec: danmv1.NetworkSpec{NetworkID: "net", NetworkType: "ipvlan", Options: danmv1.NetworkOptions{HostDevice: "ens4", VLAN: 200}}}
 	object.UID, object.Namespace, object.Name = "uid-old", "a", "old"
 	setStatus(&object.Status, 1, decision{profile: &profile{"ens4", multinet.VLAN, 200, "net", false}})
@@ -272,7 +272,7 @@ func TestANetworkOfAnEarlierVersionKeepsItsProfile(t *testing.T) {
 // tenantNetworks is the kind of TenantNetworks of one group.
 var tenantNetworks = outside.Networks[1]
 
-func TestSurplusClaimsGoOnceTheSpecHasOne(t *testing.T) {
+func TestNumberClaims_Surplus_ReleasedOnceSpecHasOne(t *testing.T) {
 	n := tenants(on("ens4"))
 	rows := []any{devices(), n, claimed(n, multinet.VLAN, 500, "ens4"), claimed(n, multinet.VLAN, 501, "ens4")}
 	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
@@ -287,7 +287,7 @@ func TestSurplusClaimsGoOnceTheSpecHasOne(t *testing.T) {
 	})
 }
 
-func TestTheChoiceOfADeviceIsSteadyAndSpread(t *testing.T) {
+func TestDeviceChoice_ManyNetworks_SteadyAndSpread(t *testing.T) {
 	config := &multinet.TenantConfig{Group: "danm.io", Name: "t", Devices: []multinet.HostDevice{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: pool4}}}
 	choose := func(uid string) string {
 		n := tenants(func(n *multinet.Network) { n.UID = uid })

@@ -34,8 +34,7 @@ func files(node string, ids ...string) *multinet.LinkReport {
 	return report
 }
 
-// TestANetworkIsReadyOnlyIfSomePodCanUseIt, of each kind.
-func TestANetworkIsReadyOnlyIfSomePodCanUseIt(t *testing.T) {
+func TestNetworkReady_EachKind_OnlyIfPodsServable(t *testing.T) {
 	device := multinet.LinkID{Device: "ens7"}
 	leaving := nodeRow("b")
 	leaving.Deleting = true
@@ -97,8 +96,7 @@ func TestANetworkIsReadyOnlyIfSomePodCanUseIt(t *testing.T) {
 	}
 }
 
-// TestWhatServesANetworkRequestsIt, and no other.
-func TestWhatServesANetworkRequestsIt(t *testing.T) {
+func TestNetworkRequests_ServingObjectChanges_OnlyItsNetworks(t *testing.T) {
 	onDevice := net(multinet.KindDanmNet, "a", "device", 0, func(n *multinet.Network) { n.HostDevice = "ens7" })
 	pooled := net(multinet.KindDanmNet, "a", "pooled", 0, func(n *multinet.Network) { n.Type, n.DevicePool = multinet.TypeSRIOV, pool4 })
 	static := net(multinet.KindDanmNet, "a", "static", 0, func(n *multinet.Network) { n.Type = "bridge" })

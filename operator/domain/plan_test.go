@@ -39,7 +39,7 @@ func holds(number uint32, network store.NetworkRef) *multinet.DomainClaim {
 	return &multinet.DomainClaim{Meta: operatortest.Meta(fmt.Sprintf("number-%d", number), 0), Number: number, Network: network}
 }
 
-func TestANetworkHasANumberWhileItIsUsed(t *testing.T) {
+func TestNetworkNumber_Use_KeptWhileUsed(t *testing.T) {
 	danm, nad := lan(multinet.KindDanmNet, "u1"), lan(multinet.KindDefinition, "u1")
 	successor := lan(multinet.KindDanmNet, "u2")
 	for name, c := range map[string]struct {

@@ -54,9 +54,9 @@ func newClient(t *testing.T) client.Client {
 	return c
 }
 
-// TestFieldsOfANewerReleaseAreNamed gives the CRD of VPCs a field that this release lacks, as
+// TestDowngradeCheck_FieldOfNewerRelease_Named gives the CRD of VPCs a field that this release lacks, as
 // a newer release might, and sets it.
-func TestFieldsOfANewerReleaseAreNamed(t *testing.T) {
+func TestDowngradeCheck_FieldOfNewerRelease_Named(t *testing.T) {
 	c := newClient(t)
 	plain := &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: "vpc-plain"}, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.1.0.0/16"}, AllowedTenants: []string{"a"}}}
 	if err := c.Create(t.Context(), plain); err != nil {
@@ -92,9 +92,9 @@ func TestFieldsOfANewerReleaseAreNamed(t *testing.T) {
 	}
 }
 
-// TestFieldsInKindsOfOtherProjectsAreNamedIfTheChartMadeTheCRD: the CRD of another project may
+// TestDowngradeCheck_ForeignCRD_NamedIfChartMade: the CRD of another project may
 // have fields that no release of Alioth knows, and an upgrade does not change it.
-func TestFieldsInKindsOfOtherProjectsAreNamedIfTheChartMadeTheCRD(t *testing.T) {
+func TestDowngradeCheck_ForeignCRD_NamedIfChartMade(t *testing.T) {
 	c := newClient(t)
 	const crd = "nodenetworkconfigurationpolicies.nmstate.io"
 	extend(t, c, crd)
@@ -136,8 +136,8 @@ var ofPrograms = map[string]string{
 	"NetworkAttachmentDefinition": "its schema is that of the standard, without a field of Alioth's",
 }
 
-// TestEachKindThatUsersWriteIsChecked, and the hook of the chart may do so.
-func TestEachKindThatUsersWriteIsChecked(t *testing.T) {
+// TestDowngradeCheck_EachWrittenKind_CheckedAndPermitted: the hook of the chart may read the kind.
+func TestDowngradeCheck_EachWrittenKind_CheckedAndPermitted(t *testing.T) {
 	files, err := filepath.Glob("../../helm/alioth/files/crds/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d CRDs, %v", len(files), err)
@@ -195,9 +195,9 @@ func awaitField(t *testing.T, c client.Client, object *unstructured.Unstructured
 	})
 }
 
-// TestValuesOfANewerReleaseAreNamed permits a value of VPCs that this release lacks, as a newer
+// TestDowngradeCheck_ValueOfNewerRelease_Named permits a value of VPCs that this release lacks, as a newer
 // release might, and sets it.
-func TestValuesOfANewerReleaseAreNamed(t *testing.T) {
+func TestDowngradeCheck_ValueOfNewerRelease_Named(t *testing.T) {
 	c := newClient(t)
 	change(t, c, "vpcs.alioth.dev", func(spec map[string]apiextensionsv1.JSONSchemaProps) {
 		egress := spec["egress"]
@@ -223,8 +223,8 @@ func TestValuesOfANewerReleaseAreNamed(t *testing.T) {
 	}
 }
 
-// TestEachKindIsConverted requires that each kind has the conversion that finds unknown values.
-func TestEachKindIsConverted(t *testing.T) {
+// TestDowngradeCheck_EachKind_HasConversion requires that each kind has the conversion that finds unknown values.
+func TestDowngradeCheck_EachKind_HasConversion(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

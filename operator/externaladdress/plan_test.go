@@ -43,7 +43,7 @@ func slice(ready bool, ips ...string) *store.EndpointSlice {
 	}
 }
 
-func TestWhoAnnouncesAnExternalAddress(t *testing.T) {
+func TestAnnouncer_Nodes_OneChosen(t *testing.T) {
 	unready := func(n *store.Node) { n.Ready = false }
 	local := func(s *store.Service) { s.ExternalNodeLocal = true }
 	noNodePorts := func(s *store.Service) { s.Ports = []store.ServicePort{{Protocol: "TCP", Port: 80}} }
@@ -97,9 +97,9 @@ func TestWhoAnnouncesAnExternalAddress(t *testing.T) {
 	}
 }
 
-// TestAKubeletTakesNoAnnouncementFromAnotherNode: it writes each field of its Node that its
+// TestAnnouncer_KubeletForgesNodeFields_NoneTaken: it writes each field of its Node that its
 // token may write, the external address among its own addresses too.
-func TestAKubeletTakesNoAnnouncementFromAnotherNode(t *testing.T) {
+func TestAnnouncer_KubeletForgesNodeFields_NoneTaken(t *testing.T) {
 	for name, write := range map[string]func(*store.Node){
 		"labels":            func(n *store.Node) { n.Zone, n.NoBalancers, n.NodeIPAM, n.Selection = "z", false, true, 7 },
 		"status.conditions": func(n *store.Node) { n.Ready = true },
@@ -128,7 +128,7 @@ func TestAKubeletTakesNoAnnouncementFromAnotherNode(t *testing.T) {
 }
 
 // A node that goes moves its own addresses, and a new node moves none.
-func TestAddressesAreSpreadAndFewMove(t *testing.T) {
+func TestAnnouncer_NodesComeAndGo_FewAddressesMove(t *testing.T) {
 	elected := func(now map[string]string, nodes ...string) map[string]string {
 		rows := []any{web(nil)}
 		for _, name := range nodes {

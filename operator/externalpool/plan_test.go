@@ -24,7 +24,7 @@ func pool(name string, age int, ranges ...string) *external.Pool {
 	return row
 }
 
-func TestAPoolHasWhatNobodyElseNeeds(t *testing.T) {
+func TestExternalPool_RangeUsedElsewhere_Refused(t *testing.T) {
 	rules := vpc.Rules{DefaultVPC: "default", Reserved: []vpc.ReservedRange{{Prefix: netip.MustParsePrefix("10.96.0.0/16"), What: "the cluster's service range"}}}
 	leaving := pool("edge", 5, "192.0.2.16-192.0.2.31")
 	leaving.Deleting = true

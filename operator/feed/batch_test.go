@@ -28,9 +28,9 @@ type listed struct {
 // HasSynced implements toolscache.ResourceEventHandlerRegistration.
 func (l *listed) HasSynced() bool { return l.Load() }
 
-// TestWhatExistsAtFirstIsInTheStoreOnceSynced: whole batches and the rest of one, but for an object
+// TestFeed_FirstObjects_StoredOnceSynced: whole batches and the rest of one, but for an object
 // that the store refuses. No subscriber gets a call: it finds the objects in the store.
-func TestWhatExistsAtFirstIsInTheStoreOnceSynced(t *testing.T) {
+func TestFeed_FirstObjects_StoredOnceSynced(t *testing.T) {
 	f := New(operatortest.New(t), logr.Discard())
 	kind := *core.Pod.Kind
 	put := kind.Put
@@ -71,8 +71,8 @@ func TestWhatExistsAtFirstIsInTheStoreOnceSynced(t *testing.T) {
 	})
 }
 
-// TestAChangeComesAfterWhatExistsAtFirst: a change of a pod that waits in a batch.
-func TestAChangeComesAfterWhatExistsAtFirst(t *testing.T) {
+// TestFeed_ChangeOfWaitingObject_AfterFirstBatch: a change of a pod that waits in a batch.
+func TestFeed_ChangeOfWaitingObject_AfterFirstBatch(t *testing.T) {
 	f := New(operatortest.New(t), logr.Discard())
 	log := listen(f)
 	h := f.handler(core.Pod.Kind, &batch{feed: f, kind: core.Pod.Kind})

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func TestConflictsAreTriedAgainEverMoreSlowlyAndAreNoErrors(t *testing.T) {
+func TestControl_Conflict_RetriedSlowerWithoutError(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "vpcs"}, "v", errors.New("changed"))
 	answers := map[string]error{"a": conflict, "b": conflict}
 	p := newPatient(reconcile.Func(func(_ context.Context, request ctrl.Request) (ctrl.Result, error) {

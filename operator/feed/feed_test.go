@@ -47,7 +47,7 @@ func newPod(uid string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", UID: types.UID(uid), ResourceVersion: "1"}}
 }
 
-func TestSubscribersFindInTheStoreWhatTheyAreTold(t *testing.T) {
+func TestSubscriber_Event_RowInStore(t *testing.T) {
 	f := New(operatortest.New(t), logr.Discard())
 	log := listen(f)
 	h := f.handler(core.Pod.Kind, &batch{feed: f, kind: core.Pod.Kind})
@@ -65,7 +65,7 @@ func TestSubscribersFindInTheStoreWhatTheyAreTold(t *testing.T) {
 	}
 }
 
-func TestPodsOfTheHostNetworkAreNoBusinessOfOurs(t *testing.T) {
+func TestSubscriber_HostNetworkPod_NoEvent(t *testing.T) {
 	f := New(operatortest.New(t), logr.Discard())
 	log := listen(f)
 	pod := newPod("host")
@@ -76,7 +76,7 @@ func TestPodsOfTheHostNetworkAreNoBusinessOfOurs(t *testing.T) {
 	}
 }
 
-func TestASourceAsksForEverythingFirstAndThenForWhatChanges(t *testing.T) {
+func TestSource_Starts_AllRequestedThenChanges(t *testing.T) {
 	f := New(operatortest.New(t, operatortest.Pod("blue", "a", "before", "", "")), logr.Discard())
 	f.Fill(t.Context())
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())

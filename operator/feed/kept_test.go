@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/store/client/kube"
 )
 
-// TestInformersKeepRows: of kinds that nobody reads from them, under the name of the object.
-func TestInformersKeepRows(t *testing.T) {
+// TestInformer_KindReadFromStore_RowKept: of kinds that nobody reads from them, under the name of the object.
+func TestInformer_KindReadFromStore_RowKept(t *testing.T) {
 	for _, kind := range keptAsRows {
 		object := kind.NewObject()
 		object.SetNamespace("a")
@@ -51,7 +51,7 @@ func TestInformersKeepRows(t *testing.T) {
 	}
 }
 
-func TestInformersKeepOtherObjects(t *testing.T) {
+func TestInformer_KindWithoutRow_ObjectKept(t *testing.T) {
 	vpc := &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: "v", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}}}
 	got, err := Keep(vpc)
 	if err != nil || got != any(vpc) || len(vpc.ManagedFields) > 0 {
@@ -59,9 +59,8 @@ func TestInformersKeepOtherObjects(t *testing.T) {
 	}
 }
 
-// TestWhatIsKeptComesIntoTheStore like the object itself, and an object that can't be read
-// changes nothing.
-func TestWhatIsKeptComesIntoTheStore(t *testing.T) {
+// TestFeed_KeptRow_StoredLikeObject: an object that can't be read changes nothing.
+func TestFeed_KeptRow_StoredLikeObject(t *testing.T) {
 	f := New(operatortest.New(t), logr.Discard())
 	log := listen(f)
 	h := f.handler(Pod, &batch{feed: f, kind: Pod})

@@ -71,9 +71,9 @@ func before(t *testing.T, turns bool, crowd int) (count int) {
 	return count - 1
 }
 
-// TestATenantTakesTurnsWithACrowd: however many objects of another tenant wait, few of them
+// TestTurns_OtherTenantCrowd_FewComeBefore: however many objects of another tenant wait, few of them
 // come before. Without turns all of them do.
-func TestATenantTakesTurnsWithACrowd(t *testing.T) {
+func TestTurns_OtherTenantCrowd_FewComeBefore(t *testing.T) {
 	const crowd = 50 * share
 	// The queue may hand out objects of the crowd before the calm one is in it.
 	if got := before(t, true, crowd); got > share {
@@ -84,9 +84,9 @@ func TestATenantTakesTurnsWithACrowd(t *testing.T) {
 	}
 }
 
-// TestNoTenantIsPassedOverForEver: one tenant changes a few objects all the time, so that one of
+// TestTurns_OneTenantBusy_OtherHasTurns: one tenant changes a few objects all the time, so that one of
 // them always waits. The many objects of another tenant have their turns.
-func TestNoTenantIsPassedOverForEver(t *testing.T) {
+func TestTurns_OneTenantBusy_OtherHasTurns(t *testing.T) {
 	const crowd = 50 * share
 	source, queue, f := crowded(t, true)
 	for i := range crowd {
@@ -117,9 +117,9 @@ func TestNoTenantIsPassedOverForEver(t *testing.T) {
 	}
 }
 
-// TestAnotherTryIsAnotherTurn: objects whose processing fails do not come before the objects of
+// TestTurns_FailingObjects_NotBeforeOthersForever: objects whose processing fails do not come before the objects of
 // others for ever.
-func TestAnotherTryIsAnotherTurn(t *testing.T) {
+func TestTurns_FailingObjects_NotBeforeOthersForever(t *testing.T) {
 	source, _, f := crowded(t, true)
 	fails := source.Serve(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		return reconcile.Result{}, errors.New("no answer")
@@ -143,8 +143,8 @@ func TestAnotherTryIsAnotherTurn(t *testing.T) {
 	})
 }
 
-// TestAnObjectIsRequestedOnceUntilItIsProcessed, and earlier if a change demands it.
-func TestAnObjectIsRequestedOnceUntilItIsProcessed(t *testing.T) {
+// TestTurns_ObjectRequestedTwice_ProcessedOnce: a change can demand an earlier time.
+func TestTurns_ObjectRequestedTwice_ProcessedOnce(t *testing.T) {
 	source, _, f := crowded(t, true)
 	expect := func(request Request) (expected bool) {
 		f.store.View(func(tx store.ReadTx) { expected = source.turns.expect(tx, &request) })

@@ -18,9 +18,9 @@ import (
 // mostBytes is the largest object that the API server stores.
 const mostBytes = 1 << 20
 
-// TestGrantsOfOneObjectKeepNoOtherFromAdmission: an object at the limits of its definition,
+// TestGrants_ObjectTooLarge_OthersStored: an object at the limits of its definition,
 // 256 tenants and 64 ports of every protocol, would make the grants too large to be stored.
-func TestGrantsOfOneObjectKeepNoOtherFromAdmission(t *testing.T) {
+func TestGrants_ObjectTooLarge_OthersStored(t *testing.T) {
 	s := operatortest.New(t)
 	large := &external.HostAccess{Meta: store.Meta{UID: "2", Created: time.Unix(2, 0)}, Name: "large"}
 	for i := range 256 {
@@ -52,8 +52,8 @@ func TestGrantsOfOneObjectKeepNoOtherFromAdmission(t *testing.T) {
 	}
 }
 
-// TestTheMostGrantsCanBeStored has as many as may be, with the longest texts.
-func TestTheMostGrantsCanBeStored(t *testing.T) {
+// TestGrants_MostAndLongest_FitObject has as many as may be, with the longest texts.
+func TestGrants_MostAndLongest_FitObject(t *testing.T) {
 	all := map[string]v1alpha1.HostGrant{}
 	for i := range mostGrants / 16 {
 		grant := v1alpha1.HostGrant{HostNetwork: true}

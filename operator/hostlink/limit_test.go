@@ -12,9 +12,9 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// TestANamespaceHasSoManyLinks: the oldest ones, whatever the order of the names, and nothing of
+// TestLinkLimit_Namespace_OldestServed: the oldest ones, whatever the order of the names, and nothing of
 // another namespace. A link that is gone makes room for the next.
-func TestANamespaceHasSoManyLinks(t *testing.T) {
+func TestLinkLimit_Namespace_OldestServed(t *testing.T) {
 	var rows []any
 	link := func(i int) multinet.LinkID {
 		return multinet.LinkID{Device: "ens4", Type: multinet.VLAN, VNI: uint32(100 + i)}

@@ -36,7 +36,7 @@ func claimOf(net *multinet.Network) *multinet.Claim {
 	return &multinet.Claim{Meta: operatortest.Meta("claim", 0), Namespace: net.Namespace, Name: "p.net1", PodUID: "p", Network: net.Reference()}
 }
 
-func TestALinkIsWantedAsLongAsANetworkUsesIt(t *testing.T) {
+func TestLink_Networks_WantedWhileUsed(t *testing.T) {
 	mtu := func(mtu int) func(*multinet.Network) { return func(n *multinet.Network) { n.MTU = mtu } }
 	unready := func(n *multinet.Network) { n.Ready = false }
 	spec := func(networkID string, mtu int32) *v1alpha1.HostLinkSpec {
@@ -71,8 +71,8 @@ func TestALinkIsWantedAsLongAsANetworkUsesIt(t *testing.T) {
 	}
 }
 
-// TestADeviceIsWantedItself by networks without a number, whatever their NetworkIDs and MTUs.
-func TestADeviceIsWantedItself(t *testing.T) {
+// TestDevice_NetworksWithoutNumber_WantedItself: the NetworkIDs and MTUs of the networks make no difference.
+func TestDevice_NetworksWithoutNumber_WantedItself(t *testing.T) {
 	plain := func(n *multinet.Network) { n.VXLAN, n.MTU = 0, 1400 }
 	operatortest.New(t, network("a", 0, nil), network("b", 1, plain), network("c", 2, plain)).View(func(tx store.ReadTx) {
 		got := (&Reconciler{}).wanted(tx, multinet.LinkID{Device: "ens4", Type: multinet.DeviceOnly})
@@ -95,8 +95,8 @@ func plain(name string) *store.Namespace {
 	return &store.Namespace{Meta: operatortest.Meta("uid-"+name, 0), Name: name, Tenant: v1alpha1.NamespaceTenantPrefix + name}
 }
 
-// TestADefinitionHasItsLinkOnlyWhileItIsGranted: its author decides nothing by itself.
-func TestADefinitionHasItsLinkOnlyWhileItIsGranted(t *testing.T) {
+// TestLink_Definition_OnlyWhileGranted: its author decides nothing by itself.
+func TestLink_Definition_OnlyWhileGranted(t *testing.T) {
 	definition := func(change func(*multinet.Definition)) *multinet.Definition {
 		def := &multinet.Definition{
 			Meta: operatortest.Meta("def", 0), Namespace: "a", Name: "wire", Link: red,
@@ -155,8 +155,8 @@ func TestADefinitionHasItsLinkOnlyWhileItIsGranted(t *testing.T) {
 	}
 }
 
-// TestATenantLabelRequestsTheLinksOfANamespace, as they may begin or end with it.
-func TestATenantLabelRequestsTheLinksOfANamespace(t *testing.T) {
+// TestNamespaceRequests_TenantLabelChanges_ItsLinks: the links may begin or end with the label.
+func TestNamespaceRequests_TenantLabelChanges_ItsLinks(t *testing.T) {
 	def := &multinet.Definition{Meta: operatortest.Meta("def", 0), Namespace: "a", Name: "wire", Link: red}
 	other := &multinet.Definition{Meta: operatortest.Meta("other", 0), Namespace: "b", Name: "wire", Link: multinet.LinkID{Device: "ens5", Type: multinet.VLAN, VNI: 5}}
 	labelled := plain("a")
@@ -175,7 +175,7 @@ func TestATenantLabelRequestsTheLinksOfANamespace(t *testing.T) {
 	})
 }
 
-func TestANetworkRequestsItsLink(t *testing.T) {
+func TestNetworkRequests_Network_ItsLink(t *testing.T) {
 	got := fmt.Sprint(of(network("a", 0, nil)))
 	if want := fmt.Sprintf("[%v]", of(network("b", 0, nil))[0]); got != want || len(of(nil)) != 0 {
 		t.Errorf("requests are %s, want %s", got, want)

@@ -44,7 +44,7 @@ func ofNobody(selections string) func(*store.Pod) {
 	return func(p *store.Pod) { p.Tenant, p.Selections = "ns:a", selections }
 }
 
-func TestPluginsRunOnlyAsGranted(t *testing.T) {
+func TestPlugins_NotGranted_Refused(t *testing.T) {
 	withDevice := configured("device", bridgeConfig)
 	withDevice.ResourceName = "vendor.example/nic"
 	leaving := grant("leaving", ofNamespace("a"))
@@ -97,7 +97,7 @@ func TestPluginsRunOnlyAsGranted(t *testing.T) {
 }
 
 // NPWG 1.2: with default-route on one element, the default network has no default route.
-func TestTheDefaultRouteLeadsThroughAnInterfaceOfPlugins(t *testing.T) {
+func TestDefaultRoute_PluginInterfaceChosen_LeadsThroughIt(t *testing.T) {
 	rows := world(configured("net", bridgeConfig), grant("g", ofNamespace("a")))
 	for name, tc := range map[string]struct {
 		selections string
@@ -118,8 +118,8 @@ func TestTheDefaultRouteLeadsThroughAnInterfaceOfPlugins(t *testing.T) {
 	}
 }
 
-// TestAPluginOnALinkOfTheNodes is DANM's netwatcher: the plugin does not know the number.
-func TestAPluginOnALinkOfTheNodes(t *testing.T) {
+// TestPlugins_LinkOfNodes_NumberHidden is DANM's netwatcher: the plugin does not know the number.
+func TestPlugins_LinkOfNodes_NumberHidden(t *testing.T) {
 	const tagged = `{"cniVersion":"1.0.0","type":"macvlan","master":"ens4","vlan":100}`
 	def := configured("net", tagged)
 	def.Link = multinet.LinkID{Device: "ens4", Type: multinet.VLAN, VNI: 100}
@@ -143,8 +143,8 @@ func TestAPluginOnALinkOfTheNodes(t *testing.T) {
 	}
 }
 
-// TestAPluginOnALinkAboveTheLimit: an older definition of the namespace has the last link.
-func TestAPluginOnALinkAboveTheLimit(t *testing.T) {
+// TestPlugins_LinkAboveLimit_Refused: an older definition of the namespace has the last link.
+func TestPlugins_LinkAboveLimit_Refused(t *testing.T) {
 	on := func(name string, vlan, age int) *multinet.Definition {
 		def := configured(name, fmt.Sprintf(`{"cniVersion":"1.0.0","type":"macvlan","master":"ens4","vlan":%d}`, vlan))
 		def.Meta = operatortest.Meta("uid-nad-a-"+name, age)
@@ -167,7 +167,7 @@ func TestAPluginOnALinkAboveTheLimit(t *testing.T) {
 	}
 }
 
-func TestATenantsPodNeverGetsPlugins(t *testing.T) {
+func TestPlugins_TenantPod_Refused(t *testing.T) {
 	rows := world(configured("net", bridgeConfig), grant("g", ofNamespace("a")))
 	if wishes, refusal := decide(t, "", rows, selecting("net")); !strings.Contains(refusal, "pods of tenants") {
 		t.Errorf("%v, %q", short(wishes), refusal)
@@ -176,7 +176,7 @@ func TestATenantsPodNeverGetsPlugins(t *testing.T) {
 
 // Manifests of Multus request values that a definition does not take: the pod starts, and an event
 // names the value and the capability.
-func TestPluginsGetNothingWithoutTheCapability(t *testing.T) {
+func TestPluginRequests_NoCapability_LeftOutWithEvent(t *testing.T) {
 	plain := configured("plain", `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"static","addresses":[{"address":"10.64.0.5/24"}]}}`)
 	static := func(g *multinet.Grant) { g.Namespaces, g.IPAM = []string{"a"}, []string{"static"} }
 	withMAC := func(g *multinet.Grant) { static(g); g.Requests = []string{"mac"} }
@@ -218,7 +218,7 @@ func TestPluginsGetNothingWithoutTheCapability(t *testing.T) {
 
 // NPWG device information 1.1: a plugin with the capability describes its device in a file,
 // which the network status then has.
-func TestAPluginLearnsWhereItsDeviceIsDescribed(t *testing.T) {
+func TestPluginRequests_DeviceInfoCapability_FileNamed(t *testing.T) {
 	described := configured("net", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"CNIDeviceInfoFile":true}}`)
 	wishes, refusal := decide(t, "", world(described, configured("bare", `{"cniVersion":"1.0.0","type":"bridge"}`), grant("g", ofNamespace("a"))), ofNobody("net,bare"), func(p *store.Pod) { p.UID = "uid-p" })
 	if refusal != "" || len(wishes) != 3 {
@@ -234,7 +234,7 @@ func TestAPluginLearnsWhereItsDeviceIsDescribed(t *testing.T) {
 }
 
 // A definition serves pods of other namespaces only if administrators lend it to these namespaces.
-func TestDefinitionsOfAnotherNamespaceNeedAGrantOrAGlobalNamespace(t *testing.T) {
+func TestDefinition_OtherNamespace_NeedsGrantOrGlobalNamespace(t *testing.T) {
 	shared := &store.Namespace{Meta: operatortest.Meta("uid-ns-shared", 0), Name: "shared", Tenant: "ns:shared"}
 	rented := &store.Namespace{Meta: operatortest.Meta("uid-ns-rented", 0), Name: "rented", Tenant: "red"}
 	own := &store.Namespace{Meta: operatortest.Meta("uid-ns-a", 0), Name: "a", Tenant: "ns:a"}
@@ -315,7 +315,7 @@ func TestDefinitionsOfAnotherNamespaceNeedAGrantOrAGlobalNamespace(t *testing.T)
 }
 
 // The configuration is complete: nodes add nothing to it.
-func TestThePluginsGetTheConfigurationWithThePodsRequests(t *testing.T) {
+func TestPluginConfiguration_PodRequests_Included(t *testing.T) {
 	rows := world(configured("net", bridgeConfig), grant("g", func(g *multinet.Grant) {
 		g.Namespaces, g.Requests = []string{"a"}, []string{"mac", "cni-args"}
 	}))
@@ -343,7 +343,7 @@ func TestThePluginsGetTheConfigurationWithThePodsRequests(t *testing.T) {
 }
 
 // NPWG 7.5: the settings of a pod in Kubernetes itself MUST reach the default network only.
-func TestHostPortsOfThePodReachNoPlugin(t *testing.T) {
+func TestPluginConfiguration_HostPorts_NotIncluded(t *testing.T) {
 	rows := world(configured("net", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"portMappings":true,"bandwidth":true,"dns":true}}`), grant("g", ofNamespace("a")))
 	wishes, refusal := decide(t, "", rows, ofNobody("net"), func(p *store.Pod) {
 		p.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}}
@@ -355,7 +355,7 @@ func TestHostPortsOfThePodReachNoPlugin(t *testing.T) {
 
 // A network of DANM with a static type: nodes have its configuration, and Alioth its
 // addresses.
-func TestAStaticTypeNeedsAGrantToo(t *testing.T) {
+func TestStaticType_NoGrant_Refused(t *testing.T) {
 	static := danmNet("static", func(n *multinet.Network) { n.Type, n.NetworkID, n.HostDevice = "bridge", "lab0", "" })
 	shared := network(multinet.KindClusterNetwork, "", "shared", func(n *multinet.Network) { n.Type, n.NetworkID = "bridge", "lab1" })
 	one := func(networks ...string) []any {
@@ -410,7 +410,7 @@ func fileOf(t *testing.T, w pod.Wish) string {
 
 // NPWG 1.1: with no usable key in spec, the network MUST be the known one that the object's
 // name refers to. A delegating implementation MUST look for a configuration of that name.
-func TestADefinitionWithoutAConfigurationNamesAFileOfTheNodes(t *testing.T) {
+func TestDefinition_NoConfiguration_NodeFileNamed(t *testing.T) {
 	named := func(requests ...string) *multinet.Grant {
 		return grant("g", func(g *multinet.Grant) { g.Networks, g.Requests = []string{"a/lab"}, requests })
 	}
@@ -449,7 +449,7 @@ func TestADefinitionWithoutAConfigurationNamesAFileOfTheNodes(t *testing.T) {
 	}
 }
 
-func TestWithoutDelegationNoPluginRuns(t *testing.T) {
+func TestPlugins_DelegationOff_Refused(t *testing.T) {
 	static := danmNet("static", func(n *multinet.Network) { n.Type = "bridge" })
 	p := operatortest.Pod("ns:a", "a", "p", "", "")
 	rows := world(static, configured("net", bridgeConfig), configured("lab", ""), grant("g", ofNamespace("a")), p)
@@ -471,7 +471,7 @@ func TestWithoutDelegationNoPluginRuns(t *testing.T) {
 }
 
 // An annotation that is off belongs to another program.
-func TestAnAnnotationThatIsOffIsIgnored(t *testing.T) {
+func TestAnnotation_TurnedOff_Ignored(t *testing.T) {
 	p := operatortest.Pod("blue", "a", "p", "", "")
 	p.Selections, p.Interfaces = "none", "broken"
 	source := interfaces.Source(interfaces.Config{DefaultVPC: "default", Limit: 4})

@@ -36,7 +36,7 @@ func ownTenant(p *store.Pod) { p.Tenant = v1alpha1.NamespaceTenantPrefix + p.Nam
 
 func number(n int) *int { return &n }
 
-func TestInterfacesOnDevicesHaveTheSettingsOfTheirNetwork(t *testing.T) {
+func TestDeviceInterface_NetworkSettings_Taken(t *testing.T) {
 	rate := fast(func(n *multinet.Network) { n.VF = netif.VF{Trust: "on", MaxTxRate: number(100)} })
 	wishes, refusal := decide(t, `[{"clusterNetwork":"fast","ip":"dynamic"},{"clusterNetwork":"fast"}]`, world(rate), requesting(2))
 	if diff := cmp.Diff([]string{"eth0 sriov ClusterNetwork/fast [] IPv4", "eth1 sriov ClusterNetwork/fast [] IPv4 and IPv6"}, short(wishes)); refusal != "" || diff != "" {
@@ -48,7 +48,7 @@ func TestInterfacesOnDevicesHaveTheSettingsOfTheirNetwork(t *testing.T) {
 	}
 }
 
-func TestSettingsWithPowerOverOthersNeedAGrant(t *testing.T) {
+func TestDeviceSettings_PowerOverOthers_NeedGrant(t *testing.T) {
 	def := func(vf netif.VF, resource string) *multinet.Definition {
 		d := definition("a", "d", annotations.Target{Kind: annotations.TargetClusterNetwork, Name: "fast"})
 		d.VF, d.ResourceName = vf, resource

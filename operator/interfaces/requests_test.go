@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// TestAPodHasOneRequestForItsFirstInterface: the annotation nic requests a subnet or an
+// TestNICAnnotation_BesideInterfaceList_Refused: the annotation nic requests a subnet or an
 // address of a VPC, and is not ignored where another request or a default network exists.
-func TestAPodHasOneRequestForItsFirstInterface(t *testing.T) {
+func TestNICAnnotation_BesideInterfaceList_Refused(t *testing.T) {
 	nic := func(p *store.Pod) { p.NIC = `{"subnet": "default"}` }
 	rows := world(danmNet("default"), danmNet("internal"))
 	if wishes, refusal := decide(t, "", rows, nic); refusal != "" || !slices.Equal(short(wishes), []string{"eth0 veth default [] IPv4 and IPv6"}) {
@@ -27,7 +27,7 @@ func TestAPodHasOneRequestForItsFirstInterface(t *testing.T) {
 	}
 }
 
-func TestANetworkWithoutADeviceIsRefusedByName(t *testing.T) {
+func TestNetwork_NoDevice_RefusedByName(t *testing.T) {
 	for name, change := range map[string]func(*multinet.Network){
 		"none":   func(n *multinet.Network) { n.HostDevice = "" },
 		"a pool": func(n *multinet.Network) { n.HostDevice, n.DevicePool = "", "nokia.k8s.io/ens4" },

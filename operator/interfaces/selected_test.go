@@ -56,7 +56,7 @@ func selectionWorld() []any {
 }
 
 // NPWG 1.3, section 4.1: the interfaces come behind the default network's, in their order.
-func TestSelectedDefinitionsFollowTheFirstInterface(t *testing.T) {
+func TestSelectedDefinitions_DefaultNetwork_FollowInOrder(t *testing.T) {
 	for _, tc := range []struct {
 		name, selections, list string
 		want                   []string
@@ -83,7 +83,7 @@ func TestSelectedDefinitionsFollowTheFirstInterface(t *testing.T) {
 	}
 }
 
-func TestAPodThatSelectsWhatItMayNotHaveGetsNothing(t *testing.T) {
+func TestSelection_NotAllowed_NothingGiven(t *testing.T) {
 	for _, tc := range []struct{ name, selections, reason, text string }{
 		{"a malformed list", "[{", v1alpha1.InterfacesInvalidReason, "k8s.v1.cni.cncf.io/networks"},
 		{"a definition that does not exist", "none", v1alpha1.NetworkNotFoundReason, "a/none does not exist"},
@@ -138,7 +138,7 @@ func defaults(wishes []pod.Wish) (texts []string) {
 	return texts
 }
 
-func TestThePodsDefaultRouteLeadsThroughTheChosenInterface(t *testing.T) {
+func TestDefaultRoute_SelectionChosen_LeadsThroughIt(t *testing.T) {
 	for _, tc := range []struct {
 		name, selections string
 		want             []string
@@ -192,7 +192,7 @@ func expectNotices(t *testing.T, wishes []pod.Wish, reason string, parts ...stri
 }
 
 // A manifest of Multus starts, whatever its selections request of plugins.
-func TestANetworkOfAliothIgnoresRequestsToPlugins(t *testing.T) {
+func TestSelection_OwnNetworkPluginRequests_IgnoredWithEvent(t *testing.T) {
 	for key, value := range map[string]string{
 		"mac": `"02:00:00:00:00:01"`, "infiniband-guid": `"c2:11:22:33:44:55:66:77"`, "cni-args": `{"a":1}`, "deviceID": `"0000:00:01.0"`,
 		"portMappings": `[{"hostPort":80,"containerPort":80}]`, "bandwidth": `{"ingressRate":1000}`, "gateway": `["10.0.1.1"]`,
@@ -210,7 +210,7 @@ func TestANetworkOfAliothIgnoresRequestsToPlugins(t *testing.T) {
 }
 
 // A default route of a definition's network gives way, of each family by itself.
-func TestADefaultRouteThatGivesWayHasAnEvent(t *testing.T) {
+func TestDefaultRoute_DefinitionNetworkGivesWay_Event(t *testing.T) {
 	wishes, refusal := decide(t, "", selectionWorld(), selecting("routed"))
 	if refusal != "" {
 		t.Fatal(refusal)
@@ -230,7 +230,7 @@ func TestADefaultRouteThatGivesWayHasAnEvent(t *testing.T) {
 
 // A VPC of a definition has no default route of any family if the pod has one of them already,
 // and neither has the next VPC: its node would take the first VPC without a mark.
-func TestAVPCWhoseDefaultRoutesGiveWayHasAnEvent(t *testing.T) {
+func TestDefaultRoute_DefinitionVPCGivesWay_Event(t *testing.T) {
 	both := operatortest.VPC("both", 4, []string{"blue"}, "10.5.0.0/16", "fd05::/48")
 	four := danmNet("four", withRoute("0.0.0.0/0", "10.20.0.1"))
 	rows := append(selectionWorld(), both, operatortest.Subnet("s5", "both", "net1", 0, "10.5.1.0/24", "fd05::/64"), four,
@@ -258,7 +258,7 @@ func TestAVPCWhoseDefaultRoutesGiveWayHasAnEvent(t *testing.T) {
 
 // v1.multus-cni.io/default-network: the definition takes the place of the pod's own default
 // network, with the rights of a selection.
-func TestADefinitionBecomesTheDefaultNetwork(t *testing.T) {
+func TestDefaultNetworkAnnotation_Definition_BecomesDefault(t *testing.T) {
 	choosing := func(text, selections string) func(*store.Pod) {
 		return func(p *store.Pod) { p.DefaultSelection, p.Selections = text, selections }
 	}

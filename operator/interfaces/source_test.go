@@ -94,7 +94,7 @@ func short(wishes []pod.Wish) (texts []string) {
 	return texts
 }
 
-func TestInterfacesAreThoseOfTheList(t *testing.T) {
+func TestInterfaceList_Elements_InterfacesMatch(t *testing.T) {
 	rows := world(
 		danmNet("internal", func(n *multinet.Network) { n.Prefix = "int" }), network(multinet.KindTenantNetwork, "a", "internal"),
 		network(multinet.KindClusterNetwork, "", "external", func(n *multinet.Network) { n.AllowedNamespaces = []string{"a"} }),
@@ -132,7 +132,7 @@ func TestInterfacesAreThoseOfTheList(t *testing.T) {
 	}
 }
 
-func TestAPodWithoutAListGetsItsDefaultNetwork(t *testing.T) {
+func TestInterfaces_NoList_DefaultNetwork(t *testing.T) {
 	v6 := func(n *multinet.Network) { n.V4 = multinet.Range{} }
 	danm, tenant, cluster := danmNet("default"), network(multinet.KindTenantNetwork, "a", "default"), network(multinet.KindClusterNetwork, "", "default", v6)
 	arktos := operatortest.Network("blue", "b", "default", "v", 0)
@@ -168,7 +168,7 @@ func nonNil(f func(*store.Pod)) []func(*store.Pod) {
 	return []func(*store.Pod){f}
 }
 
-func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
+func TestInterfaceList_OneRefused_NoneGiven(t *testing.T) {
 	changed := danmNet("changed", func(n *multinet.Network) { n.Unexamined = true })
 	unready := danmNet("unready", func(n *multinet.Network) { n.Ready, n.Message = false, "its range overlaps another" })
 	leaving := danmNet("leaving", func(n *multinet.Network) { n.Deleting = true })
@@ -235,7 +235,7 @@ func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
 	}
 }
 
-func TestRoutesAndIPv6OfAnInterface(t *testing.T) {
+func TestInterfaceLink_RoutesAndIPv6_AsRequested(t *testing.T) {
 	net := danmNet("n", withRoute("10.30.0.0/16", "10.20.0.1"), withRoute("fd30::/64", "fd20::1"), func(n *multinet.Network) { n.Table, n.MTU = 252, 1400 })
 	wishes, refusal := decide(t, `[{"network":"n","ip":"dynamic","ip6":"none","proutes":{"10.9.0.0/16":"10.20.0.2"}},{"network":"n","ip":"dynamic","ip6":"dynamic","proutes6":{"fd90::/64":"fd20::2"}},{"network":"n"}]`, world(net))
 	if refusal != "" {
@@ -262,7 +262,7 @@ func TestRoutesAndIPv6OfAnInterface(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceOnAVLANNamesItsParentAndNumber(t *testing.T) {
+func TestInterfaceLink_VLAN_ParentAndNumberNamed(t *testing.T) {
 	wishes, refusal := decide(t, `[{"network":"tagged","ip":"dynamic"}]`, world(danmNet("tagged", func(n *multinet.Network) { n.VLAN = 300 })))
 	if refusal != "" {
 		t.Fatal(refusal)
@@ -272,7 +272,7 @@ func TestAnInterfaceOnAVLANNamesItsParentAndNumber(t *testing.T) {
 	}
 }
 
-func TestGatewaysAndTheOtherNetworksOfASegmentAreExcluded(t *testing.T) {
+func TestInterfaceRequest_GatewaysAndSegmentPeers_Excluded(t *testing.T) {
 	net, peer := danmNet("n", withRoute("10.30.0.0/16", "10.20.0.1")), network(multinet.KindDanmNet, "b", "peer")
 	apart := danmNet("apart", func(n *multinet.Network) { n.VLAN = 300 })
 	wishes, refusal := decide(t, `[{"network":"n","ip":"dynamic"}]`, world(net, peer, apart))

@@ -37,9 +37,9 @@ func routing(w pod.Wish) (words []string) {
 	return words
 }
 
-// TestWhoGivesAStaticTypeItsAddresses follows DANM: its IPAM takes the place of the file's if the
+// TestStaticType_AddressRequest_IPAMOrFile follows DANM: its IPAM takes the place of the file's if the
 // pod requests the address "none", or an address of a family that the network has a range of.
-func TestWhoGivesAStaticTypeItsAddresses(t *testing.T) {
+func TestStaticType_AddressRequest_IPAMOrFile(t *testing.T) {
 	onlyV6 := func(n *multinet.Network) { n.V4 = multinet.Range{} }
 	for _, tc := range []struct {
 		name, request string
@@ -86,9 +86,9 @@ func nonNilNet(f func(*multinet.Network)) []func(*multinet.Network) {
 	return []func(*multinet.Network){f}
 }
 
-// TestRoutesOfAStaticType: as for Alioth's own drivers, where the operator knows the address.
+// TestStaticType_Routes_AsOwnDrivers: as for Alioth's own drivers, where the operator knows the address.
 // Otherwise the sources of rules stand for the addresses that the plugins will choose.
-func TestRoutesOfAStaticType(t *testing.T) {
+func TestStaticType_Routes_AsOwnDrivers(t *testing.T) {
 	lab := danmNet("lab", withRoute("10.30.0.0/16", "10.20.0.1"), withRoute("fd30::/64", "fd20::1"), func(n *multinet.Network) {
 		n.Type, n.NetworkID, n.Table = "bridge", "lab0", 78
 	})
@@ -154,9 +154,9 @@ func TestRoutesOfAStaticType(t *testing.T) {
 	}
 }
 
-// TestADefaultRouteByAStaticTypeIsForNodesToJudge: the operator knows neither the addresses
+// TestStaticType_DefaultRoute_JudgedByNodes: the operator knows neither the addresses
 // nor the routes that the plugins will make.
-func TestADefaultRouteByAStaticTypeIsForNodesToJudge(t *testing.T) {
+func TestStaticType_DefaultRoute_JudgedByNodes(t *testing.T) {
 	lab := danmNet("lab", noRanges, func(n *multinet.Network) { n.Type, n.NetworkID = "bridge", "lab0" })
 	rows := world(lab, definition("a", "net", annotations.Target{Kind: annotations.TargetDanmNet, Name: "lab"}), grant("g", ofNamespace("a")))
 	for selections, want := range map[string][]string{

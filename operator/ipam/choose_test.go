@@ -22,7 +22,7 @@ var (
 	equalIPs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 )
 
-func TestChooseTakesTheSubnetAndAddressesThatTheRequestDescribes(t *testing.T) {
+func TestChoose_Request_SubnetAndAddressesMatch(t *testing.T) {
 	fullNet := subnet(1, "full", "10.0.9.0/29")
 	fullNet.Reserved = []store.AddrRange{{First: netip.MustParseAddr("10.0.9.2"), Last: netip.MustParseAddr("10.0.9.6")}}
 	cursor := subnet(1, "net1", "10.0.1.0/24")
@@ -166,7 +166,7 @@ func TestChooseTakesTheSubnetAndAddressesThatTheRequestDescribes(t *testing.T) {
 	}
 }
 
-func TestChooseRefusesWithAReasonAndAWayOut(t *testing.T) {
+func TestChoose_Impossible_ReasonAndRemedy(t *testing.T) {
 	reserved := subnet(1, "net1", "10.0.1.0/24", "fd00::/64")
 	reserved.Reserved = []store.AddrRange{{First: netip.MustParseAddr("10.0.1.10"), Last: netip.MustParseAddr("10.0.1.20")}}
 	full := func(age int, name, cidr, first, last string) *store.Subnet {
@@ -325,7 +325,7 @@ func TestChooseRefusesWithAReasonAndAWayOut(t *testing.T) {
 	}
 }
 
-func TestARestingAddressIsTakenOnlyWhenNoOtherIsFree(t *testing.T) {
+func TestChoose_RestingAddress_OnlyWithoutOther(t *testing.T) {
 	s := newStore(t, subnet(1, "net1", "10.0.1.0/29")) // 10.0.1.2 to .6
 	resting := &ipam.Resting{}
 	for i, ip := range ips("10.0.1.2", "10.0.1.4", "10.0.1.3") {
@@ -347,7 +347,7 @@ func TestARestingAddressIsTakenOnlyWhenNoOtherIsFree(t *testing.T) {
 	}
 }
 
-func TestRestingEndsAfterSixtySeconds(t *testing.T) {
+func TestResting_SixtySeconds_Ends(t *testing.T) {
 	var resting ipam.Resting
 	ip := netip.MustParseAddr("10.0.1.2")
 	resting.Add("blue", ip, epoch)
@@ -367,7 +367,7 @@ func TestRestingEndsAfterSixtySeconds(t *testing.T) {
 	}
 }
 
-func TestAssumedRowsDescribeTheWholeAttachment(t *testing.T) {
+func TestAssumedRows_Choice_DescribeWholeAttachment(t *testing.T) {
 	s := newStore(t, subnet(1, "net1", "10.0.1.0/24", "fd00::/64"))
 	holder := store.Holder{Kind: store.HolderPod, Namespace: "shop", Name: "web", UID: "u"}
 	result, err := choose(s, ipam.Request{Node: "n1", Holder: holder, External: true})
@@ -399,7 +399,7 @@ func TestAssumedRowsDescribeTheWholeAttachment(t *testing.T) {
 	}
 }
 
-func TestAChoiceInAnEnormousRangeEnds(t *testing.T) {
+func TestChoose_EnormousRange_Ends(t *testing.T) {
 	row := subnet(1, "net1", "fd00::/32")
 	row.Reserved = []store.AddrRange{{First: netip.MustParseAddr("fd00::2"), Last: netip.MustParseAddr("fd00:0:7fff::")}}
 	s := newStore(t, row)
@@ -412,7 +412,7 @@ func TestAChoiceInAnEnormousRangeEnds(t *testing.T) {
 	}
 }
 
-func TestPodsAndLoadBalancersHaveSubnetsOfTheirOwn(t *testing.T) {
+func TestChoose_PodOrLoadBalancer_OnlyItsSubnets(t *testing.T) {
 	balancers := subnet(0, "lb", "10.0.8.0/24")
 	balancers.ForServices = true
 	service := store.Holder{Kind: store.HolderService, Namespace: "shop", Name: "web", UID: "web"}

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestFreeCountsTheFamilyThatHasTheFewest(t *testing.T) {
+func TestFree_TwoFamilies_FewestCounted(t *testing.T) {
 	reserve := func(row *store.Subnet, ranges ...string) *store.Subnet {
 		for i := 0; i < len(ranges); i += 2 {
 			row.Reserved = append(row.Reserved, store.AddrRange{First: netip.MustParseAddr(ranges[i]), Last: netip.MustParseAddr(ranges[i+1])})
@@ -58,7 +58,7 @@ func TestFreeCountsTheFamilyThatHasTheFewest(t *testing.T) {
 	}
 }
 
-func TestMACComesFromTheAddress(t *testing.T) {
+func TestMAC_Address_Derived(t *testing.T) {
 	if got, want := ipam.MAC(7, ips("10.10.1.12", "fd00::2")), "02:00:0a:0a:01:0c"; got != want {
 		t.Errorf("MAC is %s, want %s", got, want)
 	}
@@ -71,7 +71,7 @@ func TestMACComesFromTheAddress(t *testing.T) {
 	}
 }
 
-func TestChooseVNI(t *testing.T) {
+func TestChooseVNI_UsedOrRequested_FreeOrRefused(t *testing.T) {
 	claim := func(vni uint32) *store.VNIClaim { return &store.VNIClaim{VNI: vni, VPC: "red", VPCUID: "red"} }
 	tests := map[string]struct {
 		rows       []any

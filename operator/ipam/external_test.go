@@ -24,7 +24,7 @@ func pool(age int, name string, ranges ...string) *external.Pool {
 	return row
 }
 
-func TestPrefixesMakeUpARange(t *testing.T) {
+func TestPrefixes_Range_CoveredExactly(t *testing.T) {
 	for text, want := range map[string]string{
 		"192.0.2.7-192.0.2.7":                            "192.0.2.7/32",
 		"192.0.2.0-192.0.2.255":                          "192.0.2.0/24",
@@ -44,7 +44,7 @@ func TestPrefixesMakeUpARange(t *testing.T) {
 	}
 }
 
-func TestChooseExternal(t *testing.T) {
+func TestChooseExternal_Pools_AddressOrReason(t *testing.T) {
 	change := func(row *external.Pool, how func(*external.Pool)) *external.Pool {
 		how(row)
 		return row

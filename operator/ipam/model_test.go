@@ -222,7 +222,7 @@ func (sim *simulation) check() {
 	})
 }
 
-func TestChoicesEqualThoseOfANaiveModel(t *testing.T) {
+func TestChoose_RandomRequests_EqualNaiveModel(t *testing.T) {
 	for seed := range soak.Or(t, uint64(1000), 8) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			sim := newSimulation(t, seed)

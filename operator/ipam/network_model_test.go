@@ -175,7 +175,7 @@ func (w *wire) check() {
 	})
 }
 
-func TestChoicesInNetworksEqualThoseOfANaiveModel(t *testing.T) {
+func TestChooseInNetwork_RandomRequests_EqualNaiveModel(t *testing.T) {
 	for seed := range soak.Or(t, uint64(1000), 20) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			w := newWire(t, seed)

@@ -89,7 +89,7 @@ func chooseIn(s *store.Store, req ipam.Request) (result ipam.Result, err error) 
 // written out: 0a and 40 bits of the SHA-256 of "new/net1", with the bit inverted.
 const eui64Of = "2a00:8a00:a000:1193:87b:c4ff:fee9:4882"
 
-// TestDanmsReservationsInANetwork has the cases of DANM 4.3's own tests of reservation, by
+// TestChooseInNetwork_DANMReservationCases_AsReferenced has the cases of DANM 4.3's own tests of reservation, by
 // their numbers in its reference. These are expressed differently:
 //
 //   - 10 and 22, and the forms with a prefix length in 13 to 16, 19, 23 and 24: the
@@ -102,7 +102,7 @@ const eui64Of = "2a00:8a00:a000:1193:87b:c4ff:fee9:4882"
 //   - 31, 32: lastIp is a cursor in the operator's memory, and not in the network.
 //   - 34: a gateway is refused as a requested IP too.
 //   - 35 to 47: a release deletes one object by name and UID, without a computation.
-func TestDanmsReservationsInANetwork(t *testing.T) {
+func TestChooseInNetwork_DANMReservationCases_AsReferenced(t *testing.T) {
 	l2, c26 := danmNet("l2", "", ""), danmNet("c26", "192.168.1.64/26", "")
 	full, n6 := danmNet("full", "192.168.1.0/30", ""), danmNet("n6", "192.168.1.64/26", "2a00:8a00:a000:1193::/64")
 	s6 := danmNet("s6", "", "2a00:8a00:a000:1193::/120")
@@ -179,7 +179,7 @@ func checkChoice(t *testing.T, result ipam.Result, err error, want []netip.Addr,
 	}
 }
 
-func TestChooseInANetwork(t *testing.T) {
+func TestChooseInNetwork_Requests_AddressesOrRefusal(t *testing.T) {
 	a := pooled(danmNet("a", "10.0.0.0/24", "fd00::/64"), "10.0.0.10", "10.0.0.12")
 	shared := danmNet("a", "10.0.0.0/24", "")
 	shared.Peers = []string{"uid-b.net", "uid-c.net"}
@@ -234,7 +234,7 @@ func TestChooseInANetwork(t *testing.T) {
 	}
 }
 
-func TestRowsOfANetworkNameIt(t *testing.T) {
+func TestAssumedRows_Network_NameIt(t *testing.T) {
 	n := danmNet("a", "10.0.0.0/24", "fd00::/64")
 	result, err := chooseIn(newStore(t), ask(n, "10.0.0.9", "fd00::9"))
 	if err != nil {
@@ -256,7 +256,7 @@ func TestRowsOfANetworkNameIt(t *testing.T) {
 // An attachment that shares the MAC of a device has no MAC of its own. It has an interface
 // identifier of its own all the same: an identifier from the device's MAC would be the same for all
 // pods of the device.
-func TestAnAttachmentThatSharesAMACHasAnInterfaceIdentifierOfItsOwn(t *testing.T) {
+func TestInterfaceIdentifier_SharedMAC_Own(t *testing.T) {
 	n := danmNet("lan", "10.0.0.0/24", "fd00::/64")
 	n.SharedMAC = true
 	seen := map[netip.Addr]bool{}
@@ -276,7 +276,7 @@ func TestAnAttachmentThatSharesAMACHasAnInterfaceIdentifierOfItsOwn(t *testing.T
 
 // If the address that follows from the MAC is held, the attachment gets another MAC, and an address
 // that follows from this MAC.
-func TestATakenInterfaceIdentifierGivesAnotherMAC(t *testing.T) {
+func TestInterfaceIdentifier_Taken_OtherMAC(t *testing.T) {
 	n := danmNet("n6", "", "2a00:8a00:a000:1193::/64")
 	peer := danmNet("peer", "", "2a00:8a00:a000:1193::/64")
 	for name, tc := range map[string]struct {
@@ -306,7 +306,7 @@ func TestATakenInterfaceIdentifierGivesAnotherMAC(t *testing.T) {
 	}
 }
 
-func TestAReleasedAddressOfANetworkRests(t *testing.T) {
+func TestChooseInNetwork_AddressReleased_Rests(t *testing.T) {
 	n := pooled(danmNet("a", "10.0.0.0/24", ""), "10.0.0.10", "10.0.0.11")
 	req := ask(n, "dynamic", "")
 	req.Resting, req.Now = &ipam.Resting{}, epoch
@@ -317,7 +317,7 @@ func TestAReleasedAddressOfANetworkRests(t *testing.T) {
 	checkChoice(t, result, err, ips("10.0.0.10"), "")
 }
 
-func TestTheAddressesOfANetworkAreCounted(t *testing.T) {
+func TestCountInNetwork_Addresses_UsedAndFree(t *testing.T) {
 	pool := routed(pooled(danmNet("a", "10.0.0.0/24", "fd00::/64"), "10.0.0.0", "10.0.0.12"), "10.0.0.5", "10.0.0.200")
 	big := pooled(danmNet("big", "", "fd00::/32"), "fd00::1", "fd00:0:ffff::")
 	for name, tc := range map[string]struct {
@@ -343,9 +343,9 @@ func TestTheAddressesOfANetworkAreCounted(t *testing.T) {
 	}
 }
 
-// TestANetworkIsReadAgainAtTheChoice: between the decision about a pod and the choice, the
+// TestChooseInNetwork_NetworkChangedMeanwhile_ReadAgain: between the decision about a pod and the choice, the
 // network may be deleted, and its number given to another one.
-func TestANetworkIsReadAgainAtTheChoice(t *testing.T) {
+func TestChooseInNetwork_NetworkChangedMeanwhile_ReadAgain(t *testing.T) {
 	base := multinet.Network{
 		Meta: store.Meta{UID: "u1", Generation: 3}, Ref: multinet.Ref{Group: "danm.io", Kind: multinet.KindDanmNet, Namespace: "shop", Name: "n"},
 		HostDevice: "ens4", Ready: true,
@@ -389,7 +389,7 @@ func TestANetworkIsReadAgainAtTheChoice(t *testing.T) {
 	}
 }
 
-func TestAReleasedAddressRestsInAllNetworksOfItsSegment(t *testing.T) {
+func TestChooseInNetwork_PeerAddressReleased_Rests(t *testing.T) {
 	n := pooled(danmNet("a", "10.0.0.0/24", ""), "10.0.0.10", "10.0.0.11")
 	n.Peers = []string{danmNet("b", "", "").Domain()}
 	req := ask(n, "dynamic", "")

@@ -34,7 +34,7 @@ func newReserved(t *testing.T, rows ...any) *store.Store {
 	return s
 }
 
-func TestReservedAddressesAreForPodsOfTheirInstanceAlone(t *testing.T) {
+func TestReservedAddress_PodOfOtherInstance_NotGiven(t *testing.T) {
 	own := ipam.Request{Instance: "shop/pni", PodNetwork: "net"}
 	with := func(req ipam.Request, texts ...string) ipam.Request {
 		req.IPs = ips(texts...)
@@ -67,7 +67,7 @@ func TestReservedAddressesAreForPodsOfTheirInstanceAlone(t *testing.T) {
 	}
 }
 
-func TestAnInstanceReservesWhatNobodyHas(t *testing.T) {
+func TestReserve_AddressesHeld_OnlyFreeOnes(t *testing.T) {
 	s := newReserved(t, held("blue", "net1", "10.0.1.3", "n1"))
 	s.View(func(tx store.ReadTx) {
 		of := store.GetSubnet(tx, "net1")
@@ -94,7 +94,7 @@ func TestAnInstanceReservesWhatNobodyHas(t *testing.T) {
 	})
 }
 
-func TestNoTwoAttachmentsOfANodeHaveOneDevice(t *testing.T) {
+func TestDevice_TwoAttachmentsOnNode_Distinct(t *testing.T) {
 	const a, b = "00:0d:3a:00:00:01", "00:0d:3a:00:00:02"
 	with := func(ip, node, mac string, external bool) *store.Address {
 		row := held("blue", "net1", ip, node)
@@ -128,7 +128,7 @@ func TestNoTwoAttachmentsOfANodeHaveOneDevice(t *testing.T) {
 	}
 }
 
-func TestAnAttachmentKeepsItsDevice(t *testing.T) {
+func TestDevice_ChosenAgain_Kept(t *testing.T) {
 	const mac = "00:0d:3a:00:00:01"
 	s := newStore(t, subnet(1, "net1", "10.0.1.0/24"))
 	holder := store.Holder{Kind: store.HolderPod, Namespace: "shop", Name: "web", UID: "u"}
@@ -147,9 +147,9 @@ func TestAnAttachmentKeepsItsDevice(t *testing.T) {
 	}
 }
 
-// TestOnlyAReadyInstanceGivesAddresses: it may have changed since the pod's attachments were
+// TestReservedAddress_InstanceNotReady_NotGiven: it may have changed since the pod's attachments were
 // decided.
-func TestOnlyAReadyInstanceGivesAddresses(t *testing.T) {
+func TestReservedAddress_InstanceNotReady_NotGiven(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*nodeipam.Instance)
 		ready  bool

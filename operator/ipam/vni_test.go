@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-func TestVNIsRunOutWhenAllAreUsed(t *testing.T) {
+func TestUnusedVNI_AllUsed_Exhausted(t *testing.T) {
 	used := map[uint32]bool{1: true, 4: true}
 	for _, want := range []uint32{2, 3} {
 		got, err := unusedVNI(used, 4)

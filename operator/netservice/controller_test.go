@@ -193,7 +193,7 @@ func onLAN(pods int) (rows []any, objects []client.Object, service *store.Servic
 
 // After a process that ends at any write, before or after its effect, another process completes the
 // work. If the annotations go meanwhile, it removes the work.
-func TestAProcessMayEndAtEveryWrite(t *testing.T) {
+func TestReconcile_ProcessEndsAtEachWrite_OtherCompletes(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		for _, late := range []bool{false, true} {
 			for failAt := 0; ; failAt++ {
@@ -230,7 +230,7 @@ func TestAProcessMayEndAtEveryWrite(t *testing.T) {
 	}
 }
 
-func TestManyEndpointsAreSplitAndAChangeWritesLittle(t *testing.T) {
+func TestSlices_ManyEndpoints_SplitAndChangesSmall(t *testing.T) {
 	rows, objects, service := onLAN(250)
 	r := newRig(t, rows, objects...)
 	r.mustLook()
@@ -279,7 +279,7 @@ func TestManyEndpointsAreSplitAndAChangeWritesLittle(t *testing.T) {
 	}
 }
 
-func TestMoreAddressesThanEndpointsHoldAreLeftOut(t *testing.T) {
+func TestEndpoints_TooManyAddresses_RestLeftOut(t *testing.T) {
 	rows, objects, _ := onLAN(1001)
 	r := newRig(t, rows, objects...)
 	r.mustLook()
@@ -297,7 +297,7 @@ func TestMoreAddressesThanEndpointsHoldAreLeftOut(t *testing.T) {
 }
 
 // A reconciler whose informers lag behind its own writes must not write a second set.
-func TestWorkOnSlicesThatAreNotSeenYetIsPutOff(t *testing.T) {
+func TestReconcile_OwnSlicesUnseen_PutOff(t *testing.T) {
 	rows, objects, _ := onLAN(3)
 	r := newRig(t, rows, objects...)
 	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "web"}}

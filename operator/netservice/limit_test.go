@@ -36,9 +36,9 @@ func twoTenants(more ...any) []any {
 	return base(append(rows, more...)...)
 }
 
-// TestATenantHasSoManyServicesThatSelect: the oldest count first, in all namespaces together.
+// TestServiceLimit_Tenant_OldestCountFirst: the oldest count first, in all namespaces together.
 // Services without annotations, and Services of other tenants, do not count.
-func TestATenantHasSoManyServicesThatSelect(t *testing.T) {
+func TestServiceLimit_Tenant_OldestCountFirst(t *testing.T) {
 	plain, unreadable, selects := aged("blue", "plain", 0), aged("blue", "unreadable", 0), aged("blue", "selects", 0)
 	plain.Endpoints, unreadable.Endpoints, selects.Selectorless = nil, &store.EndpointSelection{Problem: "x"}, false
 	rows := []any{
@@ -63,8 +63,8 @@ func TestATenantHasSoManyServicesThatSelect(t *testing.T) {
 	})
 }
 
-// TestRoomBelowTheLimitGoesToTheNextService when one goes, or ends to select.
-func TestRoomBelowTheLimitGoesToTheNextService(t *testing.T) {
+// TestServiceLimit_RoomAgain_NextServiceRequested: a Service goes, or ends to select.
+func TestServiceLimit_RoomAgain_NextServiceRequested(t *testing.T) {
 	second, third := aged("annex", "second", 2), aged("blue", "third", 3)
 	first := aged("blue", "first", 1)
 	plain := *first
@@ -83,9 +83,9 @@ func TestRoomBelowTheLimitGoesToTheNextService(t *testing.T) {
 	}
 }
 
-// TestServicesOfACrowdCostOthersNothing has the changes that a tenant can make without limit. Each
+// TestServiceRequests_TenantChanges_OnlyOwnServices has the changes that a tenant can make without limit. Each
 // requests Services of its own tenant alone, at most as many as the limit of a namespace.
-func TestServicesOfACrowdCostOthersNothing(t *testing.T) {
+func TestServiceRequests_TenantChanges_OnlyOwnServices(t *testing.T) {
 	crowd := func(size int) []any {
 		var rows []any
 		for i := range size {

@@ -88,7 +88,7 @@ func reasons(d decision) (all []string) {
 	return all
 }
 
-func TestEndpointsAreTheAddressesThatPodsHoldInTheNetworks(t *testing.T) {
+func TestEndpoints_Pods_AddressesHeldInNetworks(t *testing.T) {
 	lan, rack, closed := outside("DanmNet", "blue", "lan"), outside("ClusterNetwork", "", "rack"), outside("ClusterNetwork", "", "closed")
 	closed.AllowedNamespaces = []string{"red"}
 	management := outside("DanmNet", "blue", "management")
@@ -187,7 +187,7 @@ func TestEndpointsAreTheAddressesThatPodsHoldInTheNetworks(t *testing.T) {
 }
 
 // Each change takes the one endpoint away that there is.
-func TestOnlyWhatTheOperatorHasDecidedIsAnEndpoint(t *testing.T) {
+func TestEndpoints_UndecidedByOperator_None(t *testing.T) {
 	for name, change := range map[string]func(p *store.Pod, claim *multinet.Claim, address *store.Address, service *store.Service){
 		"a pod that has ended": func(p *store.Pod, _ *multinet.Claim, _ *store.Address, _ *store.Service) { p.Terminal = true },
 		"a pod without the label": func(p *store.Pod, _ *multinet.Claim, _ *store.Address, _ *store.Service) {
@@ -230,7 +230,7 @@ func TestOnlyWhatTheOperatorHasDecidedIsAnEndpoint(t *testing.T) {
 	}
 }
 
-func TestALostClaimOfARunningPodKeepsItsEndpoint(t *testing.T) {
+func TestEndpoints_ClaimOfRunningPodLost_Kept(t *testing.T) {
 	lan, a := outside("DanmNet", "blue", "lan"), pod("a")
 	rows := attached(a, "lan1", lan.Reference(), "192.168.0.2")
 	address := rows[1].(*store.Address)
@@ -245,7 +245,7 @@ func TestALostClaimOfARunningPodKeepsItsEndpoint(t *testing.T) {
 	}
 }
 
-func TestAServiceSaysWhatKeepsItFromHavingEndpoints(t *testing.T) {
+func TestServiceCondition_NoEndpoints_CauseGiven(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*store.Service)
 		want   string
@@ -265,9 +265,9 @@ func TestAServiceSaysWhatKeepsItFromHavingEndpoints(t *testing.T) {
 	}
 }
 
-// TestAClusterIPIsServedInItsVPCAndOutside: in networks outside of every VPC the nodes serve
+// TestClusterIP_VPCAndNetworks_ServedOnlyThere: in networks outside of every VPC the nodes serve
 // it, in other VPCs nobody does.
-func TestAClusterIPIsServedInItsVPCAndOutside(t *testing.T) {
+func TestClusterIP_VPCAndNetworks_ServedOnlyThere(t *testing.T) {
 	lan, a := outside("DanmNet", "blue", "lan"), pod("a")
 	rows := base(append(attached(a, "lan1", lan.Reference(), "192.168.0.2"), lan, a, operatortest.VPC("second", 4, []string{"blue"}, "10.9.0.0/16"),
 		operatortest.Address("blue-vpc", "net1", "10.0.1.2", a), operatortest.Address("second", "net2", "10.9.1.2", a))...)
@@ -286,8 +286,8 @@ func TestAClusterIPIsServedInItsVPCAndOutside(t *testing.T) {
 	}
 }
 
-// TestAClusterIPOutsideExistsWithoutEndpoints: nodes refuse connections by it.
-func TestAClusterIPOutsideExistsWithoutEndpoints(t *testing.T) {
+// TestClusterIPOutside_NoEndpoints_Exists: nodes refuse connections by it.
+func TestClusterIPOutside_NoEndpoints_Exists(t *testing.T) {
 	lan := outside("DanmNet", "blue", "lan")
 	operatortest.New(t, base(lan)...).View(func(tx store.ReadTx) {
 		for name, c := range map[string]struct {
@@ -310,7 +310,7 @@ func TestAClusterIPOutsideExistsWithoutEndpoints(t *testing.T) {
 }
 
 // A change of a pod concerns the Services that select it, among thousands.
-func TestAPodConcernsTheServicesThatSelectIt(t *testing.T) {
+func TestPodRequests_Change_OnlySelectingServices(t *testing.T) {
 	var rows []any
 	for i := range 5000 {
 		service := selectingIn(named("DanmNet", "lan"))

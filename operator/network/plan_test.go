@@ -38,7 +38,7 @@ func namespace(name string) *store.Namespace {
 	return &store.Namespace{Meta: operatortest.Meta("uid-ns-"+name, 0), Name: name, Tenant: "blue"}
 }
 
-func TestDecideTakesTheConditionFromTheVPC(t *testing.T) {
+func TestDecide_VPCCondition_Taken(t *testing.T) {
 	net := operatortest.Network("blue", "a", "n", "v", 0)
 	operatortest.New(t, net).View(func(tx store.ReadTx) {
 		if d := decide(tx, net); d.IsReady() || d.Reason != v1alpha1.VPCNotFoundReason || d.tenant != "blue" {
@@ -54,7 +54,7 @@ func TestDecideTakesTheConditionFromTheVPC(t *testing.T) {
 }
 
 // A Network with such a name can be of an earlier release, whose schema accepted it.
-func TestANetworkWithANameThatNoLabelHasIsNotReady(t *testing.T) {
+func TestDecide_NameTooLongForLabel_NotReady(t *testing.T) {
 	for length, ready := range map[int]bool{63: true, 64: false} {
 		net := operatortest.Network("blue", "a", strings.Repeat("n", length), "v", 0)
 		s := operatortest.New(t, net, operatortest.VPC("v", 1, []string{"blue"}, "10.0.0.0/16"), operatortest.Subnet("s", "v", "s", 0, "10.0.0.0/24"))
@@ -71,7 +71,7 @@ func TestANetworkWithANameThatNoLabelHasIsNotReady(t *testing.T) {
 	}
 }
 
-func TestTheYoungerOfTwoNamesakesOfATenantHasTheConflict(t *testing.T) {
+func TestDecide_Namesakes_YoungerHasConflict(t *testing.T) {
 	old, young := operatortest.Network("blue", "a", "n", "v", 0), operatortest.Network("blue", "b", "n", "v", 1)
 	other, foreign := operatortest.Network("red", "c", "n", "v", 0), operatortest.Network("blue", "d", "n", "v", 0)
 	foreign.Type = "flat"
@@ -84,7 +84,7 @@ func TestTheYoungerOfTwoNamesakesOfATenantHasTheConflict(t *testing.T) {
 	})
 }
 
-func TestANetworkGoesOnlyWhenNothingUsesIt(t *testing.T) {
+func TestDecide_NetworkInUse_NotDeleted(t *testing.T) {
 	net := operatortest.Network("blue", "a", "n", "v", 0)
 	net.Deleting = true
 	done := attachedPod(t, "a", "done", "n", "a/n")
@@ -117,7 +117,7 @@ func TestANetworkGoesOnlyWhenNothingUsesIt(t *testing.T) {
 	}
 }
 
-func TestTheDefaultNetworkIsUsedByPodsWithoutALabel(t *testing.T) {
+func TestDefaultNetwork_PodsWithoutLabel_UseIt(t *testing.T) {
 	net := operatortest.Network("blue", "a", "default", "v", 0)
 	net.Deleting = true
 	operatortest.New(t, append(withAddress(attachedPod(t, "a", "p", "", "a/default")), net)...).View(func(tx store.ReadTx) {
@@ -127,7 +127,7 @@ func TestTheDefaultNetworkIsUsedByPodsWithoutALabel(t *testing.T) {
 	})
 }
 
-func TestANetworkTellsOfNamespacesWithoutPodSecurity(t *testing.T) {
+func TestDecide_NamespaceWithoutPodSecurity_ConditionTells(t *testing.T) {
 	restricted := func(name string) *store.Namespace {
 		ns := namespace(name)
 		ns.Restricted = true
@@ -170,7 +170,7 @@ func TestANetworkTellsOfNamespacesWithoutPodSecurity(t *testing.T) {
 	}
 }
 
-func TestANetworkIsLookedAtWhenPodSecurityOfANamespaceChanges(t *testing.T) {
+func TestNetworkRequests_PodSecurityChanges_Requested(t *testing.T) {
 	before, after := namespace("b"), namespace("b")
 	after.Restricted = true
 	operatortest.New(t, operatortest.Network("blue", "a", "n", "v", 0), namespace("a"), after).View(func(tx store.ReadTx) {

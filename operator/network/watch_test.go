@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestANetworkIsLookedAtWhenASubnetBeginsOrEndsToServe(t *testing.T) {
+func TestNetworkRequests_SubnetServesOrStops_Requested(t *testing.T) {
 	subnet := func(change func(*store.Subnet)) *store.Subnet {
 		row := operatortest.Subnet("s", "v", "s", 0, "10.0.0.0/24")
 		row.Ready = true

@@ -19,7 +19,7 @@ func ofNode(uid string, set ...string) *store.Address {
 	return row
 }
 
-func TestDecideGivesEachNodeOneSetOfAddresses(t *testing.T) {
+func TestDecide_Node_OneSetOfAddresses(t *testing.T) {
 	node := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1"}
 	leaving := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1"}
 	leaving.Deleting = true
@@ -65,7 +65,7 @@ func TestDecideGivesEachNodeOneSetOfAddresses(t *testing.T) {
 	}
 }
 
-func TestAddressesOfOthersAreNotBelieved(t *testing.T) {
+func TestDecide_NodeReportsForeignAddresses_Doubted(t *testing.T) {
 	report := func(name string, age int, ips ...string) *store.Node {
 		return &store.Node{Meta: operatortest.Meta(name, age), Name: name, AllAddresses: operatortest.Addrs(ips...)}
 	}

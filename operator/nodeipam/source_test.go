@@ -71,7 +71,7 @@ func labelled(keysAndValues ...string) func(*store.Pod) {
 	}
 }
 
-func TestWhatPodsGetOnNodesOfTheAPI(t *testing.T) {
+func TestSource_PodsOnAPINodes_InterfacesOrRefusal(t *testing.T) {
 	const (
 		instance, network = multitenancyv1alpha1.PodNetworkInstanceLabel, multitenancyv1alpha1.PodNetworkLabel
 		infra             = "eth0 external infra/infra-pods []  "

@@ -36,7 +36,7 @@ func (s *server) Patch(_ context.Context, object client.Object, patch client.Pat
 	return err
 }
 
-func TestAListIsNarrowedDownByFields(t *testing.T) {
+func TestList_FieldSelector_Passed(t *testing.T) {
 	s := &server{}
 	api := API{Client: s, Live: s}
 	if err := api.List(t.Context(), &v1beta1.NodeNetworkStateList{}, "a", "metadata.name=n1"); err != nil {
@@ -53,7 +53,7 @@ func TestAListIsNarrowedDownByFields(t *testing.T) {
 	}
 }
 
-func TestAPatchLeavesTheObjectAsItIs(t *testing.T) {
+func TestPatch_Object_Unchanged(t *testing.T) {
 	s := &server{}
 	api := API{Client: s, Live: s}
 	state := &v1beta1.NodeNetworkState{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "1"}}

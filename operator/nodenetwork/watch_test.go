@@ -59,9 +59,9 @@ func cluster(t *testing.T) *store.Store {
 		enactmentRow("n1", "a", nmstate.Progressing), enactmentRow("n1", "b", nmstate.Pending))
 }
 
-// TestAPolicyThatIsGoneIsRequestedForTheEnactmentsThatItLeaves: nobody else deletes the enactments
+// TestPolicyRequests_PolicyGoneEnactmentsLeft_Requested: nobody else deletes the enactments
 // of a node that is gone as well.
-func TestAPolicyThatIsGoneIsRequestedForTheEnactmentsThatItLeaves(t *testing.T) {
+func TestPolicyRequests_PolicyGoneEnactmentsLeft_Requested(t *testing.T) {
 	p := &Policies{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind}
 	operatortest.New(t, enactmentRow("n1", "gone", nmstate.Progressing)).View(func(tx store.ReadTx) {
 		if got := asked(p.everything(tx)); got != "[gone]" {
@@ -107,7 +107,7 @@ func changes() map[string]struct {
 	}
 }
 
-func TestAChangeConcernsPoliciesAndNodes(t *testing.T) {
+func TestRequests_Change_ItsPoliciesAndNodes(t *testing.T) {
 	p := &Policies{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind}
 	for name, c := range changes() {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,7 @@ func perZone(candidates []Candidate, members []string) map[string]int {
 	return count
 }
 
-func TestMembersAreSpreadOverZones(t *testing.T) {
+func TestMembers_Zones_SpreadOverThem(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		n     int
@@ -65,17 +65,17 @@ func TestMembersAreSpreadOverZones(t *testing.T) {
 	}
 }
 
-// TestTheSameMembersInEveryRelease pins a choice: operators of two releases that choose
+// TestMembers_PinnedInput_SameInEachRelease pins a choice: operators of two releases that choose
 // otherwise would move all roles at each change of the leader.
-func TestTheSameMembersInEveryRelease(t *testing.T) {
+func TestMembers_PinnedInput_SameInEachRelease(t *testing.T) {
 	got := Members("5f1c4d2e-8a0b-4c39-9d7e-2b6a1f0c3e58", 4, world(4, 4, 4))
 	if diff := cmp.Diff([]string{"node-0-1", "node-1-0", "node-1-2", "node-2-0"}, got); diff != "" {
 		t.Errorf("members (-want +got):\n%s", diff)
 	}
 }
 
-// TestAnAddedNodeMovesItsShare adds the last node of a zone, for many keys.
-func TestAnAddedNodeMovesItsShare(t *testing.T) {
+// TestMembers_NodeAdded_OnlyItsShareMoves adds the last node of a zone, for many keys.
+func TestMembers_NodeAdded_OnlyItsShareMoves(t *testing.T) {
 	const keys, n = 3000, 3
 	after := world(20, 20, 20)
 	before := after[:len(after)-1]
@@ -91,7 +91,7 @@ func TestAnAddedNodeMovesItsShare(t *testing.T) {
 	}
 }
 
-func TestNodesHaveEqualShares(t *testing.T) {
+func TestMembers_ManyKeys_EqualShares(t *testing.T) {
 	const keys, n = 6000, 3
 	candidates := world(10, 10, 10)
 	count := map[string]int{}

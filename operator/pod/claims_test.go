@@ -56,9 +56,9 @@ func toldPod(t *testing.T, list ...netif.Interface) *store.Pod {
 	return pod
 }
 
-// TestWithoutItsAttachmentClaimAnAttachmentIsDecidedAnew: a writer of the status of a pod may have
+// TestDecide_AttachmentClaimMissing_DecidedAnew: a writer of the status of a pod may have
 // written the annotation, even if it is as the network gives it.
-func TestWithoutItsAttachmentClaimAnAttachmentIsDecidedAnew(t *testing.T) {
+func TestDecide_AttachmentClaimMissing_DecidedAnew(t *testing.T) {
 	for name, change := range map[string]func(*netif.Interface){
 		"as the network is":             func(*netif.Interface) {},
 		"with an address of it":         func(a *netif.Interface) { a.Addresses = operatortest.Prefixes("10.9.0.12/24") },
@@ -87,7 +87,7 @@ func TestWithoutItsAttachmentClaimAnAttachmentIsDecidedAnew(t *testing.T) {
 	}
 }
 
-func TestAnAttachmentClaimStaysThoughItsNetworkHasChanged(t *testing.T) {
+func TestDecide_NetworkChanged_AttachmentClaimStays(t *testing.T) {
 	pod := toldPod(t, onLAN())
 	all, err := attachmentRows(pod.Attachments)
 	if err != nil {
@@ -109,7 +109,7 @@ func TestAnAttachmentClaimStaysThoughItsNetworkHasChanged(t *testing.T) {
 }
 
 // The network of plugins does not show which plugins run, but the claim of the operator does.
-func TestALostAddressOfAPluginsInterfaceIsClaimedAgain(t *testing.T) {
+func TestDecide_PluginInterfaceAddressLost_ClaimedAgain(t *testing.T) {
 	pod := toldPod(t, onLAN(func(a *netif.Interface) {
 		a.Kind, a.Addresses = netif.KindDelegate, operatortest.Prefixes("10.9.0.12/24")
 		a.Delegate = &netif.Delegate{File: &netif.DelegateFile{NetworkID: "lan", Type: "bridge"}}
@@ -139,7 +139,7 @@ func TestALostAddressOfAPluginsInterfaceIsClaimedAgain(t *testing.T) {
 	}
 }
 
-func TestAnAddressOfAnInterfaceWithoutAddressesGoes(t *testing.T) {
+func TestDecide_InterfaceWithoutAddresses_AddressReleased(t *testing.T) {
 	pod := toldPod(t, onLAN())
 	unassigned := operatortest.Pod("blue", "a", "p", "", "")
 	for name, p := range map[string]*store.Pod{"assigned": pod, "to be assigned": unassigned} {
@@ -154,8 +154,7 @@ func TestAnAddressOfAnInterfaceWithoutAddressesGoes(t *testing.T) {
 	}
 }
 
-// TestASandboxThatRanKeepsItsAddressInANetwork, after the API was restored from a backup.
-func TestASandboxThatRanKeepsItsAddressInANetwork(t *testing.T) {
+func TestDecide_APIRestored_SandboxKeepsNetworkAddress(t *testing.T) {
 	pod := operatortest.Pod("blue", "a", "p", "", "")
 	pod.IPs = operatortest.Addrs("10.9.0.12")
 	two := func(tx store.ReadTx, _ *store.Pod) ([]Wish, *tenancy.Refusal) {
@@ -178,7 +177,7 @@ func TestASandboxThatRanKeepsItsAddressInANetwork(t *testing.T) {
 
 // Alioth decides neither addresses nor MAC of an interface that plugins make, but the
 // default routes that a pod requests.
-func TestAnInterfaceOfPluginsHasTheDefaultRouteOfThePod(t *testing.T) {
+func TestDescribe_PluginInterface_OnlyRequestedDefaultRoutes(t *testing.T) {
 	p := operatortest.Pod("ns:a", "a", "p", "n1", "")
 	routes := []netif.Route{{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr("10.9.0.1")}}
 	for name, delegate := range map[string]*netif.Delegate{
@@ -198,7 +197,7 @@ func TestAnInterfaceOfPluginsHasTheDefaultRouteOfThePod(t *testing.T) {
 
 // Nodes read a rule without a source as a rule for the addresses that the plugins choose. With
 // Alioth's addresses, and without addresses, a rule has its address or is not there.
-func TestARuleOfAStaticTypeHasTheAddressOfTheInterface(t *testing.T) {
+func TestDescribe_StaticTypeRule_HasInterfaceAddress(t *testing.T) {
 	p := operatortest.Pod("ns:a", "a", "p", "n1", "")
 	lan := lan()
 	rule := netif.Rule{From: netip.MustParsePrefix("0.0.0.0/32"), Table: 78}

@@ -57,7 +57,7 @@ func only(t *testing.T, d decision) Wish {
 	return d.wishes[0]
 }
 
-func TestDecideAsksForWhatTheAnnotationSays(t *testing.T) {
+func TestDecide_Annotation_Requested(t *testing.T) {
 	for _, tc := range []struct {
 		name, nic        string
 		subnet           string
@@ -93,7 +93,7 @@ func TestDecideAsksForWhatTheAnnotationSays(t *testing.T) {
 	}
 }
 
-func TestDecideRefusesWhatItCannotRead(t *testing.T) {
+func TestDecide_Unreadable_Refused(t *testing.T) {
 	for _, nic := range []string{`{name: eth0}`, `{"ips": "10.0.1.9"}`, `{"ip": "10.0.1.300"}`, `[]`, `{"ip": "10.0.1.9,10.0.1.8"}`} {
 		pod := operatortest.Pod("blue", "a", "p", "n", nic)
 		operatortest.New(t, append(world(), pod)...).View(func(tx store.ReadTx) {
@@ -105,7 +105,7 @@ func TestDecideRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestDecideLeavesPodsAloneThatNeedNothing(t *testing.T) {
+func TestDecide_NothingNeeded_LeftAlone(t *testing.T) {
 	change := func(change func(*store.Pod)) *store.Pod {
 		pod := operatortest.Pod("blue", "a", "p", "n", "")
 		change(pod)
@@ -135,9 +135,9 @@ func TestDecideLeavesPodsAloneThatNeedNothing(t *testing.T) {
 	}
 }
 
-// TestAnOperatorThatStartsRequestsThePodsThatNeedSomething: among pods with an allocation status,
+// TestFirstRequests_Start_OnlyPodsWithNeed: among pods with an allocation status,
 // and before all others.
-func TestAnOperatorThatStartsRequestsThePodsThatNeedSomething(t *testing.T) {
+func TestFirstRequests_Start_OnlyPodsWithNeed(t *testing.T) {
 	r := New(Options{Sources: primary()})
 	told := assignedPod(t, "10.0.1.9")
 	fresh := operatortest.Pod("blue", "a", "fresh", "n", "")
@@ -159,7 +159,7 @@ func TestAnOperatorThatStartsRequestsThePodsThatNeedSomething(t *testing.T) {
 	}
 }
 
-func TestAnnotationsWithoutTheConditionCountForNothing(t *testing.T) {
+func TestDecide_AnnotationsWithoutCondition_Ignored(t *testing.T) {
 	forged := assignedPod(t, "10.0.1.9")
 	forged.Reason = ""
 	operatortest.New(t, append(world(), forged)...).View(func(tx store.ReadTx) {
@@ -175,8 +175,8 @@ func kept(row *store.Address) *store.Address {
 	return row
 }
 
-// TestWhatIsLeftOfADecisionIsClaimedAgainAsItWas: one Address names the whole set.
-func TestWhatIsLeftOfADecisionIsClaimedAgainAsItWas(t *testing.T) {
+// TestDecide_PartOfSetLeft_RestClaimedAgain: one Address names the whole set.
+func TestDecide_PartOfSetLeft_RestClaimedAgain(t *testing.T) {
 	pod := assignedPod(t, "10.0.1.9", "fd00:0:0:1::9")
 	moved := assignedPod(t, "10.0.1.9", "fd00:0:0:1::9")
 	moved.Network = "gone"
@@ -207,9 +207,9 @@ func TestWhatIsLeftOfADecisionIsClaimedAgainAsItWas(t *testing.T) {
 	}
 }
 
-// TestAPodWithoutAnyObjectIsDecidedAnew whatever its annotation has. The annotation is a wish that
+// TestDecide_NoObjectLeft_DecidedAnew has any annotation. The annotation is a wish that
 // passes the checks of a new pod, or nothing.
-func TestAPodWithoutAnyObjectIsDecidedAnew(t *testing.T) {
+func TestDecide_NoObjectLeft_DecidedAnew(t *testing.T) {
 	both := []string{"10.0.1.9", "fd00:0:0:1::9"}
 	pod := func(change func(*store.Pod), ips ...string) *store.Pod {
 		p := assignedPod(t, ips...)
@@ -264,9 +264,9 @@ func TestAPodWithoutAnyObjectIsDecidedAnew(t *testing.T) {
 	})
 }
 
-// TestObjectsHavePrecedenceOverTheText: the content of the objects replaces the text, and parts
+// TestDecide_ObjectsAndTextDiffer_ObjectsWin: the content of the objects replaces the text, and parts
 // that nothing confirms are decided anew.
-func TestObjectsHavePrecedenceOverTheText(t *testing.T) {
+func TestDecide_ObjectsAndTextDiffer_ObjectsWin(t *testing.T) {
 	pod := assignedPod(t, "10.0.1.9", "fd00:0:0:1::9")
 	pod.Network = "n"
 	elsewhere := operatortest.Address("w", "s1", "10.0.1.9", pod)
@@ -302,8 +302,7 @@ func TestObjectsHavePrecedenceOverTheText(t *testing.T) {
 	}
 }
 
-// TestWithoutAPresentWishNothingUnconfirmedIsClaimed, and the rest stays.
-func TestWithoutAPresentWishNothingUnconfirmedIsClaimed(t *testing.T) {
+func TestDecide_NoWish_OnlyConfirmedStays(t *testing.T) {
 	pod := assignedPod(t, "10.0.1.9")
 	pod.Attachments = strings.TrimSuffix(pod.Attachments, "]") + `,{"name":"eth1","vpc":"secret","addresses":["10.0.1.5/24"]}]`
 	pod.Network = "gone"
@@ -315,9 +314,9 @@ func TestWithoutAPresentWishNothingUnconfirmedIsClaimed(t *testing.T) {
 	})
 }
 
-// TestWhatATextNamesIsHeldBackOnlyAsFarAsItsTenantCouldClaim: a pod may run with it, and
+// TestHeldBack_TextOfPod_OnlyClaimableAddresses: a pod may run with it, and
 // the text may be forged.
-func TestWhatATextNamesIsHeldBackOnlyAsFarAsItsTenantCouldClaim(t *testing.T) {
+func TestHeldBack_TextOfPod_OnlyClaimableAddresses(t *testing.T) {
 	text := func(vpc string, ips ...string) string {
 		p := assignedPod(t, ips...)
 		return strings.ReplaceAll(p.Attachments, `"vpc":"v"`, `"vpc":"`+vpc+`"`)
@@ -369,9 +368,9 @@ func TestWhatATextNamesIsHeldBackOnlyAsFarAsItsTenantCouldClaim(t *testing.T) {
 	}
 }
 
-// TestTheRestOfASetIsKeptFromOthers: an operator that starts finds one Address of two. No
+// TestHeldBack_OneOfSetLeft_RestKept: an operator that starts finds one Address of two. No
 // other holder gets the lost one before it is claimed again.
-func TestTheRestOfASetIsKeptFromOthers(t *testing.T) {
+func TestHeldBack_OneOfSetLeft_RestKept(t *testing.T) {
 	pod := assignedPod(t, "10.0.1.9", "fd00:0:0:1::9")
 	s := operatortest.New(t, append(world(), pod, operatortest.Address("v", "s1", "10.0.1.9", pod, "fd00:0:0:1::9"))...)
 	r := New(Options{Store: s, Sources: primary()})
@@ -389,7 +388,7 @@ func TestTheRestOfASetIsKeptFromOthers(t *testing.T) {
 	})
 }
 
-func TestASandboxThatRanKeepsWhatThePodMayHave(t *testing.T) {
+func TestDecide_RunningSandbox_AllowedAddressKept(t *testing.T) {
 	both := []string{"10.0.1.9", "fd00:0:0:1::9"}
 	for _, tc := range []struct {
 		name, label, nic string
@@ -422,7 +421,7 @@ func TestASandboxThatRanKeepsWhatThePodMayHave(t *testing.T) {
 	}
 }
 
-func TestASandboxThatRanGivesNoPodWhatItsTenantMayNotHave(t *testing.T) {
+func TestDecide_RunningSandboxOfOtherTenant_NothingKept(t *testing.T) {
 	pod := operatortest.Pod("stranger", "z", "p", "n", "")
 	pod.IPs = operatortest.Addrs("10.0.1.9", "fd00:0:0:1::9")
 	operatortest.New(t, append(world(), pod)...).View(func(tx store.ReadTx) {
@@ -432,7 +431,7 @@ func TestASandboxThatRanGivesNoPodWhatItsTenantMayNotHave(t *testing.T) {
 	})
 }
 
-func TestDescribeSpeaksOfTheSubnet(t *testing.T) {
+func TestDescribe_Addresses_SubnetTold(t *testing.T) {
 	subnet := operatortest.Subnet("s1", "v", "net1", 0, "fd00:0:0:1::/64", "10.0.1.0/24")
 	pod := operatortest.Pod("blue", "a", "p", "n", "")
 	rows := []*store.Address{

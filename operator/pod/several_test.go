@@ -201,7 +201,7 @@ func strangers() *v1alpha1.Address {
 
 var both = []string{"eth0 v.10.0.1.2", "eth0 v.fd00-0-0-1--2", "net1 w.10.1.0.2"}
 
-func TestAPodIsToldAllOfItsAttachmentsAtOnce(t *testing.T) {
+func TestPass_SeveralAttachments_ToldAtOnce(t *testing.T) {
 	pod := newPod()
 	g := newRig(t, newAPI(t, pod), pod, Primary("default"), secondary(), physical)
 	if err := g.reconcile(); err != nil {
@@ -233,7 +233,7 @@ func TestAPodIsToldAllOfItsAttachmentsAtOnce(t *testing.T) {
 	}
 }
 
-func TestASecondAttachmentThatIsRefusedCostsThePodTheFirst(t *testing.T) {
+func TestPass_SecondAttachmentRefused_FirstReleased(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		held bool // the first attachment's claims were made before
@@ -273,7 +273,7 @@ func TestASecondAttachmentThatIsRefusedCostsThePodTheFirst(t *testing.T) {
 	}
 }
 
-func TestARefusalByASourceLeavesNothingClaimed(t *testing.T) {
+func TestPass_SourceRefuses_NothingClaimed(t *testing.T) {
 	pod := newPod()
 	twice := func(tx store.ReadTx, p *store.Pod) ([]Wish, *tenancy.Refusal) { return secondary()(tx, p) }
 	g := newRig(t, newAPI(t, pod), pod, Primary("default"), secondary(), twice)
@@ -288,7 +288,7 @@ func TestARefusalByASourceLeavesNothingClaimed(t *testing.T) {
 
 // An operator that has just started finds the claims of each interface by the pod's UID and
 // completes them. It deletes claims for interfaces that the pod is not to have.
-func TestARestartedOperatorFindsClaimsByInterface(t *testing.T) {
+func TestPass_OperatorRestarted_ClaimsFoundByInterface(t *testing.T) {
 	died := errors.New("died")
 	for _, tc := range []struct {
 		name    string
@@ -335,7 +335,7 @@ func TestARestartedOperatorFindsClaimsByInterface(t *testing.T) {
 }
 
 // One interface is restored, independent of another interface, whose address somebody has.
-func TestEachAttachmentIsRestoredByItself(t *testing.T) {
+func TestPass_OneAddressTaken_OtherAttachmentRestored(t *testing.T) {
 	pod := newPod()
 	api := newAPI(t, pod)
 	g := newRig(t, api, pod, Primary("default"), secondary("10.1.0.3"))
@@ -366,9 +366,9 @@ func TestEachAttachmentIsRestoredByItself(t *testing.T) {
 	}
 }
 
-// TestAStoreThatIsBehindReplacesNoStatus: the watch of Addresses may be later than the watch of
+// TestPass_StoreBehind_StatusKept: the watch of Addresses may be later than the watch of
 // pods, and the pod would be refused by now.
-func TestAStoreThatIsBehindReplacesNoStatus(t *testing.T) {
+func TestPass_StoreBehind_StatusKept(t *testing.T) {
 	pod := newPod()
 	api := newAPI(t, pod)
 	first := newRig(t, api, pod, Primary("default"))

@@ -58,10 +58,10 @@ func waitingPods(others int) *waiting {
 	return w
 }
 
-// TestAChangeRequestsThePodsOfItsTenantAlone has the changes that a tenant can make without limit.
+// TestPodRequests_TenantChanges_OnlyItsPods has the changes that a tenant can make without limit.
 // None of them requests waiting pods of another tenant, so that a change costs the same however
 // many they are.
-func TestAChangeRequestsThePodsOfItsTenantAlone(t *testing.T) {
+func TestPodRequests_TenantChanges_OnlyItsPods(t *testing.T) {
 	mine := operatortest.Pod("blue", "a", "mine", "n", "")
 	gone := *mine
 	gone.Deleting = true
@@ -117,9 +117,9 @@ func TestAChangeRequestsThePodsOfItsTenantAlone(t *testing.T) {
 	}
 }
 
-// TestADefinitionOfAnotherNamespaceHelpsPodsThatMayUseIt has a crowd name the definitions of a
+// TestPodRequests_LentDefinition_OnlyPodsAllowed has a crowd name the definitions of a
 // namespace that is lent to another one alone.
-func TestADefinitionOfAnotherNamespaceHelpsPodsThatMayUseIt(t *testing.T) {
+func TestPodRequests_LentDefinition_OnlyPodsAllowed(t *testing.T) {
 	rows := []any{
 		&store.Namespace{Meta: operatortest.Meta("ns-shared", 0), Name: "shared", Tenant: "red"},
 		&multinet.Grant{Meta: operatortest.Meta("grant", 0), Name: "grant", Namespaces: []string{"a"}, FromNamespaces: []string{"shared"}},
@@ -148,8 +148,8 @@ func TestADefinitionOfAnotherNamespaceHelpsPodsThatMayUseIt(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsBeingDecidedHearsOfEverything: the changes that may help it are not known yet.
-func TestAPodThatIsBeingDecidedHearsOfEverything(t *testing.T) {
+// TestPodRequests_PodBeingDecided_EveryChange: the changes that may help it are not known yet.
+func TestPodRequests_PodBeingDecided_EveryChange(t *testing.T) {
 	w, pod := newWaiting(), types.NamespacedName{Namespace: "a", Name: "p"}
 	wants := func(when string, want int, keys ...string) {
 		t.Helper()
@@ -170,9 +170,9 @@ func TestAPodThatIsBeingDecidedHearsOfEverything(t *testing.T) {
 	}
 }
 
-// TestACrowdIsWokenOnceAndByTurns: many changes of a tenant make at most one request per pod, and a
+// TestPodRequests_Crowd_WokenOnceByTurns: many changes of a tenant make at most one request per pod, and a
 // limited number of requests at a time.
-func TestACrowdIsWokenOnceAndByTurns(t *testing.T) {
+func TestPodRequests_Crowd_WokenOnceByTurns(t *testing.T) {
 	r := &Reconciler{waiting: waitingPods(10 * share)}
 	requests := r.wake()
 	for range 100 {
@@ -194,9 +194,9 @@ func TestACrowdIsWokenOnceAndByTurns(t *testing.T) {
 	}
 }
 
-// TestPodsOfACrowdGiveWay: however many pods of a tenant come at once, few of them are decided
+// TestPodQueue_Crowd_OtherTenantSoonServed: however many pods of a tenant come at once, few of them are decided
 // before a pod of another tenant.
-func TestPodsOfACrowdGiveWay(t *testing.T) {
+func TestPodQueue_Crowd_OtherTenantSoonServed(t *testing.T) {
 	s := operatortest.New(t,
 		&store.Namespace{Meta: operatortest.Meta("ns-crowd", 0), Name: "crowd", Tenant: "crowd"},
 		&store.Namespace{Meta: operatortest.Meta("ns-calm", 0), Name: "calm", Tenant: "calm"})

@@ -47,7 +47,7 @@ func (c *cluster) stageOf(node string) string {
 	return ""
 }
 
-func TestAMemberServesOnceItsTableIsComplete(t *testing.T) {
+func TestMember_TableComplete_Serves(t *testing.T) {
 	c := newCluster(t, 3)
 	c.vpc.Dividers = 1
 	c.pass()
@@ -70,9 +70,9 @@ func TestAMemberServesOnceItsTableIsComplete(t *testing.T) {
 	}
 }
 
-// TestAMemberLeavesWhenItsSuccessorServes: and it is deleted a second after all nodes that
+// TestMember_SuccessorServes_LeavesAfterAcknowledgement: and it is deleted a second after all nodes that
 // may send to it have acknowledged.
-func TestAMemberLeavesWhenItsSuccessorServes(t *testing.T) {
+func TestMember_SuccessorServes_LeavesAfterAcknowledgement(t *testing.T) {
 	c := divided(t, 4, 1)
 	c.hosts = []string{"n0", "n1"}
 	before := c.oneOf(roles.Serving)
@@ -110,7 +110,7 @@ func TestAMemberLeavesWhenItsSuccessorServes(t *testing.T) {
 	}
 }
 
-func TestALostAcknowledgementDelaysAMinuteAtMost(t *testing.T) {
+func TestMember_AcknowledgementLost_AtMostOneMinute(t *testing.T) {
 	c := divided(t, 4, 2)
 	c.hosts = []string{"n0", "n1", "n2", "n3"}
 	c.vpc.Dividers = 1
@@ -130,7 +130,7 @@ func TestALostAcknowledgementDelaysAMinuteAtMost(t *testing.T) {
 	}
 }
 
-func TestAMemberOnADeadNodeLeavesAtOnceUnlessItIsTheLast(t *testing.T) {
+func TestMember_NodeDead_LeavesUnlessLast(t *testing.T) {
 	for name, kill := range map[string]func(*Node){
 		"NotReady": func(n *Node) { n.Alive = false },
 		"fenced":   func(n *Node) { n.Alive, n.Fenced = false, true },
@@ -155,9 +155,9 @@ func TestAMemberOnADeadNodeLeavesAtOnceUnlessItIsTheLast(t *testing.T) {
 	}
 }
 
-// TestANodeThatJoinsAgainIsAnotherNode: its member of before has the name that the new one
+// TestMember_NodeJoinsAgain_NewMember: its member of before has the name that the new one
 // needs.
-func TestANodeThatJoinsAgainIsAnotherNode(t *testing.T) {
+func TestMember_NodeJoinsAgain_NewMember(t *testing.T) {
 	c := divided(t, 1, 1)
 	before := c.nodes["n0"].UID
 	delete(c.nodes, "n0")
@@ -177,7 +177,7 @@ func TestANodeThatJoinsAgainIsAnotherNode(t *testing.T) {
 	}
 }
 
-func TestRolesEndWithTheirObject(t *testing.T) {
+func TestRole_ObjectGone_Ends(t *testing.T) {
 	c := newCluster(t, 5)
 	c.vpc.Dividers = 2
 	c.subnets = []Subnet{{Name: "a", UID: "a-uid", Bouncers: 3}, {Name: "b", UID: "b-uid"}}
@@ -204,9 +204,9 @@ func TestRolesEndWithTheirObject(t *testing.T) {
 	}
 }
 
-// TestMembersAreMadeOnceTheVPCsNodesCanUseRoles: a node without the daemon, or without an
+// TestMembers_NodesLackRoles_NotMadeYet: a node without the daemon, or without an
 // address in the VPC, does not count, and roles that exist go on.
-func TestMembersAreMadeOnceTheVPCsNodesCanUseRoles(t *testing.T) {
+func TestMembers_NodesLackRoles_NotMadeYet(t *testing.T) {
 	c := newCluster(t, 6)
 	c.vpc.Dividers = 2
 	c.hosts = []string{"n0", "n1", "n2", "n3", "n4"}
@@ -236,9 +236,9 @@ func TestMembersAreMadeOnceTheVPCsNodesCanUseRoles(t *testing.T) {
 	}
 }
 
-// TestWithoutVerdictsNoRoleIsPlaced: nodes would lack the addresses that they need to judge the
+// TestMembers_WithoutVerdicts_NotPlaced: nodes would lack the addresses that they need to judge the
 // backends of Services. Existing members leave.
-func TestWithoutVerdictsNoRoleIsPlaced(t *testing.T) {
+func TestMembers_WithoutVerdicts_NotPlaced(t *testing.T) {
 	c := newCluster(t, 4)
 	c.vpc.Dividers = 2
 	c.settle()
@@ -255,7 +255,7 @@ func TestWithoutVerdictsNoRoleIsPlaced(t *testing.T) {
 	}
 }
 
-func TestTooFewNodesAreExplained(t *testing.T) {
+func TestMembers_TooFewNodes_ReasonGiven(t *testing.T) {
 	c := newCluster(t, 4)
 	c.vpc.Dividers = 3
 	for _, name := range []string{"n1", "n3"} {
@@ -272,9 +272,9 @@ func TestTooFewNodesAreExplained(t *testing.T) {
 	}
 }
 
-// TestAHostileReportHastensNothingOfOthers: a node may report any revision, and it counts
+// TestNodeReport_Hostile_OthersNotHastened: a node may report any revision, and it counts
 // for that node alone.
-func TestAHostileReportHastensNothingOfOthers(t *testing.T) {
+func TestNodeReport_Hostile_OthersNotHastened(t *testing.T) {
 	c := divided(t, 4, 2)
 	c.hosts = []string{"n0", "n1", "n2", "n3"}
 	c.vpc.Dividers = 1
@@ -291,7 +291,7 @@ func TestAHostileReportHastensNothingOfOthers(t *testing.T) {
 	c.oneOf(roles.Leaving)
 }
 
-func TestTheStateOfARole(t *testing.T) {
+func TestRoleSummary_Joining_ReasonAndCount(t *testing.T) {
 	c := newCluster(t, 3)
 	c.vpc.Dividers = 2
 	c.pass()
@@ -305,9 +305,9 @@ func TestTheStateOfARole(t *testing.T) {
 	}
 }
 
-// TestAMemberThatCanNotBeWrittenDelaysNoOtherRole: the API server refuses every divider. The
+// TestMember_Unwritable_OtherRolesGoOn: the API server refuses every divider. The
 // bouncers join and serve.
-func TestAMemberThatCanNotBeWrittenDelaysNoOtherRole(t *testing.T) {
+func TestMember_Unwritable_OtherRolesGoOn(t *testing.T) {
 	c := newCluster(t, 4)
 	c.vpc.Dividers, c.subnets = 2, []Subnet{{Name: "s", UID: "s-uid", Bouncers: 2}}
 	c.refuses = func(step Step) bool { return step.Member.Subnet == "" }

@@ -108,9 +108,9 @@ func (c *cluster) checked(random *rand.Rand) {
 	}
 }
 
-// TestRandomClusters: nodes come, go and die, numbers change, reports are late or lost, and
+// TestRoles_RandomEvents_InvariantsHold: nodes come, go and die, numbers change, reports are late or lost, and
 // the operator is killed at any write. The API server refuses some writes.
-func TestRandomClusters(t *testing.T) {
+func TestRoles_RandomEvents_InvariantsHold(t *testing.T) {
 	for i := range soak.Or(t, 5000, 150) {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -153,9 +153,9 @@ func (c *cluster) clone() *cluster {
 	return &other
 }
 
-// TestAnOperatorThatIsKilledAtAnyWriteEndsTheSame: the successor finds each state between two
+// TestRoles_OperatorKilledAtEachWrite_SameEnd: the successor finds each state between two
 // writes, and knows only the API.
-func TestAnOperatorThatIsKilledAtAnyWriteEndsTheSame(t *testing.T) {
+func TestRoles_OperatorKilledAtEachWrite_SameEnd(t *testing.T) {
 	for name, change := range map[string]func(*cluster){
 		"roles begin":                 func(c *cluster) { c.vpc.Dividers, c.subnets[0].Bouncers = 3, 2 },
 		"more":                        func(c *cluster) { c.subnets[0].Bouncers = 4 },
@@ -210,8 +210,8 @@ func TestAnOperatorThatIsKilledAtAnyWriteEndsTheSame(t *testing.T) {
 
 func leaves(n *Node) { n.Departing = true }
 
-// TestAnAddedNodeMovesAtMostItsShare: one member of a role at most.
-func TestAnAddedNodeMovesAtMostItsShare(t *testing.T) {
+// TestRoles_NodeAdded_AtMostItsShareMoves: one member of a role at most.
+func TestRoles_NodeAdded_AtMostItsShareMoves(t *testing.T) {
 	c := newCluster(t, 5)
 	for i := range 60 {
 		c.subnets = append(c.subnets, Subnet{Name: fmt.Sprintf("s%d", i), UID: fmt.Sprintf("s%d-uid", i), Bouncers: 2})

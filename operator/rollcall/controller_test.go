@@ -12,9 +12,9 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// TestWhatWaitsIsRequestedWhenTheTermIsSettledAndNotByReplies: there are as many replies as nodes,
+// TestWaitingObjects_TermSettled_RequestedOnce: there are as many replies as nodes,
 // and perhaps as many waiting objects.
-func TestWhatWaitsIsRequestedWhenTheTermIsSettledAndNotByReplies(t *testing.T) {
+func TestWaitingObjects_TermSettled_RequestedOnce(t *testing.T) {
 	waiting := []feed.Request{feed.Now("", "a"), feed.Now("", "b")}
 	question := &store.RollCall{Name: v1alpha1.OperatorRollCall, Call: "now"}
 	reply := &store.RollCall{Name: v1alpha1.NodeRollCall("node1"), Call: "now"}

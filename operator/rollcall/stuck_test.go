@@ -67,7 +67,7 @@ func restingClaims(t *testing.T) *store.Store {
 	return s
 }
 
-func TestAClaimWhoseVPCCanNotBeReadHoldsUpNoTerm(t *testing.T) {
+func TestTerm_VPCUnreadable_Settled(t *testing.T) {
 	api := &stuckAPI{name: "b/c"}
 	now := time.Unix(1000, 0)
 	r := &Reconciler{Client: api, Live: api, Store: restingClaims(t), Now: func() time.Time { return now }, Every: time.Minute}
@@ -82,7 +82,7 @@ func TestAClaimWhoseVPCCanNotBeReadHoldsUpNoTerm(t *testing.T) {
 	}
 }
 
-func TestAClaimThatCanNotBeReleasedHoldsUpNoOther(t *testing.T) {
+func TestVNIClaim_Unreleasable_OthersReleased(t *testing.T) {
 	api := &stuckAPI{name: v1alpha1.VNIClaimName(6)}
 	r := &Reconciler{Client: api, Live: api, Store: restingClaims(t), call: "now", covered: map[string]bool{"a": true, "b/c": true, "d": true}}
 	if again := r.release(t.Context()); again != releaseAgain {

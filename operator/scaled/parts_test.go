@@ -61,9 +61,9 @@ func changed(before, after []*scaled.Endpoint) (names []string) {
 	return names
 }
 
-// TestAChangedBackendChangesOnePart, of a Service with 5,000: whichever it is, and however
-// the parts came about.
-func TestAChangedBackendChangesOnePart(t *testing.T) {
+// TestParts_OneBackendChanges_OnePartWritten changes any of the 5,000 backends of a Service, with
+// parts of different origin.
+func TestParts_OneBackendChanges_OnePartWritten(t *testing.T) {
 	rows := arrange(verdictOf(5000, none), nil)
 	if len(rows) != 20 || rows[0].Head == nil || rows[1].Head != nil {
 		t.Fatalf("%d parts, want 20, of which the first has the head", len(rows))
@@ -82,8 +82,8 @@ func TestAChangedBackendChangesOnePart(t *testing.T) {
 	}
 }
 
-// TestPartsFitIntoEtcd: etcd takes 1.5 MiB in one request.
-func TestPartsFitIntoEtcd(t *testing.T) {
+// TestParts_Largest_FitEtcd: etcd takes 1.5 MiB in one request.
+func TestParts_Largest_FitEtcd(t *testing.T) {
 	v := verdictOf(services.MaxJudged, none)
 	for i := range v.Backends {
 		b := &v.Backends[i]
@@ -107,8 +107,8 @@ func TestPartsFitIntoEtcd(t *testing.T) {
 	}
 }
 
-// TestPartsHaveAllBackendsWhateverCameBefore goes through random sizes.
-func TestPartsHaveAllBackendsWhateverCameBefore(t *testing.T) {
+// TestParts_AnyEarlierParts_AllBackends goes through random sizes.
+func TestParts_AnyEarlierParts_AllBackends(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var rows []*scaled.Endpoint
 	for step := range 20 {
@@ -130,8 +130,8 @@ func TestPartsHaveAllBackendsWhateverCameBefore(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrittenIsRead: an object comes back as the row that it was made of.
-func TestWhatIsWrittenIsRead(t *testing.T) {
+// TestPart_WrittenAndRead_Equal: an object comes back as the row that it was made of.
+func TestPart_WrittenAndRead_Equal(t *testing.T) {
 	head := &scaled.Head{
 		Created: metav1.Now().Rfc3339Copy().Time, Tenant: "blue", ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")},
 		LoadBalancerIPs: []netip.Addr{netip.MustParseAddr("10.0.8.1")}, ExternalIPs: []netip.Addr{netip.MustParseAddr("2001:db8::1")}, ExternalLoadBalancer: true,

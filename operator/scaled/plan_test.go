@@ -72,7 +72,7 @@ func described(steps []step) (list []string) {
 	return list
 }
 
-func TestAVerdictFollowsItsService(t *testing.T) {
+func TestVerdict_ServiceChanges_Follows(t *testing.T) {
 	s := operatortest.New(t, web(func(*store.Service) {})...)
 	update := func(change func(store.Tx) error) {
 		t.Helper()
@@ -140,8 +140,8 @@ func TestAVerdictFollowsItsService(t *testing.T) {
 	}
 }
 
-// TestNoWriteTakesABackendAway: a node may see any number of the writes.
-func TestNoWriteTakesABackendAway(t *testing.T) {
+// TestVerdict_AnyNumberOfWrites_BackendsKept: a node may see any number of the writes.
+func TestVerdict_AnyNumberOfWrites_BackendsKept(t *testing.T) {
 	s := operatortest.New(t, web(func(*store.Service) {})...)
 	sized := func(n int) {
 		t.Helper()

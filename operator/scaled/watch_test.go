@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// TestAVPCRequestsEachServiceOnce, however many Networks of a tenant name it.
-func TestAVPCRequestsEachServiceOnce(t *testing.T) {
+// TestServiceRequests_VPCChange_EachServiceOnce: many Networks of a tenant name the VPC.
+func TestServiceRequests_VPCChange_EachServiceOnce(t *testing.T) {
 	vpc := operatortest.VPC("blue-vpc", 1, []string{"blue"}, "10.0.0.0/16")
 	list := []any{vpc, &store.Namespace{Name: "red", Tenant: "red"}}
 	for i := range 100 {
@@ -34,8 +34,8 @@ func TestAVPCRequestsEachServiceOnce(t *testing.T) {
 	})
 }
 
-// TestAChangedServiceRequestsThoseOfItsExternalIPs alone, and none where the IPs are the same.
-func TestAChangedServiceRequestsThoseOfItsExternalIPs(t *testing.T) {
+// TestServiceRequests_ExternalIPsChange_OnlyTheirServices: equal IPs request no Service.
+func TestServiceRequests_ExternalIPsChange_OnlyTheirServices(t *testing.T) {
 	naming := func(name string, ips ...string) *store.Service {
 		return &store.Service{Meta: operatortest.Meta("uid-"+name, 0), Namespace: "red", Name: name, ExternalIPs: operatortest.Addrs(ips...)}
 	}
@@ -66,10 +66,10 @@ func TestAChangedServiceRequestsThoseOfItsExternalIPs(t *testing.T) {
 	})
 }
 
-// TestChangesOfAServiceAreCollected: a roll-out changes the slices of a Service many times a
+// TestServiceRequests_ManyChanges_Collected: a roll-out changes the slices of a Service many times a
 // second, and each write of a verdict goes to all nodes of the VPC. The test uses the time of a
 // synctest bubble.
-func TestChangesOfAServiceAreCollected(t *testing.T) {
+func TestServiceRequests_ManyChanges_Collected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rows := operatortest.New(t, web(func(*store.Service) {})...)
 		f := feed.New(rows, logr.Discard())

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/external"
 )
 
-func TestWhatALoadBalancerIsToHave(t *testing.T) {
+func TestLoadBalancerWish_Service_AddressesOrReason(t *testing.T) {
 	balancer := func(change func(*store.Service)) *store.Service {
 		return web(func(s *store.Service) {
 			s.LoadBalancer = store.LoadBalancerVPC
@@ -101,8 +101,8 @@ func listed(h holdings) string {
 	return strings.Join(words, " ")
 }
 
-// TestOfTwoAddressesOfAFamilyOneStays: two operators at once may have claimed one each.
-func TestOfTwoAddressesOfAFamilyOneStays(t *testing.T) {
+// TestLoadBalancerWish_TwoOfFamily_OneKept: two operators at once may have claimed one each.
+func TestLoadBalancerWish_TwoOfFamily_OneKept(t *testing.T) {
 	service := web(func(s *store.Service) { s.LoadBalancer = store.LoadBalancerExternal })
 	pool := &external.Pool{Meta: operatortest.Meta("pool", 0), Name: "edge", Ready: true, AllowedTenants: []string{"*"}, Ranges: []store.AddrRange{
 		{First: netip.MustParseAddr("192.0.2.0"), Last: netip.MustParseAddr("192.0.2.255")},

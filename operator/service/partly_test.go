@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/external"
 )
 
-func TestAServiceWithoutNodePortsThatSomeNodesRefuseSaysSo(t *testing.T) {
+func TestPartlyServed_SomeNodesRefuse_ReasonGiven(t *testing.T) {
 	node := func(name string, change func(*store.Node)) *store.Node {
 		row := &store.Node{Meta: operatortest.Meta("uid-"+name, 0), Name: name, Ready: true}
 		if change != nil {
@@ -82,7 +82,7 @@ func TestAServiceWithoutNodePortsThatSomeNodesRefuseSaysSo(t *testing.T) {
 }
 
 // It is examined again when a node is added, deleted or changed in this respect.
-func TestNodesThatComeConcernServicesWithoutNodePorts(t *testing.T) {
+func TestServiceRequests_NodeChanges_WithoutNodePorts(t *testing.T) {
 	ready := &store.Node{Name: "a", Ready: true}
 	for name, c := range map[string]struct {
 		change   func(*store.Service)

@@ -36,7 +36,7 @@ func rows(service *store.Service, more ...any) []any {
 	}, more...)
 }
 
-func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
+func TestServedNowhere_Service_CauseGiven(t *testing.T) {
 	unchanged := func(*store.Service) {}
 	flat := operatortest.Network("blue", "blue", "vpc-1", "blue-vpc", 1)
 	flat.Type = "flat"
@@ -97,7 +97,7 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 	}
 }
 
-func TestServicesForWhichThereIsNoRoomAreWarned(t *testing.T) {
+func TestServicesExhausted_NoRoom_Warned(t *testing.T) {
 	recorder := events.NewFakeRecorder(100)
 	s := operatortest.New(t, rows(web(func(s *store.Service) { s.Network = "" }), operatortest.Network("blue", "blue", "default", "blue-vpc", 1))...)
 	r := New(Options{Store: s, Events: recorder, Rules: Rules{DefaultVPC: "default"}})
@@ -157,7 +157,7 @@ func TestServicesForWhichThereIsNoRoomAreWarned(t *testing.T) {
 	}
 }
 
-func TestAServiceIsWarnedOnceAboutOneCause(t *testing.T) {
+func TestServiceWarning_SameCause_Once(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	s := operatortest.New(t, rows(web(func(*store.Service) {}))...)
 	r := New(Options{Store: s, Events: recorder, Rules: Rules{DefaultVPC: "default"}})
@@ -213,7 +213,7 @@ func TestAServiceIsWarnedOnceAboutOneCause(t *testing.T) {
 	expect(v1alpha1.NetworkNotFoundReason)
 }
 
-func TestExternalIPsThatAServiceMayNotHaveAreTold(t *testing.T) {
+func TestExternalIPs_NotGranted_Told(t *testing.T) {
 	naming := func(ips ...string) *store.Service {
 		return web(func(s *store.Service) { s.ExternalIPs = operatortest.Addrs(ips...) })
 	}

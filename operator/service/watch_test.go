@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// TestAVPCRequestsEachServiceOnce, however many Networks of a tenant name it.
-func TestAVPCRequestsEachServiceOnce(t *testing.T) {
+// TestServiceRequests_VPCChange_EachServiceOnce: many Networks of a tenant name the VPC.
+func TestServiceRequests_VPCChange_EachServiceOnce(t *testing.T) {
 	list := []any{operatortest.VPC("blue-vpc", 1, []string{"blue"}, "10.0.0.0/16"), &store.Namespace{Name: "red", Tenant: "red"}}
 	for i := range 100 {
 		list = append(list, operatortest.Network("red", "red", fmt.Sprint("crowd", i), "blue-vpc", 0), &store.Service{Namespace: "red", Name: fmt.Sprint("crowd", i)})
@@ -29,9 +29,9 @@ func TestAVPCRequestsEachServiceOnce(t *testing.T) {
 	})
 }
 
-// TestRefusedServicesOfACrowdCostOthersNothing: an address of a VPC concerns refused Services of
+// TestServiceRequests_CrowdRefused_OthersNotDelayed: an address of a VPC concerns refused Services of
 // tenants alone that may use the VPC. The Services of one tenant take turns.
-func TestRefusedServicesOfACrowdCostOthersNothing(t *testing.T) {
+func TestServiceRequests_CrowdRefused_OthersNotDelayed(t *testing.T) {
 	mine := operatortest.Address("blue-vpc", "blue-net1", "10.0.1.2", operatortest.Pod("blue", "blue", "a", "", ""))
 	theirs := operatortest.Address("red-vpc", "red-net1", "10.0.1.2", operatortest.Pod("red", "red", "a", "", ""))
 	ofNode := *theirs

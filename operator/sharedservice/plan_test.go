@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestASharedServiceSaysWhetherItsServiceCanBeUsed(t *testing.T) {
+func TestDecide_SharedService_ReadyOrReason(t *testing.T) {
 	service := func(change func(*store.Service)) []any {
 		row := &store.Service{
 			Namespace: "monitoring", Name: "push", ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.7.7"), netip.MustParseAddr("fd96::7")},

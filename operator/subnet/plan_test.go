@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestDecideNamesWhatKeepsASubnetFromBeingUsed(t *testing.T) {
+func TestDecide_Unusable_ReasonGiven(t *testing.T) {
 	vpc := operatortest.VPC("v", 1, nil, "10.0.0.0/16", "fd00::/48")
 	unready := *vpc
 	unready.Ready = false
@@ -73,7 +73,7 @@ func TestDecideNamesWhatKeepsASubnetFromBeingUsed(t *testing.T) {
 	}
 }
 
-func TestDecideCountsAndTellsTheCursors(t *testing.T) {
+func TestDecide_AddressesHeld_CountsAndCursors(t *testing.T) {
 	subnet := operatortest.Subnet("s", "v", "s", 0, "10.0.1.0/24", "fd00::/64")
 	pod := operatortest.Pod("blue", "a", "p", "", "")
 	s := operatortest.New(t, operatortest.VPC("v", 1, nil, "10.0.0.0/16", "fd00::/48"), subnet,
@@ -91,7 +91,7 @@ func TestDecideCountsAndTellsTheCursors(t *testing.T) {
 	})
 }
 
-func TestASubnetGoesOnlyWhenNoAddressIsHeld(t *testing.T) {
+func TestDecide_AddressHeld_NotDeleted(t *testing.T) {
 	subnet := operatortest.Subnet("s", "v", "s", 0, "10.0.1.0/24")
 	subnet.Deleting = true
 	rows := []any{operatortest.VPC("v", 1, nil, "10.0.0.0/16"), subnet}
@@ -112,8 +112,8 @@ func TestASubnetGoesOnlyWhenNoAddressIsHeld(t *testing.T) {
 	})
 }
 
-// TestTheStoreGetsNoRowThatContradictsItself: neither while a subnet is deleted that was sound before.
-func TestTheStoreGetsNoRowThatContradictsItself(t *testing.T) {
+// TestDecide_RowContradictory_LastSoundRowKept: neither while a subnet is deleted that was sound before.
+func TestDecide_RowContradictory_LastSoundRowKept(t *testing.T) {
 	rows := operatortest.New(t, operatortest.VPC("v", 1, nil, "10.0.0.0/16"), operatortest.Subnet("mine", "v", "net1", 5, "10.0.1.0/24"))
 	r := &Reconciler{Store: rows}
 	wrong := *operatortest.Subnet("mine", "v", "net1", 5, "10.0.1.0/24")

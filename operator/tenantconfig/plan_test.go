@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-func TestTheOldestTenantConfigServes(t *testing.T) {
+func TestDecide_SeveralTenantConfigs_OldestServes(t *testing.T) {
 	named := func(group, name string, age int) *multinet.TenantConfig {
 		return &multinet.TenantConfig{Meta: operatortest.Meta("uid-"+group+name, age), Group: group, Name: name}
 	}
@@ -45,8 +45,7 @@ func TestTheOldestTenantConfigServes(t *testing.T) {
 	}
 }
 
-// TestAStatusNamesAllDevices, up to a bound.
-func TestAStatusNamesAllDevices(t *testing.T) {
+func TestStatus_Devices_NamedUpToBound(t *testing.T) {
 	config := &multinet.TenantConfig{Devices: []multinet.HostDevice{{Name: "ens4"}, {Name: "vendor.example/nic"}}}
 	if got := namesOf(config); got != "ens4, vendor.example/nic" {
 		t.Errorf("got %q", got)
@@ -59,7 +58,7 @@ func TestAStatusNamesAllDevices(t *testing.T) {
 	}
 }
 
-func TestTheOfferIsWhatTheServingTenantConfigHas(t *testing.T) {
+func TestOffer_ServingTenantConfig_Equal(t *testing.T) {
 	config := &multinet.TenantConfig{
 		Name: "profiles", Devices: []multinet.HostDevice{{Name: "ens4"}, {Name: "vendor.example/nic"}, {Name: "ens5", VNIType: "vlan"}},
 		NetworkIDs: map[string]string{"flannel": "cbr0", "calico": "c"},

@@ -34,7 +34,7 @@ func podIn(uid string, phase corev1.PodPhase) corev1.Pod {
 	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}, Status: corev1.PodStatus{Phase: phase}}
 }
 
-func TestLivingPodsWithAddressesAreUsers(t *testing.T) {
+func TestUsers_LivingPodsWithAddresses_Counted(t *testing.T) {
 	got := users([]v1alpha1.Address{
 		heldBy(v1alpha1.HolderPod, "web", "u1"),
 		heldBy(v1alpha1.HolderPod, "web", "u1"), // its other family
@@ -53,9 +53,9 @@ func TestLivingPodsWithAddressesAreUsers(t *testing.T) {
 	}
 }
 
-// TestPodsOfAnotherNetworkAreNoUsers: the operator also claims addresses for pods that ran before
+// TestUsers_PodsOfOtherNetwork_NotCounted: the operator also claims addresses for pods that ran before
 // the installation. These pods have addresses of another CNI plugin until they end.
-func TestPodsOfAnotherNetworkAreNoUsers(t *testing.T) {
+func TestUsers_PodsOfOtherNetwork_NotCounted(t *testing.T) {
 	address := func(uid, attachment, ip string) v1alpha1.Address {
 		a := heldBy(v1alpha1.HolderPod, uid, uid)
 		a.Spec.Attachment, a.Spec.IP = attachment, ip
@@ -84,7 +84,7 @@ func TestPodsOfAnotherNetworkAreNoUsers(t *testing.T) {
 	}
 }
 
-func TestConditionsOfANodeThatAliothWrote(t *testing.T) {
+func TestOwnConditions_Node_OnlyOfAlioth(t *testing.T) {
 	const ready = corev1.NodeReady
 	for name, c := range map[string]struct {
 		reason string
@@ -104,7 +104,7 @@ func TestConditionsOfANodeThatAliothWrote(t *testing.T) {
 	}
 }
 
-func TestMessagesStayShort(t *testing.T) {
+func TestSummarize_ManyNames_Shortened(t *testing.T) {
 	var names []string
 	for i := range 20 {
 		names = append(names, fmt.Sprintf("p%d", i))
@@ -138,7 +138,7 @@ func daemonSetFor(selector map[string]string) *appsv1.DaemonSet {
 	return set
 }
 
-func TestNodesOfTheDaemonsAreCleanedAndNoOthers(t *testing.T) {
+func TestCleanup_Nodes_OnlyThoseOfDaemons(t *testing.T) {
 	node := func(name, os string) corev1.Node {
 		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/os": os}}}
 	}
@@ -167,7 +167,7 @@ func TestNodesOfTheDaemonsAreCleanedAndNoOthers(t *testing.T) {
 	}
 }
 
-func TestCleanupPodIsTheDaemonWithAnotherCommand(t *testing.T) {
+func TestCleanupPod_Daemon_SameWithOtherCommand(t *testing.T) {
 	set := daemonSetFor(map[string]string{retiredSelector: "true"})
 	set.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
 	before := set.DeepCopy()
@@ -193,7 +193,7 @@ func TestCleanupPodIsTheDaemonWithAnotherCommand(t *testing.T) {
 	}
 }
 
-func TestOutcomeTellsWaitingFromFailed(t *testing.T) {
+func TestOutcome_CleanupPod_WaitingOrFailed(t *testing.T) {
 	on := func(node string, phase corev1.PodPhase, message string) corev1.Pod {
 		pod := podIn("", phase)
 		pod.Spec.NodeName = node

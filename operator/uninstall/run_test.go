@@ -288,7 +288,7 @@ func (in *installation) said(t *testing.T) (calls int, conditions []corev1.NodeC
 	return len(list.Items), conditions
 }
 
-func TestUninstallLetsGoOfEverythingOnceNodesAreClean(t *testing.T) {
+func TestUninstall_NodesClean_EverythingReleased(t *testing.T) {
 	in := install(t, "clean", corev1.PodStatus{Phase: corev1.PodSucceeded})
 	if err := in.run(t, time.Minute); err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func TestUninstallLetsGoOfEverythingOnceNodesAreClean(t *testing.T) {
 	}
 }
 
-func TestUninstallRefusesWhilePodsHaveAddresses(t *testing.T) {
+func TestUninstall_PodsHaveAddresses_Refused(t *testing.T) {
 	in := install(t, "used", corev1.PodStatus{Phase: corev1.PodSucceeded})
 	user := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: in.namespace, Name: "web"},
@@ -352,7 +352,7 @@ func TestUninstallRefusesWhilePodsHaveAddresses(t *testing.T) {
 	}
 }
 
-func TestUninstallThatFailsLetsEverythingRunAgain(t *testing.T) {
+func TestUninstall_Fails_EverythingRunsAgain(t *testing.T) {
 	failed := corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
 		Name: componentCleanup, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "maps are busy"}},
 	}}}

@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/operator/verdict"
 )
 
-func TestVerdict_OfEachOutcome_IsReadyForOneAlone(t *testing.T) {
+func TestVerdict_EachOutcome_OneAloneReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		verdict verdict.Verdict
 		ready   bool

@@ -37,7 +37,7 @@ func holding(vni uint32) []any {
 	}
 }
 
-func TestDecideClaimsOneVNIAndChecksTheRanges(t *testing.T) {
+func TestDecide_VPC_OneVNIAndRangesChecked(t *testing.T) {
 	fresh, wants := unclaimed("blue", 0, "10.0.0.0/8"), unclaimed("blue", 7, "10.0.0.0/16")
 	red := operatortest.VPC("red", 7, nil, "10.0.0.0/16")
 	told := operatortest.VPC("blue", 9, nil, "10.0.0.0/16")
@@ -124,7 +124,7 @@ func TestDecideClaimsOneVNIAndChecksTheRanges(t *testing.T) {
 	}
 }
 
-func TestDecideKeepsTheClaimThatTheStatusTells(t *testing.T) {
+func TestDecide_ClaimInStatus_Kept(t *testing.T) {
 	vpc := operatortest.VPC("blue", 9, nil, "10.0.0.0/16")
 	vpc.WantVNI = 4
 	s := operatortest.New(t, vpc, claimOf(vpc, 3), claimOf(vpc, 4), claimOf(vpc, 9))
@@ -136,7 +136,7 @@ func TestDecideKeepsTheClaimThatTheStatusTells(t *testing.T) {
 	})
 }
 
-func TestAVPCGoesOnlyWhenNothingIsInIt(t *testing.T) {
+func TestDecide_VPCNotEmpty_NotDeleted(t *testing.T) {
 	vpc := operatortest.VPC("blue", 9, nil, "10.0.0.0/16")
 	vpc.Deleting = true
 	subnet := operatortest.Subnet("s", "blue", "s", 0, "10.0.0.0/24")

@@ -59,11 +59,11 @@ var harmless = map[string]string{
 	"NodeInfo.multitenancy.acn.azure.com status.deviceInfos[].deviceType":                       "the daemon writes it and does not read it",
 }
 
-// TestNoValueOfALaterVersionIsTakenForAnother sets each field whose schema lists values to one
+// TestKinds_LaterVersionValue_LeftOutOrFaulted sets each field whose schema lists values to one
 // that no version has. The object is left out, or it has the fault in its conditions, and the
 // message has the field, the value and the remedy. Conditions are left out: by the convention
 // of Kubernetes each status but True is not true.
-func TestNoValueOfALaterVersionIsTakenForAnother(t *testing.T) {
+func TestKinds_LaterVersionValue_LeftOutOrFaulted(t *testing.T) {
 	const later = "Later-than-this"
 	seen := map[string]bool{}
 	for _, field := range enums(t) {

@@ -16,9 +16,9 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// TestEveryKindOfTheAPIHasADescriptor leaves out AdmissionGrants, which are written and
+// TestKinds_EachAPIKind_HasDescriptor leaves out AdmissionGrants, which are written and
 // have no rows.
-func TestEveryKindOfTheAPIHasADescriptor(t *testing.T) {
+func TestKinds_EachAPIKind_HasDescriptor(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -41,8 +41,8 @@ func TestEveryKindOfTheAPIHasADescriptor(t *testing.T) {
 	}
 }
 
-// TestEachRowIsOfOneKind has kinds that share a table.
-func TestEachRowIsOfOneKind(t *testing.T) {
+// TestKinds_EachRow_OfOneKind has kinds that share a table.
+func TestKinds_EachRow_OfOneKind(t *testing.T) {
 	for _, kind := range All() {
 		row, err := kind.Row(kind.NewObject())
 		if err != nil || row == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/core"
 )
 
-func TestTrimmingANodeLosesNothingThatItsRowIsMadeOf(t *testing.T) {
+func TestTrim_Node_RowUnchanged(t *testing.T) {
 	whole := func() *corev1.Node {
 		return &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"},

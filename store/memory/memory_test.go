@@ -112,7 +112,7 @@ func names(list []*row) (names []string) {
 	return names
 }
 
-func TestAFailedTransactionLeavesNothing(t *testing.T) {
+func TestTransaction_Fails_NothingLeft(t *testing.T) {
 	s := newStore(t)
 	put(t, s, version("kept", "1", "1", ""))
 	refused := errors.New("refused")
@@ -130,7 +130,7 @@ func TestAFailedTransactionLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestASnapshotStaysAsItIs(t *testing.T) {
+func TestSnapshot_LaterTransaction_Unchanged(t *testing.T) {
 	s := newStore(t)
 	put(t, s, version("a", "1", "1", "red"))
 	s.View(func(tx memory.ReadTx) {
@@ -144,7 +144,7 @@ func TestASnapshotStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestARowIsReplacedByNewerOnesAndByOtherObjectsOnly(t *testing.T) {
+func TestPut_VersionAndObject_NewerOrOtherReplaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		next     *row
 		want     memory.Difference
@@ -175,7 +175,7 @@ func TestARowIsReplacedByNewerOnesAndByOtherObjectsOnly(t *testing.T) {
 	}
 }
 
-func TestOnlyTheObjectOfAUIDIsRemoved(t *testing.T) {
+func TestDelete_OtherUID_NotRemoved(t *testing.T) {
 	s := newStore(t)
 	put(t, s, version("a", "2", "1", "red"))
 	if removed := remove(t, s, "a", "1"); removed != nil || get(s, "a") == nil || revision(s) != 1 {
@@ -191,7 +191,7 @@ func TestOnlyTheObjectOfAUIDIsRemoved(t *testing.T) {
 	})
 }
 
-func TestIndexesListByPrefixAndOrder(t *testing.T) {
+func TestIndex_Prefix_ListedInOrder(t *testing.T) {
 	s := newStore(t)
 	young, old := version("a", "1", "1", "red"), version("b", "2", "2", "red")
 	young.Created, old.Created = time.Unix(2, 0), time.Unix(1, 0)
@@ -213,7 +213,7 @@ func TestIndexesListByPrefixAndOrder(t *testing.T) {
 	})
 }
 
-func TestARowIsFoundByEachOfItsKeys(t *testing.T) {
+func TestIndex_SeveralKeys_FoundByEach(t *testing.T) {
 	s := newStore(t)
 	put(t, s, version("a", "1", "1", "red"), version("b", "2", "2", "blue"), version("c", "3", "3", ""), version("d", "4", "4", "green"))
 	put(t, s, version("b", "2", "5", "red"))
@@ -227,7 +227,7 @@ func TestARowIsFoundByEachOfItsKeys(t *testing.T) {
 	})
 }
 
-func TestAStoreWorksWithoutAnIndex(t *testing.T) {
+func TestStore_NoIndex_Works(t *testing.T) {
 	s := newStore(t, memory.Index{Table: "test-row", Name: byColour})
 	put(t, s, version("a", "1", "1", "red"))
 	s.View(func(tx memory.ReadTx) {
@@ -242,7 +242,7 @@ func TestAStoreWorksWithoutAnIndex(t *testing.T) {
 	})
 }
 
-func TestWaitEvaluatesAgainAfterChangesOfWhatItRead(t *testing.T) {
+func TestWait_ReadRowsChange_EvaluatedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		put(t, s, version("a", "1", "1", "red"))
@@ -286,7 +286,7 @@ func TestWaitEvaluatesAgainAfterChangesOfWhatItRead(t *testing.T) {
 	})
 }
 
-func TestWaitEndsWithItsContext(t *testing.T) {
+func TestWait_ContextEnds_Returns(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := newStore(t).Wait(ctx, func(memory.ReadTx, *memory.WatchSet) bool { return false }); !errors.Is(err, context.Canceled) {
@@ -294,7 +294,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestChangesSinceARevisionAreThoseOfItsTransactions(t *testing.T) {
+func TestChangesSince_Revision_ChangesOfItsTransactions(t *testing.T) {
 	s := newStore(t)
 	first, second, other := version("a", "1", "1", "red"), version("a", "1", "2", "blue"), version("b", "2", "3", "")
 	put(t, s, first)
@@ -315,7 +315,7 @@ func TestChangesSinceARevisionAreThoseOfItsTransactions(t *testing.T) {
 	})
 }
 
-func TestOldChangesAreReportedAsForgotten(t *testing.T) {
+func TestChangesSince_OldRevision_ReportedForgotten(t *testing.T) {
 	s := newStore(t)
 	const many = 5000
 	for i := range many {

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/store/sound"
 )
 
-func TestAddressesOfOneHost(t *testing.T) {
+func TestIsHost_EachAddress_OnlyUnicast(t *testing.T) {
 	for text, want := range map[string]bool{
 		"10.0.0.1": true, "fd00::1": true, "fe80::1": true, "0.0.0.0": false, "::": false, "127.0.0.1": false, "::1": false, "224.0.0.1": false,
 		"ff02::1": false, "255.255.255.255": false, "::ffff:10.0.0.1": false, "fe80::1%eth0": false,
@@ -25,9 +25,9 @@ func TestAddressesOfOneHost(t *testing.T) {
 	}
 }
 
-// TestARangeApartFromIPv4 compares the ranges with the whole one, at addresses around the
+// TestApart_Range_IPv4MappedRemoved compares the ranges with the whole one, at addresses around the
 // mapped range.
-func TestARangeApartFromIPv4(t *testing.T) {
+func TestApart_Range_IPv4MappedRemoved(t *testing.T) {
 	inside := netip.MustParsePrefix("::ffff:0:0/96")
 	for _, text := range []string{"::/0", "::/64", "::/80", "::ffff:0:0/95", "::ffff:0:0/96", "fd00::/8", "10.0.0.0/8"} {
 		whole := netip.MustParsePrefix(text)
@@ -50,7 +50,7 @@ func TestARangeApartFromIPv4(t *testing.T) {
 	}
 }
 
-func TestTextsAndNamesOfRows(t *testing.T) {
+func TestTextsAndNames_EachText_OnlyAllowedAccepted(t *testing.T) {
 	for text, want := range map[string]struct{ text, name bool }{
 		"": {true, true}, "node-1.example": {true, true}, "Upper": {true, false}, "a/b": {true, false}, "ä": {true, false}, "a\nb": {}, "\x1b[31m": {}, "\xff": {},
 		"\u202e": {}, strings.Repeat("a", 253): {true, true}, strings.Repeat("a", 256): {true, false}, strings.Repeat("a", 257): {},

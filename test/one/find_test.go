@@ -158,7 +158,7 @@ func TestMake_TestOne_RunsItsStep(t *testing.T) {
 	steps := stepsOfMake(t)
 	for name, want := range map[string]string{
 		"TestMake_TestOne_RunsItsStep":                 "test-unit",
-		"TestAnythingMayHappen":                        "test-operator",
+		"TestOperator_RandomEvents_InvariantsHold":     "test-operator",
 		"TestTrustInventory_Document_MatchesAPIServer": "test-api",
 		"TestReports_Undisturbing_RightValue":          "test-scenes",
 		"TestLostNode_PodAddresses_ReleasedOnceFenced": "test-faults",

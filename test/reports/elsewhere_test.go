@@ -25,7 +25,7 @@ var (
 	_ = kept(Report{
 		Name: "non-service-port", Source: "kubernetes/kubernetes#22952", Kind: refusals,
 		Input: "A packet comes for a ClusterIP, but for none of its ports.",
-		Want:  "TCP is reset, and UDP gets an ICMP port unreachable.", Test: "ebpf/datapath/test/traffic TestAPortThatAServiceLacksRefusesAtOnce",
+		Want:  "TCP is reset, and UDP gets an ICMP port unreachable.", Test: "ebpf/datapath/test/traffic TestService_UnknownPort_RefusedAtOnce",
 	})
 	_ = kept(Report{
 		Name: "service-without-backends", Source: "cilium/cilium#28157", Kind: refusals,
@@ -85,12 +85,12 @@ var (
 	_ = kept(Report{
 		Name: "mapped-addresses", Source: "cilium/cilium#9923", Kind: sockets,
 		Input: "A socket for IPv6 connects to the mapped form of an IPv4 ClusterIP.",
-		Want:  "A backend answers, and the peer is the ClusterIP.", Test: "ebpf/datapath/test/traffic TestAMappedServiceIsTranslatedAtTheSocket",
+		Want:  "A backend answers, and the peer is the ClusterIP.", Test: "ebpf/datapath/test/traffic TestSocket_MappedServiceAddress_Translated",
 	})
 	_ = kept(Report{
 		Name: "quote-in-an-icmp-error", Source: "cilium/cilium#47755", Kind: bigPackets,
 		Input: "A router says that a packet of a flow to a ClusterIP is too big.",
-		Want:  "The client reads the error as one about its flow to the ClusterIP.", Test: "ebpf/datapath/test/verdicts TestErrorsAboutAServicesFlowFindTheirFlow",
+		Want:  "The client reads the error as one about its flow to the ClusterIP.", Test: "ebpf/datapath/test/verdicts TestICMPError_ServiceFlow_FindsFlow",
 	})
 	_ = kept(Report{
 		Name: "source-ranges", Source: "cilium/cilium#34903", Kind: balancers,
@@ -115,17 +115,17 @@ var (
 	_ = kept(Report{
 		Name: "static-twice", Source: trial("danm/static-twice"), Kind: danm,
 		Input: "A TenantNetwork of a static type is applied again and again.",
-		Want:  "Nothing changes, and the network stays Ready.", Test: "operator TestAManifestCanBeWrittenAgain",
+		Want:  "Nothing changes, and the network stays Ready.", Test: "operator TestManifest_WrittenAgain_NothingChanges",
 	})
 	_ = kept(Report{
 		Name: "static-routes", Source: trial("danm/static-options"), Kind: danm,
 		Input: "A network of a static type has routes, and the IPAM of the plugin file gives the addresses. A pod adds policy routes.",
-		Want:  "The pod has the routes, each in its table.", Test: "operator/interfaces TestRoutesOfAStaticType",
+		Want:  "The pod has the routes, each in its table.", Test: "operator/interfaces TestStaticType_Routes_AsOwnDrivers",
 	})
 	_ = kept(Report{
 		Name: "static-without-address", Source: trial("danm/static-options"), Kind: danm,
 		Input: "A pod asks for no address of a network of a static type.",
-		Want:  "The pod gets none.", Test: "operator/interfaces TestWhoGivesAStaticTypeItsAddresses",
+		Want:  "The pod gets none.", Test: "operator/interfaces TestStaticType_AddressRequest_IPAMOrFile",
 	})
 	_ = kept(Report{
 		Name: "static-errors", Source: trial("danm/static-options"), Kind: danm,
@@ -135,7 +135,7 @@ var (
 	_ = kept(Report{
 		Name: "ips-without-capability", Source: trial("definitions/ips-without-capability"), Kind: selections,
 		Input: "A selection has ips, and the definition does not have the capability.",
-		Want:  "The pod starts, the plugin gets what it can take, and an event names the rest.", Test: "operator/interfaces TestPluginsGetNothingWithoutTheCapability",
+		Want:  "The pod starts, the plugin gets what it can take, and an event names the rest.", Test: "operator/interfaces TestPluginRequests_NoCapability_LeftOutWithEvent",
 	})
 	_ = kept(Report{
 		Name: "other-namespace", Source: trial("definitions/other-namespace"), Kind: selections,
@@ -145,7 +145,7 @@ var (
 	_ = kept(Report{
 		Name: "exported-instance", Source: trial("node-ipam/exported-instance"), Kind: nodeIPAM,
 		Input: "A PodNetworkInstance was exported from a cluster whose CRD writes empty texts.",
-		Want:  "It is served, and deletable.", Test: "operator TestObjectsOfForeignVersionsAreServedAndEnd",
+		Want:  "It is served, and deletable.", Test: "operator TestOperator_ObjectsOfForeignVersions_ServedAndDeletable",
 	})
 )
 

@@ -12,7 +12,7 @@ import (
 )
 
 // namedFolders have tests with names of the form. The other folders follow.
-var namedFolders = []string{"api", "cmd", "cnid", "test"}
+var namedFolders = []string{"api", "cmd", "cnid", "ebpf", "operator", "store", "test"}
 
 // mostWords is how many words the name of a test has.
 const mostWords = 8

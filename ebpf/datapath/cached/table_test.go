@@ -42,7 +42,7 @@ func row(vni uint32, addr string) state.Cached {
 	return state.Cached{VNI: vni, IP: ip(addr), Node: ip("192.0.2.2"), MAC: state.MAC{2, 1}}
 }
 
-func TestRowsAreReadAsTheyWerePut(t *testing.T) {
+func TestRows_Put_ReadBackEqual(t *testing.T) {
 	table := newTable(t, 16)
 	rows := []state.Cached{
 		row(5, "10.0.1.2"),
@@ -80,7 +80,7 @@ func expect(t *testing.T, table *Table, want []state.Cached) {
 	}
 }
 
-func TestAFullTableEvictsNoRow(t *testing.T) {
+func TestTable_Full_NoRowEvicted(t *testing.T) {
 	table := newTable(t, 2)
 	rows := []state.Cached{row(5, "10.0.1.2"), row(5, "10.0.1.3")}
 	for _, r := range rows {
@@ -94,7 +94,7 @@ func TestAFullTableEvictsNoRow(t *testing.T) {
 	expect(t, table, rows)
 }
 
-func TestWhatIsNoRowIsRefused(t *testing.T) {
+func TestPut_InvalidRow_Refused(t *testing.T) {
 	table := newTable(t, 2)
 	for name, change := range map[string]func(*state.Cached){
 		"no VNI":     func(r *state.Cached) { r.VNI = 0 },
@@ -116,13 +116,13 @@ func TestWhatIsNoRowIsRefused(t *testing.T) {
 	expect(t, table, []state.Cached{})
 }
 
-func TestAMissThatIsCutOffIsAnError(t *testing.T) {
+func TestMiss_CutOff_Error(t *testing.T) {
 	if miss, err := decodeMiss(make([]byte, 23)); err == nil {
 		t.Errorf("23 bytes are %+v", miss)
 	}
 }
 
-func TestClosedMissesEnd(t *testing.T) {
+func TestMisses_Closed_ReadEnds(t *testing.T) {
 	needs.Root(t, "to make BPF maps")
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: 64 << 10})
 	if err != nil {

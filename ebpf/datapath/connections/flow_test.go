@@ -17,7 +17,7 @@ import (
 
 var ip = netip.MustParseAddr
 
-func TestFlowsAreForgottenInTheirTime(t *testing.T) {
+func TestFlows_Expired_ForgottenInTheirTime(t *testing.T) {
 	const now = 10 * time.Hour
 	fin, rst, seen := bpf.AliothConnFlagCONN_FIN, bpf.AliothConnFlagCONN_RST, bpf.AliothConnFlagCONN_SEEN
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestFlowsAreForgottenInTheirTime(t *testing.T) {
 	}
 }
 
-func TestHalfAFlowIsForgottenSoon(t *testing.T) {
+func TestFlow_OneHalfOnly_ForgottenSoon(t *testing.T) {
 	key := bpf.AliothConnKey{Vni: 5, Proto: state.ProtoTCP, Direction: bpf.AliothConnDirectionCONN_REVERSE}
 	for _, f := range pairFlows(map[bpf.AliothConnKey]bpf.AliothConn{key: {LastSeen: uint64(time.Hour)}}) {
 		if f.expired(time.Hour + time.Second) {
@@ -74,9 +74,9 @@ func TestHalfAFlowIsForgottenSoon(t *testing.T) {
 	}
 }
 
-// TestARemovalLeavesNoFlowWithoutReplies removes a flow that a program has opened again since
+// TestRemoval_FlowReopenedMeanwhile_RepliesKept removes a flow that a program has opened again since
 // the table was read.
-func TestARemovalLeavesNoFlowWithoutReplies(t *testing.T) {
+func TestRemoval_FlowReopenedMeanwhile_RepliesKept(t *testing.T) {
 	key := bpf.AliothConnKey{
 		Vni: 5, Pod: bpf.EncodeAddr(ip("10.0.1.10")), Peer: bpf.EncodeAddr(ip("10.96.0.1")), PodPort: bpf.NetworkOrder(1000),
 		PeerPort: bpf.NetworkOrder(53), Direction: bpf.AliothConnDirectionCONN_FORWARD, Proto: state.ProtoUDP,

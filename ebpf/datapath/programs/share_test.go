@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-func TestProgramsAreSharedByLength(t *testing.T) {
+func TestShare_Programs_BalancedByLength(t *testing.T) {
 	programs := map[string]*ebpf.ProgramSpec{}
 	for i, length := range []int{7, 1, 6, 5, 5, 1, 1} {
 		programs[fmt.Sprint(i)] = &ebpf.ProgramSpec{Instructions: make(asm.Instructions, length)}

@@ -34,7 +34,7 @@ const shadowA6 = "fd00:a110::10"
 // lan is the number of a network outside of every VPC.
 const lan = 1<<24 + 3
 
-func TestAStateIsTheSumOfItsParts(t *testing.T) {
+func TestState_Parts_AddUp(t *testing.T) {
 	s := statetest.Small()
 	s.VPCs = append(s.VPCs, state.VPC{VNI: 6, Prefixes: []netip.Prefix{px("10.0.0.0/16")}})
 	s.Roles = append(roles(6, 1, "192.0.2.2"), roles(6, 2)...)
@@ -86,7 +86,7 @@ func roles(vni, id uint32, members ...string) []state.Role {
 	return []state.Role{r}
 }
 
-func TestPartsThatContradictEachOtherAreRefused(t *testing.T) {
+func TestParts_Contradictory_Refused(t *testing.T) {
 	other := func() *state.State {
 		return &state.State{VPCs: []state.VPC{{VNI: 6}}, Interfaces: []state.Interface{{
 			Ifindex: 8, VNI: 6, MAC: macB, Addrs: []netip.Addr{ip("10.0.1.10")}, Shadow4: ip("169.254.64.11"),
@@ -139,9 +139,9 @@ func TestPartsThatContradictEachOtherAreRefused(t *testing.T) {
 	}
 }
 
-// TestAChangedListIsCheckedAsAWholeOneIs has lists with mostly old elements, in any order and of
+// TestList_Changed_CheckedAsWhole has lists with mostly old elements, in any order and of
 // any VNI.
-func TestAChangedListIsCheckedAsAWholeOneIs(t *testing.T) {
+func TestList_Changed_CheckedAsWhole(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	refused := 0
 	for range 20_000 {
@@ -237,7 +237,7 @@ func checkSound(t *testing.T, s state.State) {
 	}
 }
 
-func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
+func TestState_Contradictory_Refused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*state.State)

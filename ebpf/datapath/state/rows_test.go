@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestEveryListOfAStateHasRows(t *testing.T) {
+func TestState_EachList_HasRows(t *testing.T) {
 	for i := range reflect.TypeFor[State]().NumField() {
 		var s State
 		list := reflect.ValueOf(&s).Elem().Field(i)
@@ -22,7 +22,7 @@ func TestEveryListOfAStateHasRows(t *testing.T) {
 	}
 }
 
-func TestRowsDependOnNoOrder(t *testing.T) {
+func TestRows_OtherOrder_Equal(t *testing.T) {
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	with := func(addrs []netip.Addr, prefixes []netip.Prefix, backends []Backend) State {
 		return State{
@@ -43,7 +43,7 @@ func TestRowsDependOnNoOrder(t *testing.T) {
 	}
 }
 
-func TestAnotherContentHasAnotherText(t *testing.T) {
+func TestRows_OtherContent_OtherText(t *testing.T) {
 	ip, shadow := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("100.64.0.1")
 	for name, pair := range map[string][2]State{
 		"the MAC of an address":       {{Addresses: []Address{{VNI: 20, IP: ip}}}, {Addresses: []Address{{VNI: 20, IP: ip, MAC: VirtualMAC}}}},

@@ -41,9 +41,9 @@ func randomChanges(random *rand.Rand, model map[int]*VirtualAddress, most int) [
 	return changes
 }
 
-// TestAListAfterChangesIsThatOfItsElements compares lists after random changes with a map. It
+// TestList_RandomChanges_EqualsItsElements compares lists after random changes with a map. It
 // also checks which differences the comparison of the lists before and after finds.
-func TestAListAfterChangesIsThatOfItsElements(t *testing.T) {
+func TestList_RandomChanges_EqualsItsElements(t *testing.T) {
 	const most = 2000
 	random := rand.New(rand.NewPCG(3, 4))
 	var list VirtualAddresses
@@ -96,8 +96,8 @@ func checkPieces(t *testing.T, list VirtualAddresses, elements int) {
 	}
 }
 
-// TestAChangeSharesAllOtherPieces changes, adds and deletes one element of 5,000.
-func TestAChangeSharesAllOtherPieces(t *testing.T) {
+// TestList_OneChange_OtherPiecesShared changes, adds and deletes one element of 5,000.
+func TestList_OneChange_OtherPiecesShared(t *testing.T) {
 	var elements []*VirtualAddress
 	for n := range 5000 {
 		elements = append(elements, some(2*n))

@@ -21,9 +21,9 @@ func compile(s state.State, have *Rows) *Rows {
 	return Compile(p, all.VNIs, all.Is, have)
 }
 
-// TestWhatIsCompiledPartByPartIsWhatIsCompiledAtOnce replaces random parts, and
+// TestCompile_PartByPart_EqualsWhole replaces random parts, and
 // keeps the rows as applySome does.
-func TestWhatIsCompiledPartByPartIsWhatIsCompiledAtOnce(t *testing.T) {
+func TestCompile_PartByPart_EqualsWhole(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	have, last := &Rows{}, state.State{}.Parts()
 	for range 400 {

@@ -24,7 +24,7 @@ func hostsOf(n int) []bpf.AliothBackend {
 	return list
 }
 
-func TestALookupTableServesAllBackendsAlike(t *testing.T) {
+func TestLookupTable_Backends_SharedEvenly(t *testing.T) {
 	for _, n := range []int{2, 3, 4, 7, 8, 15, 64, 250, 255, state.MaxBackends} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			entries := lookupEntries(n)
@@ -45,7 +45,7 @@ func TestALookupTableServesAllBackendsAlike(t *testing.T) {
 	}
 }
 
-func TestALookupTableKeepsNearlyAllWhenABackendGoes(t *testing.T) {
+func TestLookupTable_BackendGone_MostSlotsKept(t *testing.T) {
 	for _, n := range []int{3, 4, 20, 100, 500, state.MaxBackends} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			hosts, entries := hostsOf(n), lookupEntries(n)
@@ -66,7 +66,7 @@ func TestALookupTableKeepsNearlyAllWhenABackendGoes(t *testing.T) {
 	}
 }
 
-func TestThereIsNothingToLookUpWhereThereIsNoChoice(t *testing.T) {
+func TestLookupTable_NoChoice_Empty(t *testing.T) {
 	for n := range 2 {
 		if entries := lookupEntries(n); entries != 0 || len(lookupSlots(hostsOf(n), entries)) != 0 {
 			t.Errorf("%d backends have a table of %d entries", n, entries)

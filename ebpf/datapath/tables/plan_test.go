@@ -36,7 +36,7 @@ func steps(plan []Operation) []string {
 	return out
 }
 
-func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
+func TestPlan_Steps_OpenAndLoseNothing(t *testing.T) {
 	withBackends := func(s state.State, b ...state.Backend) state.State {
 		s.Services = []state.Service{{VIP: ip("10.96.0.1"), Port: 443, Proto: state.ProtoTCP, Backends: b}}
 		return s
@@ -138,7 +138,7 @@ func bouncers(here, complete bool) func(*state.State) {
 
 // Between two steps no row may be missing that a packet needs: a node that drops it as unknown
 // must have had all rows.
-func TestRolesTakeOverBeforeRowsGoAndGiveBackAfterTheyCame(t *testing.T) {
+func TestPlan_RoleChanges_NoNeededRowMissing(t *testing.T) {
 	unchanged := func(*state.State) {}
 	incomplete := func(s *state.State) { bouncers(true, false)(s); s.Addresses = nil }
 	dividers := func(s *state.State) {
@@ -172,7 +172,7 @@ func TestRolesTakeOverBeforeRowsGoAndGiveBackAfterTheyCame(t *testing.T) {
 }
 
 // A VPC whose egress is open has its ranges first, with dividers or without.
-func TestNoEgressIsOpenBeforeTheRanges(t *testing.T) {
+func TestPlan_EgressOpened_RangesFirst(t *testing.T) {
 	for name, change := range map[string]func(*state.State){"without roles": func(*state.State) {}, "with bouncers": bouncers(false, false)} {
 		got := steps(Plan(&Rows{}, compile(whole(change), &Rows{})))
 		if ranges, vpc := slices.Index(got, "put vpc_ranges"), slices.Index(got, "put vpcs"); ranges < 0 || ranges > vpc {
@@ -181,7 +181,7 @@ func TestNoEgressIsOpenBeforeTheRanges(t *testing.T) {
 	}
 }
 
-func TestAChangedServiceNeverReusesTheIDOfAnother(t *testing.T) {
+func TestService_Changed_NoOtherIDReused(t *testing.T) {
 	have := compile(statetest.Small(), &Rows{})
 	// The rest of a service whose removal was interrupted counts as well.
 	backendTable.of(have)[bpf.AliothBackendKey{Service: 9}] = bpf.AliothBackend{}
@@ -202,7 +202,7 @@ func TestAChangedServiceNeverReusesTheIDOfAnother(t *testing.T) {
 	}
 }
 
-func TestRowsGiveBackTheStateTheyComeFrom(t *testing.T) {
+func TestRows_ReadBack_EqualState(t *testing.T) {
 	s := statetest.Small()
 	s.VPCs[0].Prefixes = append(s.VPCs[0].Prefixes, px("fd10::/48"))
 	s.Roles = []state.Role{
@@ -221,7 +221,7 @@ func TestRowsGiveBackTheStateTheyComeFrom(t *testing.T) {
 	}
 }
 
-func TestEachTableIsPutAndDeletedOnceInAPlan(t *testing.T) {
+func TestPlan_EachTable_PutAndDeletedOnce(t *testing.T) {
 	seen := map[stage]int{}
 	for _, s := range sequence {
 		seen[s]++
@@ -239,7 +239,7 @@ func TestEachTableIsPutAndDeletedOnceInAPlan(t *testing.T) {
 	}
 }
 
-func TestFlowsAreReadOnlyWhereSomeMayLeadToNobody(t *testing.T) {
+func TestEndsFlows_EachChange_FlowsWithoutBackendFound(t *testing.T) {
 	serving := func(proto uint8, backends ...string) state.State {
 		s := state.Service{VNI: 5, VIP: ip("10.96.0.9"), Port: 53, Proto: proto}
 		for _, b := range backends {

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state/statetest"
 )
 
-func TestTheMapsOfServicesAreAsLargeAsSaid(t *testing.T) {
+func TestServiceMaps_Sizes_AsDocumented(t *testing.T) {
 	spec, err := bpf.LoadAlioth()
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestTheMapsOfServicesAreAsLargeAsSaid(t *testing.T) {
 	}
 }
 
-func TestAnUnchangedServiceIsNotCompiledAnew(t *testing.T) {
+func TestService_Unchanged_NotCompiledAgain(t *testing.T) {
 	s := statetest.Small()
 	s.Services[0].Backends = append(s.Services[0].Backends, state.Backend{IP: ip("192.0.2.3"), Port: 6443})
 	first := compile(s, &Rows{})
@@ -57,7 +57,7 @@ func TestAnUnchangedServiceIsNotCompiledAnew(t *testing.T) {
 }
 
 // The sizes equal the sizes in docs/tenants/services.md and docs/design/090.
-func TestRowsOfAServiceAreAsLargeAsDocumented(t *testing.T) {
+func TestServiceRows_Sizes_AsDocumented(t *testing.T) {
 	for name, c := range map[string]struct{ got, want uintptr }{
 		"service": {unsafe.Sizeof(bpf.AliothServiceKey{}) + unsafe.Sizeof(bpf.AliothService{}), 32},
 		"choice":  {4 + unsafe.Sizeof(bpf.AliothChoice{}), 12},

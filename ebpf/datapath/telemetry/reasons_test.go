@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-func TestEveryReasonHasANameOfItsOwn(t *testing.T) {
+func TestReasons_EachOne_NameUnique(t *testing.T) {
 	if len(reasonNames) != int(bpf.AliothReasonREASON_LEN) {
 		t.Fatalf("%d names for %d reasons", len(reasonNames), bpf.AliothReasonREASON_LEN)
 	}
@@ -34,7 +34,7 @@ func TestEveryReasonHasANameOfItsOwn(t *testing.T) {
 }
 
 // The table in docs/reference/reasons.md is for readers without aliothctl.
-func TestEveryDropIsExplainedHereAndInTheDocs(t *testing.T) {
+func TestDropReasons_EachOne_ExplainedAndDocumented(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/reference/reasons.md")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestEveryDropIsExplainedHereAndInTheDocs(t *testing.T) {
 	}
 }
 
-func TestRoutineDropsNeedNobody(t *testing.T) {
+func TestReasonRoutine_EachReason_OnlyDropsWithoutRemedy(t *testing.T) {
 	var names []string
 	for reason := range Reason(bpf.AliothReasonREASON_LEN) {
 		if !reason.Routine() {
@@ -68,7 +68,7 @@ func TestRoutineDropsNeedNobody(t *testing.T) {
 	}
 }
 
-func TestEveryDirectionHasANameOfItsOwn(t *testing.T) {
+func TestDirections_EachOne_NameUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for i, name := range directionNames {
 		if name == "" || seen[name] {
@@ -81,7 +81,7 @@ func TestEveryDirectionHasANameOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestDropsAreToldFromWhatWentOn(t *testing.T) {
+func TestReasonDrop_EachKind_OnlyDropsTrue(t *testing.T) {
 	for reason, drop := range map[bpf.AliothReason]bool{
 		bpf.AliothReasonFORWARDED_LOCAL: false, bpf.AliothReasonHOOK_REWRITTEN: false, bpf.AliothReasonSERVICE_REWRITTEN: false,
 		bpf.AliothReasonDROP_UNKNOWN_INTERFACE: true, bpf.AliothReasonDROP_REWRITE_FAILED: true,
@@ -94,7 +94,7 @@ func TestDropsAreToldFromWhatWentOn(t *testing.T) {
 
 // The programs and Go each name the fixed Ethernet address and the classes. This test compares
 // the values of the C compiler with the constants of Go.
-func TestGoAndTheProgramsAgreeOnConstants(t *testing.T) {
+func TestConstants_GoAndPrograms_Equal(t *testing.T) {
 	if int(bpf.AliothClosedClassCLOSED_CLASS_LEN) != int(state.ClosedBalancer)+1 {
 		t.Errorf("%d classes of closed prefixes, the last in Go is %d", bpf.AliothClosedClassCLOSED_CLASS_LEN, state.ClosedBalancer)
 	}

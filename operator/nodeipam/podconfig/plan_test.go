@@ -78,7 +78,7 @@ func decided(t *testing.T, pod *store.Pod, rows ...any) (c *content) {
 	return c
 }
 
-func TestAConfigReportsTheAddressesOfItsPod(t *testing.T) {
+func TestDecide_PodAddresses_Reported(t *testing.T) {
 	pod := asked(told)
 	got := decided(t, pod, addresses(pod, nil)...)
 	info := multitenancyv1alpha1.InterfaceInfo{
@@ -99,7 +99,7 @@ func TestAConfigReportsTheAddressesOfItsPod(t *testing.T) {
 	}
 }
 
-func TestAConfigIsReadyOnlyWhenEveryInterfaceIsClaimed(t *testing.T) {
+func TestDecide_InterfaceUnclaimed_NotReady(t *testing.T) {
 	refused := func(reason string) func(*store.Pod) {
 		return func(p *store.Pod) { p.Reason = reason }
 	}
@@ -144,7 +144,7 @@ func TestAConfigIsReadyOnlyWhenEveryInterfaceIsClaimed(t *testing.T) {
 	}
 }
 
-func TestWhichPodsHaveConfigs(t *testing.T) {
+func TestDecide_Pods_OnlyPodsOfAPIHaveConfigs(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*store.Pod)
 		want   bool

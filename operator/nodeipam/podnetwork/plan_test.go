@@ -33,7 +33,7 @@ func delegated(attachment string, external bool, label string) []any {
 	return []any{pod, address}
 }
 
-func TestWhatAPodNetworkCanBeUsedFor(t *testing.T) {
+func TestDecide_PodNetwork_UsableOrReason(t *testing.T) {
 	vpc, subnet := operatortest.VPC("v", 1, []string{"blue"}, "10.0.0.0/16"), operatortest.Subnet("sub", "v", "net1", 0, "10.0.1.0/24")
 	unready, unreadySubnet, forServices := *vpc, *subnet, *subnet
 	unready.Ready, unreadySubnet.Ready, forServices.ForServices = false, false, true

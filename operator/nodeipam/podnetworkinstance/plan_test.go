@@ -85,9 +85,9 @@ func decideOne(t *testing.T, row *nodeipam.Instance, rows ...any) (d decision) {
 	return d
 }
 
-// TestAnInstanceReservesInTwoSteps: it is Ready only after its status in the API has all of
+// TestInstance_Reserving_ReadyOnlyAfterStatusWritten: it is Ready only after its status in the API has all of
 // its addresses, whenever an operator ends in between.
-func TestAnInstanceReservesInTwoSteps(t *testing.T) {
+func TestInstance_Reserving_ReadyOnlyAfterStatusWritten(t *testing.T) {
 	row := instance("pni", 1, 2)
 	s := operatortest.New(t, append(world(), row)...)
 	step := func(written []nodeipam.Reserved, settled bool, want string, assume bool) {
@@ -113,8 +113,8 @@ func TestAnInstanceReservesInTwoSteps(t *testing.T) {
 	step(reserved, true, "Ready Ready pn:[10.0.1.2 10.0.1.3]", false)
 }
 
-// TestAnInstanceReleasesInTwoSteps: while it is Ready, its pods may get any of its addresses.
-func TestAnInstanceReleasesInTwoSteps(t *testing.T) {
+// TestInstance_Releasing_NotReadyFirst: while it is Ready, its pods may get any of its addresses.
+func TestInstance_Releasing_NotReadyFirst(t *testing.T) {
 	ready := func(row *nodeipam.Instance) *nodeipam.Instance {
 		return changed(row, func(i *nodeipam.Instance) { i.Ready = true })
 	}
@@ -142,9 +142,9 @@ func TestAnInstanceReleasesInTwoSteps(t *testing.T) {
 	}
 }
 
-// TestWhatIsAssumedIsWritten also if it is not needed any more: a write with a lost reply may
-// have reached the API.
-func TestWhatIsAssumedIsWritten(t *testing.T) {
+// TestInstance_AssumedReservation_Written: a reservation that is not needed any more is written too,
+// because a write with a lost reply may have reached the API.
+func TestInstance_AssumedReservation_Written(t *testing.T) {
 	for name, row := range map[string]*nodeipam.Instance{
 		"by a deleted one":      changed(instance("pni", 1, 1, "10.0.1.4"), func(i *nodeipam.Instance) { i.Deleting = true }),
 		"by one that is wrong":  changed(instance("pni", 1, 1, "10.0.1.4"), func(i *nodeipam.Instance) { i.Invalid = "it can't be" }),
@@ -158,7 +158,7 @@ func TestWhatIsAssumedIsWritten(t *testing.T) {
 	}
 }
 
-func TestWhatAnInstanceReserves(t *testing.T) {
+func TestDecide_Instance_AddressesReserved(t *testing.T) {
 	const ready = "Ready Ready "
 	others := changed(instance("pni", 1, 1), func(i *nodeipam.Instance) {
 		i.Interfaces = append(i.Interfaces, nodeipam.Interface{PodNetwork: "other", Reserve: 2}, nodeipam.Interface{PodNetwork: "pn", Reserve: 1, IP: netip.MustParseAddr("10.0.1.3")})
@@ -204,7 +204,7 @@ func TestWhatAnInstanceReserves(t *testing.T) {
 	}
 }
 
-func TestWhatAnInstanceCanNotReserve(t *testing.T) {
+func TestDecide_Unreservable_ReasonGiven(t *testing.T) {
 	const (
 		failed = "CreateReservationSetError "
 		absent = "PodNetworkNotReady PodNetworkNotReady "
@@ -250,9 +250,9 @@ func TestWhatAnInstanceCanNotReserve(t *testing.T) {
 	}
 }
 
-// TestAnInstanceStaysWhilePodsHoldItsAddresses: also while they hold addresses that it has not
+// TestInstance_PodsHoldAddresses_NotDeleted: also while they hold addresses that it has not
 // reserved.
-func TestAnInstanceStaysWhilePodsHoldItsAddresses(t *testing.T) {
+func TestInstance_PodsHoldAddresses_NotDeleted(t *testing.T) {
 	ending := func(reserved ...string) *nodeipam.Instance {
 		return changed(instance("pni", 1, 1, reserved...), func(i *nodeipam.Instance) { i.Deleting = true })
 	}
@@ -283,9 +283,9 @@ func TestAnInstanceStaysWhilePodsHoldItsAddresses(t *testing.T) {
 	}
 }
 
-// TestNothingIsReservedThatTheAPIDrops: a successor would give the address away. Instances that
+// TestInstance_APIDropsReservations_NothingReserved: a successor would give the address away. Instances that
 // need no reservation are served.
-func TestNothingIsReservedThatTheAPIDrops(t *testing.T) {
+func TestInstance_APIDropsReservations_NothingReserved(t *testing.T) {
 	for size, want := range map[int]string{1: "CreateReservationSetError ForeignDefinition ", 0: "Ready Ready "} {
 		row := instance("pni", 1, size)
 		operatortest.New(t, append(world(), row)...).View(func(tx store.ReadTx) {

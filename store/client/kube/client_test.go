@@ -42,7 +42,7 @@ func newClient(t *testing.T, add ...func(*runtime.Scheme) error) *kube.Client {
 	return c
 }
 
-func TestEveryRequestIsServedByARealAPI(t *testing.T) {
+func TestClient_RealAPI_EachRequestServed(t *testing.T) {
 	c := newClient(t, corev1.AddToScheme, v1alpha1.AddToScheme)
 	vpc := &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: "blue"}, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.0.0.0/8"}}}
 	if err := c.Create(t.Context(), vpc); err != nil {
@@ -84,7 +84,7 @@ func TestEveryRequestIsServedByARealAPI(t *testing.T) {
 	}
 }
 
-func TestAStreamIsOfTheKindAndNamespaceThatWasAskedFor(t *testing.T) {
+func TestStream_KindAndNamespace_OnlyThoseReturned(t *testing.T) {
 	c := newClient(t, corev1.AddToScheme)
 	for namespace, want := range map[string]int{"default": 1, "kube-public": 0} {
 		stream, err := c.Stream(t.Context(), &corev1.Service{}, namespace, map[string]string{"fieldSelector": "metadata.name=kubernetes"})
@@ -102,7 +102,7 @@ func TestAStreamIsOfTheKindAndNamespaceThatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestARefusalNamesWhatWasAskedFor(t *testing.T) {
+func TestClient_KindNotServed_RefusalNamesIt(t *testing.T) {
 	scheme := func(s *runtime.Scheme) error {
 		absent := schema.GroupVersion{Group: "absent.example", Version: "v1"}
 		s.AddKnownTypes(absent, &v1alpha1.VPC{})
@@ -115,7 +115,7 @@ func TestARefusalNamesWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestAKindThatTheSchemeLacksIsNoRequest(t *testing.T) {
+func TestClient_KindNotInScheme_NoRequest(t *testing.T) {
 	c := newClient(t, corev1.AddToScheme)
 	vpc := &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: "blue"}}
 	for name, err := range map[string]error{
@@ -128,7 +128,7 @@ func TestAKindThatTheSchemeLacksIsNoRequest(t *testing.T) {
 	}
 }
 
-func TestAnIrregularPluralIsFoundInTheAPI(t *testing.T) {
+func TestClient_IrregularPlural_FoundInAPI(t *testing.T) {
 	c := newClient(t, multitenancyv1alpha1.AddToScheme, acnv1alpha1.AddToScheme)
 	meta := metav1.ObjectMeta{Name: "node-a"}
 	for _, object := range []kube.Object{&multitenancyv1alpha1.NodeInfo{ObjectMeta: meta}, &acnv1alpha1.NodeInfo{ObjectMeta: meta}} {

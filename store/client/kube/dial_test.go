@@ -88,9 +88,9 @@ func until(t *testing.T, what string, met func() bool) {
 	waits.True(t, time.Minute, what, met)
 }
 
-// TestStreamsShareTheConnectionThatTheyWaitFor, when a daemon starts and whenever its connection
-// is lost.
-func TestStreamsShareTheConnectionThatTheyWaitFor(t *testing.T) {
+// TestDial_StreamsWaitTogether_OneConnection: a daemon opens many streams when it starts, and
+// whenever its connection is lost.
+func TestDial_StreamsWaitTogether_OneConnection(t *testing.T) {
 	const count, rounds = 50, 3
 	s := newStreams(t)
 	c := s.client(t, nil)
@@ -110,8 +110,8 @@ func TestStreamsShareTheConnectionThatTheyWaitFor(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatFailsHoldsUpNoRequest, and neither does a request that ends meanwhile.
-func TestAConnectionThatFailsHoldsUpNoRequest(t *testing.T) {
+// TestDial_ConnectionFails_NoRequestHeldUp: a request that ends meanwhile holds up no other either.
+func TestDial_ConnectionFails_NoRequestHeldUp(t *testing.T) {
 	s := newStreams(t)
 	var dialled atomic.Int32
 	waits := make(chan struct{})
@@ -150,9 +150,9 @@ func TestAConnectionThatFailsHoldsUpNoRequest(t *testing.T) {
 	body.Close()
 }
 
-// TestOthersDoNotWaitLongForAConnectionThatIsNotMade: it may have begun while the network was
+// TestDial_ConnectionNotMade_OthersDialThemselves: it may have begun while the network was
 // away.
-func TestOthersDoNotWaitLongForAConnectionThatIsNotMade(t *testing.T) {
+func TestDial_ConnectionNotMade_OthersDialThemselves(t *testing.T) {
 	s := newStreams(t)
 	var dialled atomic.Int32
 	c := s.client(t, func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/store/client/kube"
 )
 
-func TestWhatIsAskedOnceIsNeitherRepeatedNorHeldUp(t *testing.T) {
+func TestGetOnce_Refused_NeitherRepeatedNorDelayed(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		requests.Add(1)

@@ -33,7 +33,7 @@ func (r *recorder) Patch(_ context.Context, object kube.Object, kind types.Patch
 
 func document(text string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(text)} }
 
-func TestAPatchHasWhatIsDifferent(t *testing.T) {
+func TestStatusPatch_FieldsDiffer_OnlyThose(t *testing.T) {
 	with := func(change func(*nmstatev1beta1.NodeNetworkState)) *nmstatev1beta1.NodeNetworkState {
 		object := &nmstatev1beta1.NodeNetworkState{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 		change(object)
@@ -86,14 +86,14 @@ func TestAPatchHasWhatIsDifferent(t *testing.T) {
 	}
 }
 
-func TestAValueThatIsNoJSONIsNotWritten(t *testing.T) {
+func TestStatusPatch_ValueNotJSON_NotWritten(t *testing.T) {
 	api, object := &recorder{}, &nmstatev1beta1.NodeNetworkState{}
 	if err := kube.PatchStatus(t.Context(), api, object, kube.Set{Field: "refused", Value: func() {}}); err == nil || len(api.requests) > 0 {
 		t.Errorf("error %v, requests %q", err, api.requests)
 	}
 }
 
-func TestARealAPIReplacesFieldsAndRefusesOldVersions(t *testing.T) {
+func TestStatusPatch_RealAPI_OldVersionRefused(t *testing.T) {
 	c := newClient(t, nmstatev1beta1.AddToScheme)
 	read := func() *nmstatev1beta1.NodeNetworkState {
 		object := &nmstatev1beta1.NodeNetworkState{ObjectMeta: metav1.ObjectMeta{Name: "patched"}}

@@ -169,7 +169,7 @@ func told(t *testing.T, kind string, object any) string {
 	return fmt.Sprintf(`{"type":%q,"object":%s}`+"\n", kind, jsonOf(t, object))
 }
 
-func TestAWatchThatEndsGoesOnWhereItWasOrTheScopeIsListedAnew(t *testing.T) {
+func TestWatch_Ends_ContinuedOrListedAgain(t *testing.T) {
 	gone := apierrors.NewResourceExpired("too old").Status()
 	tooMany := apierrors.NewTooManyRequests("later", 0).Status()
 	broken := apierrors.NewInternalError(io.ErrClosedPipe).Status()
@@ -211,7 +211,7 @@ func TestAWatchThatEndsGoesOnWhereItWasOrTheScopeIsListedAnew(t *testing.T) {
 	}
 }
 
-func TestAListThatFailsIsTriedAgainAndNothingOfItCounts(t *testing.T) {
+func TestList_Fails_TriedAgainWithoutPartCounted(t *testing.T) {
 	t.Parallel()
 	s, rows, source := follow(t)
 	only, other := versioned("10.0.0.1", "9"), versioned("10.0.0.7", "8")
@@ -228,7 +228,7 @@ func TestAListThatFailsIsTriedAgainAndNothingOfItCounts(t *testing.T) {
 	waitFor(t, rows, only)
 }
 
-func TestAnAPIServerWithoutStreamingListsIsAskedForPlainOnes(t *testing.T) {
+func TestList_NoStreamingLists_PlainOneRequested(t *testing.T) {
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil).Status()
 	disabled := apierrors.NewInternalError(errors.ErrUnsupported).Status()
 	gone := says(http.StatusGone, string(jsonOf(t, apierrors.NewResourceExpired("too old").Status())))
@@ -259,9 +259,9 @@ func TestAnAPIServerWithoutStreamingListsIsAskedForPlainOnes(t *testing.T) {
 	}
 }
 
-// TestAPartOfAKnownKindIsListedFromTheCache, not older than the set's rows of the kind; once its
-// watch has expired, like every other.
-func TestAPartOfAKnownKindIsListedFromTheCache(t *testing.T) {
+// TestList_PartOfKnownKind_FromCache: the list is not older than the set's rows of the kind. Once its
+// watch has expired, the part is listed like every other.
+func TestList_PartOfKnownKind_FromCache(t *testing.T) {
 	t.Parallel()
 	s, rows, _ := follow(t)
 	only, next, later := versioned("10.0.0.1", "9"), versioned("10.0.0.3", "11"), versioned("10.0.0.2", "12")
@@ -276,7 +276,7 @@ func TestAPartOfAKnownKindIsListedFromTheCache(t *testing.T) {
 	s.expect(t, everything, goesOn(there(t, "13", later)))
 }
 
-func TestAnObjectThatCannotBeDecodedHidesNoOther(t *testing.T) {
+func TestWatch_ObjectUndecodable_OthersRead(t *testing.T) {
 	t.Parallel()
 	s, rows, _ := follow(t)
 	good, bad := versioned("10.0.0.1", "9"), versioned("10.0.0.2", "8")
@@ -295,7 +295,7 @@ func TestAnObjectThatCannotBeDecodedHidesNoOther(t *testing.T) {
 	waitFor(t, rows, good)
 }
 
-func TestASourceCanBeStoppedWhileItsListIsUnderWay(t *testing.T) {
+func TestSource_StoppedDuringList_Ends(t *testing.T) {
 	t.Parallel()
 	s, rows, source := follow(t)
 	s.expect(t, everything, goesOn(told(t, "ADDED", versioned("10.0.0.1", "9"))))
@@ -306,7 +306,7 @@ func TestASourceCanBeStoppedWhileItsListIsUnderWay(t *testing.T) {
 	}
 }
 
-func TestASourceOutlivesTheAPIServer(t *testing.T) {
+func TestSource_APIServerRestarts_GoesOn(t *testing.T) {
 	c := newClient(t, server.Config(t))
 	rows, err := store.New()
 	if err != nil {
@@ -329,7 +329,7 @@ func TestASourceOutlivesTheAPIServer(t *testing.T) {
 	waitFor(t, rows)
 }
 
-func TestASourceThatIsRefusedGoesOnOnceItMay(t *testing.T) {
+func TestSource_RefusedThenAllowed_GoesOn(t *testing.T) {
 	config := server.Config(t)
 	admin := newClient(t, config)
 	held := address("refused", "node-1", "10.0.0.1")
@@ -407,9 +407,9 @@ func allow(t *testing.T, config *rest.Config, user string) {
 	})
 }
 
-// TestASourceTakesTwoGoroutines is about a node's memory: there is a source for
+// TestSource_Running_TwoGoroutines is about a node's memory: there is a source for
 // each of its VPCs. One goroutine is the source's, one its HTTP/2 stream's.
-func TestASourceTakesTwoGoroutines(t *testing.T) {
+func TestSource_Running_TwoGoroutines(t *testing.T) {
 	const sources, others = 100, 20
 	rows, err := store.New()
 	if err != nil {

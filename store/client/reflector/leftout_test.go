@@ -32,7 +32,7 @@ func wantLeftOut(t *testing.T, set *Set, want ...string) {
 	}
 }
 
-func TestObjectsThatContradictThemselvesAreLeftOutAndTold(t *testing.T) {
+func TestSet_ContradictoryObject_LeftOutAndReported(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &v1alpha1.Address{})
 	none, long := addressObject("0.0.0.0", "a", 1), addressObject("10.0.0.2", "b", 1)
@@ -56,7 +56,7 @@ func TestObjectsThatContradictThemselvesAreLeftOutAndTold(t *testing.T) {
 	wantLeftOut(t, set)
 }
 
-func TestARowThatWaitsForAnotherOneIsTold(t *testing.T) {
+func TestSet_RowWaitsForOther_Reported(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &v1alpha1.VPC{})
 	must(t, source.Replace([]kube.Object{vpcObject("younger", "b"), vpcObject("older", "a")}, "2"))
@@ -65,8 +65,8 @@ func TestARowThatWaitsForAnotherOneIsTold(t *testing.T) {
 	wantLeftOut(t, set)
 }
 
-// TestARowThatTheStoreRefusesStopsNoOther has an error that is not a conflict.
-func TestARowThatTheStoreRefusesStopsNoOther(t *testing.T) {
+// TestSet_StoreRefusesRow_OthersPut has an error that is not a conflict.
+func TestSet_StoreRefusesRow_OthersPut(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &v1alpha1.Address{})
 	kind := *source.src.scope.Kind

@@ -139,7 +139,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestReplaceRemovesWhatTheListHasNoLonger(t *testing.T) {
+func TestReplace_ObjectNotInList_Removed(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &v1alpha1.Address{})
 	if source.src.HasSynced() {
@@ -155,7 +155,7 @@ func TestReplaceRemovesWhatTheListHasNoLonger(t *testing.T) {
 	wantAddresses(t, set, "blue.10.0.0.2 b2", "blue.10.0.0.3 c")
 }
 
-func TestAListFromARestoredBackupCounts(t *testing.T) {
+func TestReplace_ListOfRestoredBackup_Counts(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &v1alpha1.Address{})
 	onNode := func(node string, version int) *v1alpha1.Address {
@@ -178,7 +178,7 @@ func TestAListFromARestoredBackupCounts(t *testing.T) {
 	}
 }
 
-func TestAReplaceIsOneRevision(t *testing.T) {
+func TestReplace_SeveralRows_OneRevision(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &v1alpha1.Address{})
 	must(t, source.Replace([]kube.Object{addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.2", "b", 1)}, "1"))
@@ -189,7 +189,7 @@ func TestAReplaceIsOneRevision(t *testing.T) {
 	})
 }
 
-func TestARowStaysWhileOneSourceCoversIt(t *testing.T) {
+func TestSet_OneSourceStillCovers_RowStays(t *testing.T) {
 	set := newSet(t)
 	ofVPC, onNode := fed(t, set, &v1alpha1.Address{}), fed(t, set, &v1alpha1.Address{})
 	shared, remote := addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.2", "b", 1)
@@ -202,7 +202,7 @@ func TestARowStaysWhileOneSourceCoversIt(t *testing.T) {
 	wantAddresses(t, set)
 }
 
-func TestASourceThatLagsDoesNotHarmASuccessor(t *testing.T) {
+func TestSource_Lags_SuccessorKept(t *testing.T) {
 	set := newSet(t)
 	fast, slow := fed(t, set, &v1alpha1.Address{}), fed(t, set, &v1alpha1.Address{})
 	first, second := addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.1", "b", 3)
@@ -218,7 +218,7 @@ func TestASourceThatLagsDoesNotHarmASuccessor(t *testing.T) {
 	wantAddresses(t, set)
 }
 
-func TestAnObjectThatCannotBeReadLeavesItsRowAsItWas(t *testing.T) {
+func TestSet_ObjectUnreadable_RowUnchanged(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &v1alpha1.Address{})
 	must(t, source.Add(addressObject("10.0.0.1", "a", 1)))
@@ -228,7 +228,7 @@ func TestAnObjectThatCannotBeReadLeavesItsRowAsItWas(t *testing.T) {
 	wantAddresses(t, set, "blue.10.0.0.1 a")
 }
 
-func TestARowThatConflictsIsPutOnceTheOtherOneIsGone(t *testing.T) {
+func TestSet_RowConflicts_PutOnceOtherGone(t *testing.T) {
 	set := newSet(t)
 	old, next := fed(t, set, &v1alpha1.VPC{}), fed(t, set, &v1alpha1.VPC{})
 	must(t, old.Add(vpcObject("old", "a")))
@@ -249,7 +249,7 @@ func TestARowThatConflictsIsPutOnceTheOtherOneIsGone(t *testing.T) {
 	}
 }
 
-func TestPodsOnTheirNodesNetworkHaveRowsOfTheirOwn(t *testing.T) {
+func TestSet_HostNetworkPod_OwnKindOfRow(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &corev1.Pod{})
 	pod := &corev1.Pod{ObjectMeta: objectMeta("agent", "a", 1), Spec: corev1.PodSpec{HostNetwork: true, NodeName: "node-1"}}
@@ -268,7 +268,7 @@ func TestPodsOnTheirNodesNetworkHaveRowsOfTheirOwn(t *testing.T) {
 	rows(false)
 }
 
-func TestTenantFollowsTheNamespaceInBothOrders(t *testing.T) {
+func TestSet_NamespaceBeforeOrAfter_TenantFollows(t *testing.T) {
 	namespace := &corev1.Namespace{ObjectMeta: objectMeta("shop", "n", 1)}
 	namespace.Labels = map[string]string{v1alpha1.TenantLabel: "customer-a"}
 	pod := &corev1.Pod{ObjectMeta: objectMeta("web", "p", 1)}
@@ -289,7 +289,7 @@ func TestTenantFollowsTheNamespaceInBothOrders(t *testing.T) {
 	}
 }
 
-func TestEveryKindIsPutAndRemoved(t *testing.T) {
+func TestSet_EachKind_PutAndRemoved(t *testing.T) {
 	known := len(kinds.All())
 	objects := sampleObjects()
 	for _, obj := range objects {

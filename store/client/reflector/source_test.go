@@ -100,7 +100,7 @@ func start(t *testing.T, set *reflector.Set, scope descriptor.Scope) *reflector.
 	return source
 }
 
-func TestSourcesFollowTheirScopesOfARealAPI(t *testing.T) {
+func TestSource_RealAPI_FollowsScope(t *testing.T) {
 	c := newClient(t, server.Config(t))
 	s, err := store.New()
 	if err != nil {
@@ -128,7 +128,7 @@ func TestSourcesFollowTheirScopesOfARealAPI(t *testing.T) {
 	waitFor(t, s, later)
 }
 
-func TestEveryReadyMadeScopeIsServedByARealAPI(t *testing.T) {
+func TestScopes_RealAPI_EachServed(t *testing.T) {
 	c := newClient(t, server.Config(t))
 	s, err := store.New()
 	if err != nil {

@@ -20,7 +20,7 @@ func readAll(body string) (items []string, version string, err error) {
 	return items, version, err
 }
 
-func TestAListIsReadInWhateverOrderItComes(t *testing.T) {
+func TestReadList_AnyFieldOrder_Read(t *testing.T) {
 	for name, tc := range map[string]struct {
 		body string
 		want []string
@@ -37,7 +37,7 @@ func TestAListIsReadInWhateverOrderItComes(t *testing.T) {
 	}
 }
 
-func TestAListThatIsNoneIsRefused(t *testing.T) {
+func TestReadList_NoList_Refused(t *testing.T) {
 	whole := `{"metadata":{"resourceVersion":"7"},"items":[{"a":1},{"b":2}]}`
 	bodies := []string{`[]`, `{"items":{},"metadata":{"resourceVersion":"7"}}`, `{"items":[],"metadata":{}}`}
 	for end := range whole {
@@ -94,7 +94,7 @@ func event(kind, object string) string {
 	return `{"type":"` + kind + `","object":` + object + "}"
 }
 
-func TestEventsAreReadHoweverTheyAreCutAndNoBufferIsKept(t *testing.T) {
+func TestReadEvents_AnyCut_ReadWithoutKeptBuffer(t *testing.T) {
 	bodies := []string{
 		event("ADDED", `{"a":1}`), "\n" + event("MODIFIED", `{"b":"}{"}`) + "\n\r\n\t ", event("DELETED", `{}`),
 	}
@@ -127,7 +127,7 @@ func TestEventsAreReadHoweverTheyAreCutAndNoBufferIsKept(t *testing.T) {
 	}
 }
 
-func TestAnEventThatIsCutOffIsAnError(t *testing.T) {
+func TestReadEvents_CutOff_Error(t *testing.T) {
 	whole := event("ADDED", `{"a":1}`)
 	for end := 1; end < len(whole); end++ {
 		r := &eventReader{body: io.NopCloser(strings.NewReader(whole[:end]))}

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/internal/kindtest"
 )
 
-func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
+func TestConvertNode_Addresses_InternalInOrderOthersApart(t *testing.T) {
 	got, err := convertNode(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelTopologyZone: "zone-a"}},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}, {Key: "ToBeDeletedByClusterAutoscaler"}}},
@@ -54,9 +54,9 @@ func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 	}
 }
 
-// TestANodeHasABoundedNumberOfAddresses: a kubelet that reports any number would fill a table
+// TestConvertNode_ManyAddresses_Bounded: a kubelet that reports any number would fill a table
 // that the nodes of the cluster share, and no node could be programmed any more.
-func TestANodeHasABoundedNumberOfAddresses(t *testing.T) {
+func TestConvertNode_ManyAddresses_Bounded(t *testing.T) {
 	node, first := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, netip.MustParseAddr("10.0.0.1")
 	for ip := first; len(node.Status.Addresses) < 20_000; ip = ip.Next() {
 		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip.String()})
@@ -73,7 +73,7 @@ func TestANodeHasABoundedNumberOfAddresses(t *testing.T) {
 	}
 }
 
-func TestTheSelectionOfANodeChangesWithItsLabelsAndTaints(t *testing.T) {
+func TestNodeSelection_LabelsOrTaintsChange_Changes(t *testing.T) {
 	selection := func(change func(*corev1.Node)) uint64 {
 		node := &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{"rack": "1", "zone": "a"}},

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestPodFindsProbesAndHooksThatCrossTheNetwork(t *testing.T) {
+func TestConvertPod_ProbesAndHooks_NetworkOnesFound(t *testing.T) {
 	onPort := func(port intstr.IntOrString) *corev1.LifecycleHandler {
 		return &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Port: port}}
 	}
@@ -104,7 +104,7 @@ func TestPodFindsProbesAndHooksThatCrossTheNetwork(t *testing.T) {
 	}
 }
 
-func TestPodTakesHostPortsOfContainersThatLast(t *testing.T) {
+func TestConvertPod_HostPorts_OfLastingContainers(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	row, err := convertPod(&corev1.Pod{Spec: corev1.PodSpec{
 		InitContainers: []corev1.Container{
@@ -133,7 +133,7 @@ func TestPodTakesHostPortsOfContainersThatLast(t *testing.T) {
 	}
 }
 
-func TestPodTakesLabelsAnnotationsOwnerAndCondition(t *testing.T) {
+func TestConvertPod_Metadata_Read(t *testing.T) {
 	isController := true
 	in := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -164,7 +164,7 @@ func TestPodTakesLabelsAnnotationsOwnerAndCondition(t *testing.T) {
 	}
 }
 
-func TestTheDevicesOfAPodAreThoseOfItsLastingContainers(t *testing.T) {
+func TestConvertPod_Devices_OfLastingContainers(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	container := func(name corev1.ResourceName, n string) corev1.Container {
 		return corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{name: resource.MustParse(n)}}}
@@ -184,7 +184,7 @@ func TestTheDevicesOfAPodAreThoseOfItsLastingContainers(t *testing.T) {
 	}
 }
 
-func TestEndpointsHaveOfAPodWhatKubernetesReads(t *testing.T) {
+func TestConvertPod_EndpointFields_AsKubernetesReads(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	ports := func(list ...corev1.ContainerPort) corev1.Container { return corev1.Container{Ports: list} }
 	sidecar := ports(corev1.ContainerPort{Name: "proxy", ContainerPort: 15000})

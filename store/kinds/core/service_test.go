@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/internal/kindtest"
 )
 
-func TestServiceWithoutClusterIPHasNone(t *testing.T) {
+func TestConvertService_NoClusterIP_None(t *testing.T) {
 	got, err := convertService(&corev1.Service{Spec: corev1.ServiceSpec{
 		ClusterIPs: []string{"None"}, Ports: []corev1.ServicePort{{Name: "dns", Port: 53, Protocol: "UDP"}, {Port: 80}},
 	}})
@@ -34,7 +34,7 @@ func TestServiceWithoutClusterIPHasNone(t *testing.T) {
 }
 
 // With the label, whatever its value, the Service has no address that could serve a client.
-func TestAServiceOfAnotherProxyHasNoAddresses(t *testing.T) {
+func TestConvertService_OtherProxy_NoAddresses(t *testing.T) {
 	class := v1alpha1.LoadBalancerClass
 	in := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
@@ -59,7 +59,7 @@ func TestAServiceOfAnotherProxyHasNoAddresses(t *testing.T) {
 	}
 }
 
-func TestAServiceSaysHowItsBackendsAreChosen(t *testing.T) {
+func TestConvertService_BackendChoice_Read(t *testing.T) {
 	local, cluster, seconds := corev1.ServiceInternalTrafficPolicyLocal, corev1.ServiceInternalTrafficPolicyCluster, int32(90)
 	sticky := corev1.ServiceAffinityClientIP
 	vips := []netip.Addr{netip.MustParseAddr("10.96.0.7")}
@@ -86,7 +86,7 @@ func TestAServiceSaysHowItsBackendsAreChosen(t *testing.T) {
 	}
 }
 
-func TestAServiceSaysWhatItAsksOfLoadBalancers(t *testing.T) {
+func TestConvertService_LoadBalancerFields_Read(t *testing.T) {
 	ours, others := v1alpha1.LoadBalancerClass, "example.com/lb"
 	spec := func(class *string) corev1.ServiceSpec {
 		return corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class, LoadBalancerIP: "10.0.9.1"}
@@ -126,7 +126,7 @@ func TestAServiceSaysWhatItAsksOfLoadBalancers(t *testing.T) {
 	}
 }
 
-func TestEndpointConditionsThatAreUnknownCountAsTheAPISays(t *testing.T) {
+func TestConvertSlice_ConditionsUnknown_DefaultsOfAPI(t *testing.T) {
 	yes, no := true, false
 	node := "node-1"
 	conditions := func(ready, serving, terminating *bool) discoveryv1.EndpointConditions {
@@ -160,7 +160,7 @@ func TestEndpointConditionsThatAreUnknownCountAsTheAPISays(t *testing.T) {
 	}
 }
 
-func TestAServiceRangeThatCannotBeReadIsRefused(t *testing.T) {
+func TestServiceRange_Unreadable_Refused(t *testing.T) {
 	if _, err := convertServiceCIDR(&networkingv1.ServiceCIDR{Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"x"}}}); err == nil {
 		t.Error("no error")
 	}

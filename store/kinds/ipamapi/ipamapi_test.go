@@ -33,7 +33,7 @@ func rowOf(t *testing.T, object kube.Object) any {
 	return nil
 }
 
-func TestPodNetworksAreReadAlikeInBothGroups(t *testing.T) {
+func TestConvertPodNetwork_BothGroups_ReadAlike(t *testing.T) {
 	three := int32(3)
 	for _, tt := range []struct {
 		name    string
@@ -68,7 +68,7 @@ func TestPodNetworksAreReadAlikeInBothGroups(t *testing.T) {
 	}
 }
 
-func TestInstancesAreReadAlikeInBothGroups(t *testing.T) {
+func TestConvertInstance_BothGroups_ReadAlike(t *testing.T) {
 	nine := netip.MustParseAddr("10.0.0.9")
 	for _, tt := range []struct {
 		name    string
@@ -132,7 +132,7 @@ func TestInstancesAreReadAlikeInBothGroups(t *testing.T) {
 	}
 }
 
-func TestConfigsAreOfTheirOwner(t *testing.T) {
+func TestConvertConfig_Owner_UIDTaken(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		owner metav1.OwnerReference
@@ -159,7 +159,7 @@ func TestConfigsAreOfTheirOwner(t *testing.T) {
 	}
 }
 
-func TestNodeInfosOfferDevicesByEthernetAddress(t *testing.T) {
+func TestConvertNodeInfo_Devices_ByEthernetAddress(t *testing.T) {
 	today := &v1alpha1.NodeInfo{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: v1alpha1.NodeInfoSpec{VMUniqueID: "vm"}}
 	today.Status.DeviceInfos = []v1alpha1.DeviceInfo{
 		{DeviceType: v1alpha1.DeviceTypeVnetNIC, MacAddress: "00-0D-3A-12-34-56"},
@@ -185,7 +185,7 @@ func TestNodeInfosOfferDevicesByEthernetAddress(t *testing.T) {
 	}
 }
 
-func TestKindsOfTheNodeIPAMAPIAreThoseOfTheGroups(t *testing.T) {
+func TestKinds_NodeIPAMGroups_Complete(t *testing.T) {
 	for _, groups := range [][]string{nil, {"acn.azure.com"}, {"acn.azure.com", "multitenancy.acn.azure.com"}, {"example.com"}} {
 		want := 0
 		for _, group := range groups {

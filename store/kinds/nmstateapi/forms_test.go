@@ -14,9 +14,9 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 )
 
-// TestWhatIsComparedHasOneForm, whoever wrote it: people write second names and quoted numbers, and
+// TestConvert_OtherSpelling_OneForm: people write second names and quoted numbers, and
 // earlier versions kept them in their objects.
-func TestWhatIsComparedHasOneForm(t *testing.T) {
+func TestConvert_OtherSpelling_OneForm(t *testing.T) {
 	raw := &runtime.RawExtension{Raw: []byte(`{"interfaces":[{"name":"b1","mtu":"1400","bond":{"mode":4,"ports":["eth1"]}}]}`)}
 	var want map[string]any
 	if err := json.Unmarshal([]byte(`{"interfaces":[{"name":"b1","mtu":1400,"link-aggregation":{"mode":"802.3ad","port":["eth1"]}}]}`), &want); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 )
 
-// TestATargetThatNobodyCanReadIsAFaultOfItsPolicy and of no other one.
-func TestATargetThatNobodyCanReadIsAFaultOfItsPolicy(t *testing.T) {
+// TestReachTarget_Unreadable_FaultOfItsPolicy: other policies have no fault.
+func TestReachTarget_Unreadable_FaultOfItsPolicy(t *testing.T) {
 	for target, fault := range map[nmstatev1.ReachTarget]string{"192.0.2.9:443": "", "192.0.2.300": "spec.reach[1]"} {
 		targets := []nmstatev1.ReachTarget{"storage", target}
 		early, err := nmstateapi.NodeNetConfPolicy.Convert(&nmstatev1.NodeNetConfPolicy{Spec: nmstatev1.NodeNetConfPolicySpec{Reach: targets}})
@@ -38,7 +38,7 @@ func TestATargetThatNobodyCanReadIsAFaultOfItsPolicy(t *testing.T) {
 	}
 }
 
-func TestAStateHasTheTargetsOfPeopleAndOfPolicies(t *testing.T) {
+func TestNodeNetworkState_ReachTargets_BothKindsRead(t *testing.T) {
 	row, err := nmstateapi.NodeNetworkState.Convert(&nmstatev1beta1.NodeNetworkState{Spec: nmstatev1beta1.NodeNetworkStateSpec{
 		Reach: []nmstatev1.ReachTarget{"a"}, PolicyReach: []nmstatev1.ReachTarget{"b:1"},
 		Parts: []nmstatev1beta1.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"b:1"}}},

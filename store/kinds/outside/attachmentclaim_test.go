@@ -19,7 +19,7 @@ import (
 
 var referred = v1alpha1.NetworkReference{Group: "danm.io", Kind: "DanmNet", Namespace: "shop", Name: "internal", UID: "u1"}
 
-func TestAttachmentClaimsAreRead(t *testing.T) {
+func TestAttachmentClaim_Object_RowRead(t *testing.T) {
 	object := &v1alpha1.AttachmentClaim{
 		ObjectMeta: objectMeta("p1.net1", 3),
 		Spec: v1alpha1.AttachmentClaimSpec{

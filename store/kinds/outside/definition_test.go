@@ -20,7 +20,7 @@ import (
 )
 
 // NPWG 1.1: names, scope and the only field of the CustomResourceDefinition.
-func TestTheKindOfDefinitionsIsThatOfTheSpecification(t *testing.T) {
+func TestDefinitionKind_NPWGSpecification_Equal(t *testing.T) {
 	text, err := fs.ReadFile(helm.CRDs(), "k8s.cni.cncf.io_network-attachment-definitions.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestTheKindOfDefinitionsIsThatOfTheSpecification(t *testing.T) {
 
 // NPWG 1.1: an implementation MUST NOT have its own configuration in spec.config, and a
 // definition MAY have nothing usable there.
-func TestDefinitionsAreRead(t *testing.T) {
+func TestDefinition_Configuration_Read(t *testing.T) {
 	const bridge = `{"type":"bridge"}`
 	blue := map[string]string{annotations.NetworkKey: `{"vpc":"blue"}`}
 	vpc := multinet.Target{Kind: annotations.TargetVPC, Name: "blue"}
@@ -81,7 +81,7 @@ func TestDefinitionsAreRead(t *testing.T) {
 	}
 }
 
-func TestADefinitionAsksForALink(t *testing.T) {
+func TestDefinition_VLANOrVXLANInConfiguration_LinkRequested(t *testing.T) {
 	for config, want := range map[string]multinet.LinkID{
 		`{"type":"macvlan","master":"ens4","vlan":100}`:                 {Device: "ens4", Type: multinet.VLAN, VNI: 100},
 		`{"plugins":[{"type":"ipvlan","master":"ens4","vxlan":200}]}`:   {Device: "ens4", Type: multinet.VXLAN, VNI: 200},

@@ -42,7 +42,7 @@ func outsideKind(t *testing.T, group, name string) Network {
 	return Network{}
 }
 
-func TestANetworkOfEitherGroupIsRead(t *testing.T) {
+func TestConvertNetwork_EitherGroup_Read(t *testing.T) {
 	spec := danmv1.NetworkSpec{
 		NetworkID: "external", NetworkType: "MacVLAN", AllowedTenants: []string{"a"},
 		Options: danmv1.NetworkOptions{
@@ -83,10 +83,10 @@ func options(kind, networkType string, o danmv1.NetworkOptions, tenants ...strin
 	return outsideNetwork(&meta, multinet.Ref{Kind: kind, Name: "net"}, &spec, &danmv1.NetworkStatus{})
 }
 
-// TestRangesAreRead has the cases of section 7 of the DANM reference by number. Case 107 is
+// TestConvertNetwork_Ranges_Read has the cases of section 7 of the DANM reference by number. Case 107 is
 // re-expressed: net6 without a pool means EUI-64. Case 108 is not taken over: it is a limit
 // of DANM's bitmaps.
-func TestRangesAreRead(t *testing.T) {
+func TestConvertNetwork_Ranges_Read(t *testing.T) {
 	c26 := func(start, end string) danmv1.NetworkOptions {
 		return danmv1.NetworkOptions{CIDR: "192.168.1.64/26", AllocationPool: &danmv1.AllocationPool{Start: start, End: end}}
 	}
@@ -140,7 +140,7 @@ func TestRangesAreRead(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeUsedIsSaid(t *testing.T) {
+func TestConvertNetwork_Unusable_FaultNamed(t *testing.T) {
 	type o = danmv1.NetworkOptions
 	for _, tc := range []struct {
 		name, kind, networkType string
@@ -186,7 +186,7 @@ func TestWhatCannotBeUsedIsSaid(t *testing.T) {
 	}
 }
 
-func TestTheTextOfFaultsFitsACondition(t *testing.T) {
+func TestNetworkFaults_ManyFaults_FitCondition(t *testing.T) {
 	routes := map[string]danmv1.Gateway{}
 	for i := range 100 {
 		routes[strings.Repeat("ü", 1000+i)] = "none"
@@ -203,10 +203,10 @@ func configOf(devices []danmv1.HostDevice, ids map[string]danmv1.NetworkID) *mul
 	return tenantConfig(&meta, "danm.io", config{devices, ids, &danmv1.TenantConfigStatus{}})
 }
 
-// TestTenantConfigsAreRead has the cases 66 to 75. The limit of case 71 is 4094 for VLANs and
+// TestConvertTenantConfig_Object_RowAndFaults has the cases 66 to 75. The limit of case 71 is 4094 for VLANs and
 // 2^24-1 for VXLANs, instead of the 5000 of DANM's bitmaps. The limit of a NetworkID in case 74
 // is 11 bytes, and 10 with a VNI. The network's own check finds the latter.
-func TestTenantConfigsAreRead(t *testing.T) {
+func TestConvertTenantConfig_Object_RowAndFaults(t *testing.T) {
 	device := func(vniType, vnis string) []danmv1.HostDevice {
 		return []danmv1.HostDevice{{Name: "ens4", VNIType: danmv1.VNIType(vniType), VNIRange: vnis}}
 	}
@@ -301,7 +301,7 @@ func FuzzANetworkIsReadWhateverItHas(f *testing.F) {
 	})
 }
 
-func TestHostVNIClaimsAreNamedByDevice(t *testing.T) {
+func TestHostVNIClaimName_Device_Encoded(t *testing.T) {
 	for _, tc := range []struct{ device, want string }{
 		{"ens4", "vlan-300.ens4"},
 		{"0", "vlan-300.0"},
@@ -316,7 +316,7 @@ func TestHostVNIClaimsAreNamedByDevice(t *testing.T) {
 	}
 }
 
-func TestTheSettingsOfVirtualFunctionsAreRead(t *testing.T) {
+func TestConvertNetwork_VirtualFunctionSettings_Read(t *testing.T) {
 	rate := 5
 	for _, tc := range []struct {
 		name, kind, networkType, text string
@@ -352,7 +352,7 @@ func TestTheSettingsOfVirtualFunctionsAreRead(t *testing.T) {
 	}
 }
 
-func TestTheModeOfMacvlanInterfacesIsRead(t *testing.T) {
+func TestConvertNetwork_MacvlanMode_Read(t *testing.T) {
 	for _, tc := range []struct {
 		name, kind, networkType, text string
 		mode, invalid                 string
@@ -378,9 +378,9 @@ func TestTheModeOfMacvlanInterfacesIsRead(t *testing.T) {
 	}
 }
 
-// TestATenantNetworkIsUsableWithAProfileOfItsTypeOnly: a tenant may change the type, and with it the
+// TestTenantNetwork_ProfileOfOtherType_Unusable: a tenant may change the type, and with it the
 // NetworkID of the spec. Until the operator has examined that, no pod gets an interface by it.
-func TestATenantNetworkIsUsableWithAProfileOfItsTypeOnly(t *testing.T) {
+func TestTenantNetwork_ProfileOfOtherType_Unusable(t *testing.T) {
 	status := danmv1.NetworkStatus{
 		Conditions: []metav1.Condition{
 			{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyReason, Message: "pods may use it"},
@@ -406,9 +406,9 @@ func TestATenantNetworkIsUsableWithAProfileOfItsTypeOnly(t *testing.T) {
 	}
 }
 
-// TestAChangedNetworkIsUsableOnceItIsExamined: the condition of an earlier specification says nothing
+// TestNetwork_Changed_UnusableUntilExamined: the condition of an earlier specification says nothing
 // about the VLAN or the ranges of the present one.
-func TestAChangedNetworkIsUsableOnceItIsExamined(t *testing.T) {
+func TestNetwork_Changed_UnusableUntilExamined(t *testing.T) {
 	for generation, want := range map[int64]bool{3: true, 4: false} {
 		status := danmv1.NetworkStatus{Conditions: []metav1.Condition{
 			{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyReason, Message: "pods may use it", ObservedGeneration: 3},

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
-func TestConvertMember(t *testing.T) {
+func TestConvertMember_Object_RowRead(t *testing.T) {
 	got, err := Member.Convert(&v1alpha1.RoleMember{
 		ObjectMeta: metav1.ObjectMeta{Name: "s-uid.00", UID: "m"},
 		Spec: v1alpha1.RoleMemberSpec{
@@ -35,8 +35,8 @@ func TestConvertMember(t *testing.T) {
 	}
 }
 
-// TestTheOwnerOfNodeRolesIsItsNode: a report that has no such owner is of no node.
-func TestTheOwnerOfNodeRolesIsItsNode(t *testing.T) {
+// TestNodeRoles_Owner_ItsNodeOrNone: a report that has no such owner is of no node.
+func TestNodeRoles_Owner_ItsNodeOrNone(t *testing.T) {
 	for name, c := range map[string]struct {
 		owner metav1.OwnerReference
 		want  string

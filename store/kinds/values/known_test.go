@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestUnknownValuesAreToldWithTheRemedy(t *testing.T) {
+func TestKnown_UnknownValue_ErrorHasRemedy(t *testing.T) {
 	if err := Known("spec.use", "", "Pods", "Services"); err != nil {
 		t.Errorf("a field that may be missing: %v", err)
 	}

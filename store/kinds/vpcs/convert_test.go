@@ -28,7 +28,7 @@ func addressObject(ip, uid string, version int) *v1alpha1.Address {
 	}
 }
 
-func TestSubnetFillsInNameAndGatewaysAndReadsEveryFormOfReservation(t *testing.T) {
+func TestConvertSubnet_Reservations_ReadWithNameAndGateways(t *testing.T) {
 	got, err := convertSubnet(&v1alpha1.Subnet{
 		ObjectMeta: objectMeta("customer-a-net1", "u", 3),
 		Spec: v1alpha1.SubnetSpec{
@@ -64,9 +64,9 @@ func TestSubnetFillsInNameAndGatewaysAndReadsEveryFormOfReservation(t *testing.T
 	}
 }
 
-// TestAUsageIsOfItsOwnerAlone: an owner of another kind or name is not the object that was
+// TestUsage_OtherOwner_NotUsed: an owner of another kind or name is not the object that was
 // counted.
-func TestAUsageIsOfItsOwnerAlone(t *testing.T) {
+func TestUsage_OtherOwner_NotUsed(t *testing.T) {
 	object := &v1alpha1.Usage{
 		ObjectMeta: objectMeta("subnet.net1", "u", 3),
 		Spec:       v1alpha1.UsageSpec{Kind: v1alpha1.UsageOfSubnet, Name: "net1"},
@@ -88,7 +88,7 @@ func TestAUsageIsOfItsOwnerAlone(t *testing.T) {
 	}
 }
 
-func TestConversionsRefuseWhatTheyCannotRead(t *testing.T) {
+func TestConvert_Unreadable_Refused(t *testing.T) {
 	subnet := func(change func(*v1alpha1.SubnetSpec)) error {
 		in := &v1alpha1.Subnet{Spec: v1alpha1.SubnetSpec{CIDRs: []string{"10.0.0.0/24"}}}
 		change(&in.Spec)
@@ -114,7 +114,7 @@ func TestConversionsRefuseWhatTheyCannotRead(t *testing.T) {
 	}
 }
 
-func TestVPCTakesVNIAndEgressFromSpecAndStatus(t *testing.T) {
+func TestConvertVPC_SpecAndStatus_VNIAndEgress(t *testing.T) {
 	want := int32(9)
 	got, err := convertVPC(&v1alpha1.VPC{
 		ObjectMeta: metav1.ObjectMeta{Name: "blue", Finalizers: []string{v1alpha1.Finalizer}, Generation: 4},
@@ -138,7 +138,7 @@ func TestVPCTakesVNIAndEgressFromSpecAndStatus(t *testing.T) {
 	}
 }
 
-func TestARollCallKnowsWhichNodeObjectItIsOf(t *testing.T) {
+func TestConvertRollCall_Owner_NodeUIDTaken(t *testing.T) {
 	for name, tc := range map[string]struct {
 		owners []metav1.OwnerReference
 		want   string
@@ -158,7 +158,7 @@ func TestARollCallKnowsWhichNodeObjectItIsOf(t *testing.T) {
 	}
 }
 
-func TestTheNetworkOfAnAddressIsRead(t *testing.T) {
+func TestConvertAddress_NetworkReference_Read(t *testing.T) {
 	referred := v1alpha1.NetworkReference{Group: "danm.io", Kind: "DanmNet", Namespace: "shop", Name: "internal", UID: "u1"}
 	object := addressObject("10.0.0.1", "u", 1)
 	object.Spec.VPC, object.Spec.Subnet, object.Spec.Network = "", "", &referred

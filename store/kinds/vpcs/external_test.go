@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/external"
 )
 
-func TestHostAccessesAreRead(t *testing.T) {
+func TestConvertHostAccess_Ports_Read(t *testing.T) {
 	object := func(ports ...string) *v1alpha1.HostAccess {
 		return &v1alpha1.HostAccess{
 			ObjectMeta: objectMeta("ingress", "u", 3),
@@ -41,7 +41,7 @@ func TestHostAccessesAreRead(t *testing.T) {
 	}
 }
 
-func TestExternalPoolsAndAddressesAreRead(t *testing.T) {
+func TestConvertExternal_PoolAndAddress_Read(t *testing.T) {
 	pool, err := convertExternalPool(&v1alpha1.ExternalPool{
 		ObjectMeta: objectMeta("edge", "u", 3),
 		Spec:       v1alpha1.ExternalPoolSpec{CIDRs: []string{"192.0.2.16/28", "2001:db8::10"}, AllowedTenants: []string{"*"}, Use: v1alpha1.PoolForExternalIPs},

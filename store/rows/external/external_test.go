@@ -13,7 +13,7 @@ import (
 
 // Another Service has chosen an external address meanwhile that was made for one and
 // deleted before that was answered.
-func TestAnExternalAddressThatIsGoneTakesNobodysPlace(t *testing.T) {
+func TestExternalAddress_GoneChosenAgain_NewHolderStays(t *testing.T) {
 	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)

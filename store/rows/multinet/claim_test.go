@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-func TestClaimsAreFoundByPodAndNetwork(t *testing.T) {
+func TestClaims_ByPodAndNetwork_Found(t *testing.T) {
 	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func network(group, kind, namespace string, age int64) *multinet.Network {
 	}
 }
 
-func TestTheOlderOfTwoGroupsServes(t *testing.T) {
+func TestNetwork_TwoGroups_OlderServes(t *testing.T) {
 	young := network("danm.io", multinet.KindDanmNet, "a", 5)
 	old := network("danm.k8s.io", multinet.KindDanmNet, "a", 3)
 	other := network("danm.io", multinet.KindTenantNetwork, "a", 1)
@@ -62,7 +62,7 @@ func TestTheOlderOfTwoGroupsServes(t *testing.T) {
 	})
 }
 
-func TestSegmentsAreParentAndVNI(t *testing.T) {
+func TestSegment_Network_ParentAndVNI(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		of   multinet.Network
@@ -82,7 +82,7 @@ func TestSegmentsAreParentAndVNI(t *testing.T) {
 	}
 }
 
-func TestNetworksOfASegmentAreFoundOldestFirst(t *testing.T) {
+func TestNetworks_BySegment_OldestFirst(t *testing.T) {
 	on := func(n *multinet.Network, vlan uint32) *multinet.Network {
 		n.HostDevice, n.VLAN = "ens4", vlan
 		return n
@@ -103,7 +103,7 @@ func TestNetworksOfASegmentAreFoundOldestFirst(t *testing.T) {
 	})
 }
 
-func TestClaimsAreFoundByNumberInOrder(t *testing.T) {
+func TestHostVNIClaims_ByDevice_InNumberOrder(t *testing.T) {
 	s := stored(t)
 	for _, row := range []*multinet.HostVNIClaim{
 		{Name: "vlan-300.ens4", Type: multinet.VLAN, VNI: 300, Device: "ens4", NetworkUID: "a"},
@@ -135,7 +135,7 @@ func TestClaimsAreFoundByNumberInOrder(t *testing.T) {
 	})
 }
 
-func TestCheckNetworkID(t *testing.T) {
+func TestCheckNetworkID_EachID_OnlyUsableAccepted(t *testing.T) {
 	for _, tc := range []struct {
 		id, networkType string
 		withVNI, good   bool
@@ -166,7 +166,7 @@ func TestCheckNetworkID(t *testing.T) {
 	}
 }
 
-func TestTheCursorOfANetworkGoesWithIt(t *testing.T) {
+func TestNetworkCursor_NetworkReplacedOrGone_Deleted(t *testing.T) {
 	first := network("danm.io", multinet.KindDanmNet, "a", 3)
 	second := *first
 	second.UID = "successor"
@@ -193,7 +193,7 @@ func TestTheCursorOfANetworkGoesWithIt(t *testing.T) {
 	}
 }
 
-func TestANetworkHasTheLowestOfItsNumbers(t *testing.T) {
+func TestNetwork_SeveralClaims_LowestNumberUsed(t *testing.T) {
 	s := stored(t)
 	red, blue := store.NetworkRef{Kind: multinet.KindDanmNet, Name: "red", UID: "red"}, store.NetworkRef{Kind: multinet.KindDanmNet, Name: "blue", UID: "blue"}
 	err := s.Update(func(tx store.Tx) error {

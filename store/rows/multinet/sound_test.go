@@ -10,8 +10,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// TestAClaimLeadsToNoNetworkOfAnotherNamespace, whoever wrote it.
-func TestAClaimLeadsToNoNetworkOfAnotherNamespace(t *testing.T) {
+// TestClaim_NetworkOfOtherNamespace_Refused: the writer of the claim makes no difference.
+func TestClaim_NetworkOfOtherNamespace_Refused(t *testing.T) {
 	for _, c := range []struct {
 		network store.NetworkRef
 		fine    bool

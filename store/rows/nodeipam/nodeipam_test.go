@@ -46,7 +46,7 @@ func instance(group, name string, age int64) *nodeipam.Instance {
 	return &nodeipam.Instance{Meta: meta(group+name, age), Ref: nodeipam.Ref{Group: group, Namespace: "a", Name: name}}
 }
 
-func TestTheOlderOfTwoGroupsServes(t *testing.T) {
+func TestInstance_TwoGroups_OlderServes(t *testing.T) {
 	s := newStore(t)
 	young, old := podNetwork(newer, "net", 5), podNetwork(older, "net", 3)
 	even, evenLater := podNetwork(newer, "even", 3), podNetwork(older, "even", 3)
@@ -112,7 +112,7 @@ func counted(s *store.Store, podNetwork string) (count int) {
 	return count
 }
 
-func TestAnAddressIsReservedInItsVPCOnly(t *testing.T) {
+func TestReservation_OtherVPC_NotReserved(t *testing.T) {
 	s := newStore(t)
 	ips := func(texts ...string) (list []netip.Addr) {
 		for _, text := range texts {
@@ -167,7 +167,7 @@ func TestAnAddressIsReservedInItsVPCOnly(t *testing.T) {
 	}
 }
 
-func TestReportsOfBothGroupsAreFoundTogether(t *testing.T) {
+func TestReports_BothGroups_FoundTogether(t *testing.T) {
 	s := newStore(t)
 	var configs []*nodeipam.PodConfig
 	var infos []*nodeipam.NodeInfo
@@ -211,9 +211,9 @@ func TestReportsOfBothGroupsAreFoundTogether(t *testing.T) {
 	})
 }
 
-// TestAssumedReservationsStayUntilTheNextVersion of the object, also if the version without
-// them comes once more, as informers repeat it.
-func TestAssumedReservationsStayUntilTheNextVersion(t *testing.T) {
+// TestAssumedReservation_SameVersionAgain_Stays: informers repeat the version of the object
+// without the reservation.
+func TestAssumedReservation_SameVersionAgain_Stays(t *testing.T) {
 	s := newStore(t)
 	at := func(version string) *nodeipam.Instance {
 		row := instance(older, "pni", 1)

@@ -29,7 +29,7 @@ func podTold(t *testing.T, name string, addrs ...string) *store.Pod {
 	return pod
 }
 
-func TestAPodWasToldItsAddressesInAnyOrderAndNoOthers(t *testing.T) {
+func TestSame_ToldAddresses_EqualInAnyOrder(t *testing.T) {
 	pod := podTold(t, "p", "10.0.0.9/24", "fd00::9/64")
 	deleting, unready, pretending := *pod, *pod, *pod
 	deleting.Deleting, unready.NetworkReady, pretending.Reason = true, false, ""
@@ -74,8 +74,8 @@ func remove(t *testing.T, s *store.Store, rows ...*store.Address) {
 	}
 }
 
-// TestADeletedAddressIsKeptForItsLivingPod whatever the pod says about itself.
-func TestADeletedAddressIsKeptForItsLivingPod(t *testing.T) {
+// TestAddress_DeletedWhilePodLives_Kept: the status of the pod makes no difference.
+func TestAddress_DeletedWhilePodLives_Kept(t *testing.T) {
 	change := func(f func(*store.Pod)) *store.Pod {
 		pod := podTold(t, "p", "10.0.0.9/24")
 		f(pod)
@@ -106,8 +106,8 @@ func TestADeletedAddressIsKeptForItsLivingPod(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptBecauseAPodSaysSo: whoever may write the status of pods may say so.
-func TestNothingIsKeptBecauseAPodSaysSo(t *testing.T) {
+// TestAddress_OnlyPodStatusSaysSo_NotKept: whoever may write the status of pods may say so.
+func TestAddress_OnlyPodStatusSaysSo_NotKept(t *testing.T) {
 	thief := podTold(t, "thief", "10.0.0.9/24")
 	victim := operatortest.Pod("red", "b", "victim", "", "")
 	victim.Deleting = true
@@ -121,8 +121,8 @@ func TestNothingIsKeptBecauseAPodSaysSo(t *testing.T) {
 	})
 }
 
-// TestAKeptAddressComesBackFromAnObjectInItsPlace, if the pod has no other by then.
-func TestAKeptAddressComesBackFromAnObjectInItsPlace(t *testing.T) {
+// TestKeptAddress_ObjectInItsPlace_ComesBack: a pod with another address by then does not get the first one back.
+func TestKeptAddress_ObjectInItsPlace_ComesBack(t *testing.T) {
 	victim := podTold(t, "victim", "10.0.0.9/24")
 	thief := operatortest.Pod("red", "b", "thief", "", "")
 	own := operatortest.Address("v", "s", "10.0.0.9", victim)
@@ -168,8 +168,8 @@ func TestAKeptAddressComesBackFromAnObjectInItsPlace(t *testing.T) {
 	}
 }
 
-// TestWhatTheOperatorDeletesIsNotKept: it has other addresses for the pod, or none.
-func TestWhatTheOperatorDeletesIsNotKept(t *testing.T) {
+// TestAddress_OperatorDeletes_NotKept: it has other addresses for the pod, or none.
+func TestAddress_OperatorDeletes_NotKept(t *testing.T) {
 	pod := podTold(t, "p", "10.0.0.9/24")
 	row := operatortest.Address("v", "s", "10.0.0.9", pod)
 	s := operatortest.New(t, pod, row)
@@ -183,8 +183,7 @@ func TestWhatTheOperatorDeletesIsNotKept(t *testing.T) {
 	})
 }
 
-// TestAnAttachmentIsConfirmedByObjectsAlone.
-func TestAnAttachmentIsConfirmedByObjectsAlone(t *testing.T) {
+func TestAttachment_Objects_ConfirmedByThemAlone(t *testing.T) {
 	pod := podTold(t, "p", "10.0.0.9/24")
 	inVPC := Told(pod)[0]
 	outside := netif.Interface{Name: "net1", Outside: "DanmNet/a/lan", OutsideUID: "u1"}

@@ -26,7 +26,7 @@ func request(text string) Request {
 	return Request{Where: "NetworkAttachmentDefinition a/storage, spec.config", Name: "storage", Text: []byte(text), Allowed: granted}
 }
 
-func TestConfigurationsBecomeLists(t *testing.T) {
+func TestBuild_Configuration_BecomesList(t *testing.T) {
 	fixed := &IPAM{Addresses: []ipamconf.Address{
 		{Address: netip.MustParsePrefix("192.0.2.7/24"), Gateway: netip.MustParseAddr("192.0.2.1")},
 		{Address: netip.MustParsePrefix("2001:db8::7/64")},
@@ -137,7 +137,7 @@ func TestConfigurationsBecomeLists(t *testing.T) {
 	}
 }
 
-func TestConfigurationsThatAreRefusedNameTheField(t *testing.T) {
+func TestBuild_Refused_FieldNamed(t *testing.T) {
 	cases := map[string]struct {
 		text  string
 		edit  func(*Request)
@@ -202,7 +202,7 @@ func allow(name string) func(*Request) {
 }
 
 // Multus passes a value to the plugins with the capability, and starts the pod without any.
-func TestARequestWithoutTheCapabilityIsLeftOutAndNamed(t *testing.T) {
+func TestBuild_RequestWithoutCapability_LeftOutAndNamed(t *testing.T) {
 	for name, runtime := range map[string]Runtime{
 		"ips":            {IPs: []string{"192.0.2.9"}},
 		"mac":            {MAC: "02:00:00:00:00:01"},
@@ -227,7 +227,7 @@ func TestARequestWithoutTheCapabilityIsLeftOutAndNamed(t *testing.T) {
 }
 
 // Multus also has addresses and MAC in CNI_ARGS, which few plugins read.
-func TestCNIArgsHaveWhatThePluginReadsThere(t *testing.T) {
+func TestBuild_CNIArgs_AsPluginReadsThem(t *testing.T) {
 	for name, tc := range map[string]struct {
 		conf    string
 		runtime Runtime
@@ -258,7 +258,7 @@ func TestCNIArgsHaveWhatThePluginReadsThere(t *testing.T) {
 	}
 }
 
-func TestNothingIsGrantedByDefault(t *testing.T) {
+func TestBuild_NoGrant_Refused(t *testing.T) {
 	r := request(`{"type":"bridge"}`)
 	r.Allowed = Allowed{}
 	if got, err := Build(r); err == nil {
@@ -325,7 +325,7 @@ func FuzzBuild(f *testing.F) {
 }
 
 // The operator reports a refusal once, as long as it stays the same.
-func TestARefusalIsAlwaysTheSame(t *testing.T) {
+func TestBuild_RefusedRepeatedly_SameRefusal(t *testing.T) {
 	text := []byte(`{"type":"bridge","cni.dev/a":0,"cni.dev/b":0,"cni.dev/c":0,"cni.dev/d":0,"prevResult":{},"runtimeConfig":{}}`)
 	_, first := Build(Request{Where: "test", Name: "n", Text: text})
 	for range 50 {

@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/api/cniconf"
 )
 
-// TestADefinitionHasALinkAndAFileOfTheNodeHasNone builds one text for both.
-func TestADefinitionHasALinkAndAFileOfTheNodeHasNone(t *testing.T) {
+// TestBuild_LinkOfDefinitionOrFile_OnlyDefinition builds one text for both.
+func TestBuild_LinkOfDefinitionOrFile_OnlyDefinition(t *testing.T) {
 	r := request(`{"plugins":[{"type":"macvlan","master":"ens4","vlan":100},{"type":"tuning"}]}`)
 	allow("macvlan")(&r)
 	r.Allowed.Plugins = append(r.Allowed.Plugins, "tuning")
@@ -32,7 +32,7 @@ func TestADefinitionHasALinkAndAFileOfTheNodeHasNone(t *testing.T) {
 	}
 }
 
-func TestALinkThatIsRefusedIsTheRefusalOfItsConfiguration(t *testing.T) {
+func TestBuild_LinkRefused_ConfigurationRefused(t *testing.T) {
 	r := request(`{"type":"macvlan","master":"ens4","vlan":4095}`)
 	allow("macvlan")(&r)
 	r.Links = true

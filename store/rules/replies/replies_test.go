@@ -20,7 +20,7 @@ func said(name, owner, call string, vnis ...uint32) *store.RollCall {
 	return &store.RollCall{Meta: operatortest.Meta("call-"+name, 0), Name: "node." + name, Call: call, VNIs: vnis, NodeUID: owner}
 }
 
-func TestOnlyKnownNodesAreWaitedFor(t *testing.T) {
+func TestSilent_Nodes_OnlyKnownAwaited(t *testing.T) {
 	s := operatortest.New(t,
 		node("answered", true, false), said("answered", "uid-answered", "now", 3),
 		node("late", true, false), said("late", "uid-late", "earlier", 3, 5),
@@ -42,7 +42,7 @@ func TestOnlyKnownNodesAreWaitedFor(t *testing.T) {
 	})
 }
 
-func TestAVNIIsReleasedWhenNoNodeHoldsItInAnswerToACallMadeAfterItsVPCWent(t *testing.T) {
+func TestVNI_NoNodeHoldsAfterCall_Released(t *testing.T) {
 	claim := &store.VNIClaim{Meta: operatortest.Meta("claim", 0), VNI: 3, VPC: "gone", VPCUID: "gone"}
 	held := operatortest.Address("gone", "s", "10.0.0.5", operatortest.Pod("gone", "a", "p", "", ""))
 	vpc := operatortest.VPC("gone", 3, nil, "10.0.0.0/16")
@@ -75,9 +75,9 @@ func TestAVNIIsReleasedWhenNoNodeHoldsItInAnswerToACallMadeAfterItsVPCWent(t *te
 	}
 }
 
-// TestANodeKeepsNoMoreVNIsThanItCanHaveHadPodsOf lets a node say that it holds
+// TestVNIs_NodeHoldsEverything_BoundedByPods lets a node say that it holds
 // everything.
-func TestANodeKeepsNoMoreVNIsThanItCanHaveHadPodsOf(t *testing.T) {
+func TestVNIs_NodeHoldsEverything_BoundedByPods(t *testing.T) {
 	var everything []uint32
 	for vni := range uint32(4096) {
 		everything = append(everything, vni+1)

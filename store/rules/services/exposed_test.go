@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// TestRowsOfTheSameExposureNameTheSameVPC compares with the VPCs that a store with one row or
+// TestSameExposure_EqualRows_SameVPCs compares with the VPCs that a store with one row or
 // the other has. The first row is not exposed.
-func TestRowsOfTheSameExposureNameTheSameVPC(t *testing.T) {
+func TestSameExposure_EqualRows_SameVPCs(t *testing.T) {
 	row := func(change func(*store.Service)) *store.Service {
 		s := &store.Service{
 			Meta: store.Meta{UID: "u-web"}, Namespace: "red", Name: "web", ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")},

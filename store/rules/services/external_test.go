@@ -25,7 +25,7 @@ func pool(name string, change func(*external.Pool), first, last string) *externa
 	return row
 }
 
-func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
+func TestExternalIPs_Pools_OnlyGrantedOnes(t *testing.T) {
 	naming := func(namespace, name string, age int, ips ...string) *store.Service {
 		row := service(namespace, name, "", "10.96.0.1")
 		row.Meta, row.ExternalIPs = operatortest.Meta(row.UID, age), operatortest.Addrs(ips...)
@@ -73,7 +73,7 @@ func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
 	}
 }
 
-func TestReadyOnNamesTheNodesOfReadyBackends(t *testing.T) {
+func TestReadyOn_Backends_NodesOfReadyOnes(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	web := service("blue-a", "web", "", "10.96.0.1")
 	operatortest.New(

@@ -17,7 +17,7 @@ import (
 var blueSite = services.Site{VPC: "blue-vpc", DefaultVPC: "default"}
 
 // A tenant has the Service web in blue-vpc. Others have pods in the VPC too.
-func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
+func TestBackends_SliceNamesPods_OnlyAllowedOnes(t *testing.T) {
 	mine, other := operatortest.Pod("blue", "blue-a", "mine", "", ""), operatortest.Pod("blue", "blue-a", "other", "", "")
 	sister, victim := operatortest.Pod("blue", "blue-b", "sister", "", ""), operatortest.Pod("red", "red-a", "victim", "", "")
 	nobody := operatortest.Pod("blue", "nowhere", "nobody", "", "")
@@ -82,7 +82,7 @@ func wantLed(t *testing.T, tx store.ReadTx, web *store.Service, name string, wan
 }
 
 // A planner plans again after a change of each row that the answer depends on.
-func TestAServiceIsWideWhereItGoesByMoreThanAddresses(t *testing.T) {
+func TestIsWide_Services_TrueBeyondHeldAddresses(t *testing.T) {
 	for name, c := range map[string]struct {
 		selectorless bool
 		named        []string

@@ -22,9 +22,9 @@ import (
 
 func nobody(*store.Service) bool { return false }
 
-// TestWhereAddressesAreMissingASliceSelectsAnotherNode: a node that does not carry a VPC
+// TestJudge_AddressesMissing_SliceSelectsOtherNode: a node that does not carry a VPC
 // believes the node names of its slices, but not its own name, and the operator none.
-func TestWhereAddressesAreMissingASliceSelectsAnotherNode(t *testing.T) {
+func TestJudge_AddressesMissing_SliceSelectsOtherNode(t *testing.T) {
 	partial := func(string) bool { return true }
 	for name, c := range map[string]struct {
 		node, uid, ip string
@@ -55,9 +55,9 @@ func TestWhereAddressesAreMissingASliceSelectsAnotherNode(t *testing.T) {
 	}
 }
 
-// TestASharedServiceListsAllItsEndpoints: they may be anywhere. To its own VPC alone such an
+// TestJudge_SharedService_AllEndpointsListed: they may be anywhere. To its own VPC alone such an
 // address means nothing.
-func TestASharedServiceListsAllItsEndpoints(t *testing.T) {
+func TestJudge_SharedService_AllEndpointsListed(t *testing.T) {
 	web := service("blue-a", "web", "", "10.96.0.1")
 	web.Ports = []store.ServicePort{http80}
 	target := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
@@ -89,9 +89,9 @@ func TestASharedServiceListsAllItsEndpoints(t *testing.T) {
 	})
 }
 
-// TestAVerdictTellsOfEndpointsThatAreLeftOut: nodes leave a Service without backends to
+// TestJudge_EndpointsLeftOut_VerdictTells: nodes leave a Service without backends to
 // another proxy only if that may have one.
-func TestAVerdictTellsOfEndpointsThatAreLeftOut(t *testing.T) {
+func TestJudge_EndpointsLeftOut_VerdictTells(t *testing.T) {
 	const counts, other = "10.0.0.1", "10.0.0.9"
 	shared := func(*store.Service) bool { return true }
 	for name, c := range map[string]struct {
@@ -123,9 +123,9 @@ func TestAVerdictTellsOfEndpointsThatAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestASliceWithoutAPortOfTheServiceLeavesOutNothing: the operator lists the endpoints of the API
+// TestJudge_SliceWithoutServicePort_NothingLeftOut: the operator lists the endpoints of the API
 // server's Service in any case, and a node that judges by itself does not. Both have one verdict.
-func TestASliceWithoutAPortOfTheServiceLeavesOutNothing(t *testing.T) {
+func TestJudge_SliceWithoutServicePort_NothingLeftOut(t *testing.T) {
 	web := service("blue-a", "web", "", "10.96.0.1")
 	web.Ports = []store.ServicePort{http80}
 	operatortest.New(t, operatortest.VPC("default", 1, []string{"*"}, "10.0.0.0/16"), web, namespace("blue-a", "blue"),
@@ -139,8 +139,8 @@ func TestASliceWithoutAPortOfTheServiceLeavesOutNothing(t *testing.T) {
 	})
 }
 
-// TestAVerdictIsLimitedWhateverSlicesName: tenants write slices with any content.
-func TestAVerdictIsLimitedWhateverSlicesName(t *testing.T) {
+// TestJudge_AnySlices_VerdictLimited: tenants write slices with any content.
+func TestJudge_AnySlices_VerdictLimited(t *testing.T) {
 	web := service("blue-a", "web", "", "10.96.0.1")
 	web.Selectorless = true
 	for i := range 1200 {
@@ -184,7 +184,7 @@ func row(name string, id scaled.ID, part int, head *scaled.Head, ips ...string) 
 	return e
 }
 
-func TestPartsOfAVerdictArePutTogether(t *testing.T) {
+func TestVerdict_Parts_PutTogether(t *testing.T) {
 	head := func(second int64) *scaled.Head { return &scaled.Head{Created: time.Unix(second, 0)} }
 	now := scaled.ID{Namespace: "shop", Service: "web", ServiceUID: "2", VPC: "blue", VPCUID: "b"}
 	before, moved, lan, wan := now, now, now, now

@@ -24,7 +24,7 @@ func ranges(list ...string) (all []netip.Prefix) {
 
 // The slices of a Service name addresses inside of a VPC, and 203.0.113.7 and 2001:db8::7 beyond
 // it.
-func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
+func TestBackendsOutside_Addresses_WhereEgressLeads(t *testing.T) {
 	const inside, beyond, beyond6, node = "10.0.0.1:8080", "203.0.113.7:8080", "[2001:db8::7]:8080", "192.0.2.1:8080"
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	named := []string{"10.0.0.1", "203.0.113.7"}
@@ -99,9 +99,9 @@ func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
 	}
 }
 
-// TestANodeHidesNoPodsOnTheNetworkOfAnother: an older node reports the address of a younger one.
+// TestBackendsOutside_NodeReportsOthersAddress_PodsServed: an older node reports the address of a younger one.
 // Its kubelet alone says so, and the pods there go on to serve.
-func TestANodeHidesNoPodsOnTheNetworkOfAnother(t *testing.T) {
+func TestBackendsOutside_NodeReportsOthersAddress_PodsServed(t *testing.T) {
 	vpc, web := operatortest.VPC("default", 1, []string{"*"}, "10.244.0.0/16"), service("blue-a", "web", "", "10.96.0.1")
 	vpc.EgressMasquerade = true
 	node := func(name string, age int, ips ...string) *store.Node {
@@ -120,7 +120,7 @@ func TestANodeHidesNoPodsOnTheNetworkOfAnother(t *testing.T) {
 }
 
 // A node that is asked from outside sends on to none that could only send it back there.
-func TestNodePortsLeadToNobodyOutside(t *testing.T) {
+func TestNodePort_BackendOutside_NotUsed(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	web, vpc := service("blue-a", "web", "", "10.96.0.1"), operatortest.VPC("blue-vpc", 2, []string{"blue"}, "10.0.0.0/16")
 	web.Selectorless, vpc.EgressMasquerade = true, true

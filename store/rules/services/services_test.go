@@ -38,7 +38,7 @@ func namespace(name, tenant string) *store.Namespace {
 	return &store.Namespace{Meta: operatortest.Meta("uid-"+name, 0), Name: name, Tenant: tenant}
 }
 
-func TestAServiceBelongsToTheVPCOfItsNetwork(t *testing.T) {
+func TestServiceVPC_Network_VPCOfNetwork(t *testing.T) {
 	flat := operatortest.Network("blue", "blue-a", "flat", "blue-vpc", 6)
 	flat.Type = "flat"
 	closed := operatortest.VPC("closed", 4, nil, "10.0.0.0/16")
@@ -124,7 +124,7 @@ func hinted(ip string, nodes, zones []string) store.Endpoint {
 // site is the site of the clients of these tests.
 var site = services.Site{VPC: "blue-vpc", DefaultVPC: "default"}
 
-func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {
+func TestBackends_Hints_ChooseAmongUsable(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	here, there, a, b := []string{"node-1"}, []string{"node-2"}, []string{"zone-a"}, []string{"zone-b"}
 	cases := map[string]struct {
@@ -194,7 +194,7 @@ func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {
 	}
 }
 
-func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
+func TestBackends_Slices_OnlyAddressesOfVPC(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	cases := map[string]struct {
 		change func(*store.Service)
@@ -283,7 +283,7 @@ func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 	}
 }
 
-func TestVirtualAddressesAreTheClusterIPsAndWhatIsClaimed(t *testing.T) {
+func TestVirtualAddresses_Service_ClusterIPsAndClaimed(t *testing.T) {
 	lb := service("blue-a", "web", "", "10.96.0.1", "fd96::1")
 	lb.LoadBalancer = store.LoadBalancerVPC
 	external := service("blue-a", "edge", "", "10.96.0.2")
@@ -322,7 +322,7 @@ func TestVirtualAddressesAreTheClusterIPsAndWhatIsClaimed(t *testing.T) {
 
 // A slice of the operator names the domain of its addresses, and each endpoint is for its
 // pod alone.
-func TestASliceOfADomainCountsInItsVPCForItsPodsAlone(t *testing.T) {
+func TestBackends_SliceOfDomain_OnlyItsPods(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	mine, other := operatortest.Pod("blue", "blue-a", "mine", "", ""), operatortest.Pod("blue", "blue-a", "other", "", "")
 	for name, c := range map[string]struct {
@@ -371,9 +371,9 @@ func TestASliceOfADomainCountsInItsVPCForItsPodsAlone(t *testing.T) {
 	}
 }
 
-// TestAServiceIsInTheNetworksThatItsSlicesName: a slice that names no network has addresses of a
+// TestServiceNetworks_Slices_NetworksTheyName: a slice that names no network has addresses of a
 // VPC. In a network, other pods may have these addresses.
-func TestAServiceIsInTheNetworksThatItsSlicesName(t *testing.T) {
+func TestServiceNetworks_Slices_NetworksTheyName(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	network := store.NetworkRef{Kind: "DanmNet", Namespace: "blue-a", Name: "lan", UID: "lan"}
 	inLAN := operatortest.Address("", "", "10.0.0.1", podOf)
@@ -427,7 +427,7 @@ func numbered(number uint32, network store.NetworkRef) *multinet.DomainClaim {
 	return &multinet.DomainClaim{Meta: operatortest.Meta("number-"+network.UID, 0), Number: number, Network: network}
 }
 
-func TestSlicesOfOtherNamespacesPutNoServiceInANetwork(t *testing.T) {
+func TestServiceNetworks_SliceOfOtherNamespace_NoNetwork(t *testing.T) {
 	row := slice("a", store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080})
 	row.Domain = "lan.net"
 	s := operatortest.New(t, row) // of the namespace blue-a

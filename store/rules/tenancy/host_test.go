@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-func TestListsKnowsTenantsByNameAndByPattern(t *testing.T) {
+func TestLists_NameOrPattern_Matched(t *testing.T) {
 	for _, c := range []struct {
 		allowed []string
 		tenant  string
@@ -37,7 +37,7 @@ func TestListsKnowsTenantsByNameAndByPattern(t *testing.T) {
 	}
 }
 
-func TestHostPortsAreGrantedByAnyObjectThatDoes(t *testing.T) {
+func TestHostPort_SeveralObjects_AnyOneGrants(t *testing.T) {
 	grant := func(name string, tenants []string, ports ...external.HostPortRange) *external.HostAccess {
 		return &external.HostAccess{Meta: store.Meta{UID: name}, Name: name, AllowedTenants: tenants, Ports: ports}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-func TestResolveFindsTheNetworkOfAMember(t *testing.T) {
+func TestResolve_Member_NetworkFoundOrRefused(t *testing.T) {
 	foreign := operatortest.Network("blue", "blue-b", "flannel", "blue-vpc", 1)
 	foreign.Type = "flat"
 	rows := []any{
@@ -94,7 +94,7 @@ func check(t *testing.T, refusal *tenancy.Refusal, reason, text string) {
 	}
 }
 
-func TestWithoutALabelThoseWhomTheDefaultVPCAllowsUseIt(t *testing.T) {
+func TestResolve_NoLabel_DefaultVPCIfAllowed(t *testing.T) {
 	everybody := operatortest.VPC("default", 1, []string{"*"}, "10.244.0.0/16")
 	nobody := operatortest.VPC("default", 1, nil, "10.244.0.0/16")
 	subnet := operatortest.Subnet("default", "default", "default", 0, "10.244.0.0/16")
@@ -124,7 +124,7 @@ func TestWithoutALabelThoseWhomTheDefaultVPCAllowsUseIt(t *testing.T) {
 	}
 }
 
-func TestCheckNetworkNamesTheFirstCause(t *testing.T) {
+func TestCheckNetwork_SeveralCauses_FirstNamed(t *testing.T) {
 	net := operatortest.Network("blue", "a", "n", "v", 0)
 	deleting := *net
 	deleting.Deleting = true

@@ -126,7 +126,7 @@ func (b *Bench) nodeIPAM(ctx context.Context) error {
 
 // roles measures nodes whose datapaths are in namespaces of this machine.
 func (b *Bench) roles(ctx context.Context) error {
-	felt, err := b.figuresHere(ctx, "./ebpf/datapath/test/roles", "TestHowLongADeadBouncerIsFelt")
+	felt, err := b.figuresHere(ctx, "./ebpf/datapath/test/roles", "TestBouncer_DeadInBenchmark_DurationMeasured")
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Environment of TestMutatedFramesKeepTheRules: how long it makes frames, and
+// Environment of TestPrograms_MutatedFrames_RulesHold: how long it makes frames, and
 // the seed of its random numbers.
 const (
 	mutateFor  = "ALIOTH_MUTATE"

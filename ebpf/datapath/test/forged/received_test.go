@@ -175,12 +175,12 @@ func (s *stack) related(t *testing.T) (list [][]netip.Addr) {
 	return list
 }
 
-// TestTheStackReadsWhatTheProgramAccepted makes sequences of frames of pods, fragments most of
+// TestStack_AcceptedForgedFrames_ReadAlike makes sequences of frames of pods, fragments most of
 // them, that lie about their lengths and headers. It hands the frames that the program lets out
 // to a stack. However the stack reassembles and reads them, protocol, ends and ports must equal
 // the ones in a frame that the program has decided about. An error must belong to a flow of its
-// sender. The test runs as long as TestMutatedFramesKeepTheRules, by the same settings.
-func TestTheStackReadsWhatTheProgramAccepted(t *testing.T) {
+// sender. The test runs as long as TestPrograms_MutatedFrames_RulesHold, by the same settings.
+func TestStack_AcceptedForgedFrames_ReadAlike(t *testing.T) {
 	duration, seed := world.Mutations(t)
 	duration = min(duration, 15*time.Second)
 	w := world.New(t, func(cfg *programs.Config) { cfg.ConnectionsPerInterface = 4000 })

@@ -87,7 +87,7 @@ var loopbacks = []netip.Addr{
 	wire.IP("127.0.0.1"), wire.IP("0.0.0.0"), wire.IP("::1"), wire.IP("::"), wire.IP("::ffff:127.0.0.1"), wire.IP("::ffff:0.0.0.0"),
 }
 
-func TestNoProcessOfAPodReachesAGuardedPort(t *testing.T) {
+func TestGuardedPort_PodProcess_Unreachable(t *testing.T) {
 	n := newNode(t)
 	refused := uint64(0)
 	for _, way := range wayin.Sockets() {
@@ -112,7 +112,7 @@ func TestNoProcessOfAPodReachesAGuardedPort(t *testing.T) {
 	}
 }
 
-func TestAGuardClosesAllLoopbackAddressesAndNothingElse(t *testing.T) {
+func TestGuard_Addresses_OnlyLoopbackClosed(t *testing.T) {
 	n := newNode(t)
 	bpftest.AddAddr(t, 1, bpftest.Host(wire.IP("192.0.2.9")))
 	serve(t, "192.0.2.9:10090")
@@ -126,7 +126,7 @@ func TestAGuardClosesAllLoopbackAddressesAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestAPodsOwnLoopbackIsItsOwnBusiness(t *testing.T) {
+func TestGuard_PodOwnLoopback_Open(t *testing.T) {
 	n := newNode(t)
 	bpftest.In(t, bpftest.NewNamespace(t), func() {
 		serve(t, "127.0.0.1:10090", "[::1]:10090")
@@ -137,7 +137,7 @@ func TestAPodsOwnLoopbackIsItsOwnBusiness(t *testing.T) {
 }
 
 // A socket belongs to the cgroup of its creation, for good.
-func TestASocketThatWasThereBeforeTheGuardIsRefusedToo(t *testing.T) {
+func TestGuard_SocketOlderThanGuard_Refused(t *testing.T) {
 	n := newNode(t)
 	bpftest.Must(t, n.Close())
 	bpftest.Must(t, datapath.Uninstall(n.Config.PinDir, n.Config.CgroupRoot))

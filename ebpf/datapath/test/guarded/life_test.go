@@ -48,7 +48,7 @@ func linksOfGuards(t *testing.T, n *node) (ids []link.ID) {
 	return ids
 }
 
-func TestAGuardStaysWhileTheDaemonIsAway(t *testing.T) {
+func TestGuard_DaemonAway_Stays(t *testing.T) {
 	n := newNode(t)
 	before := linksOfGuards(t, n)
 	if got := guards(t, n); got != 2 {
@@ -63,7 +63,7 @@ func TestAGuardStaysWhileTheDaemonIsAway(t *testing.T) {
 	}
 }
 
-func TestUninstallTakesTheGuardAwayWhileADaemonHoldsIt(t *testing.T) {
+func TestUninstall_DaemonHoldsGuard_GuardRemoved(t *testing.T) {
 	n := newNode(t)
 	bpftest.Must(t, datapath.Uninstall(n.Config.PinDir, n.Config.CgroupRoot))
 	if left := guards(t, n); left > 0 {
@@ -75,7 +75,7 @@ func TestUninstallTakesTheGuardAwayWhileADaemonHoldsIt(t *testing.T) {
 	bpftest.Must(t, wayin.Connect.Try(t, n.pod, netip.AddrPortFrom(loopbacks[0], port)))
 }
 
-func TestADaemonWithoutAGuardedPortTakesTheGuardAway(t *testing.T) {
+func TestDaemon_NoGuardedPort_GuardRemoved(t *testing.T) {
 	n := newNode(t)
 	bpftest.Must(t, n.Close())
 	open := n.Config
@@ -86,7 +86,7 @@ func TestADaemonWithoutAGuardedPortTakesTheGuardAway(t *testing.T) {
 	}
 }
 
-func TestAGuardReturnsWithTheCgroupOfPods(t *testing.T) {
+func TestGuard_PodCgroupReturns_Returns(t *testing.T) {
 	n := newNode(t)
 	recheck := func() {
 		t.Helper()

@@ -33,7 +33,7 @@ func sweep(t *testing.T, d *bpftest.Datapath) {
 	}
 }
 
-func TestDropsAreCountedByInterfaceAndVPC(t *testing.T) {
+func TestDrops_InterfaceAndVPC_CountedSeparately(t *testing.T) {
 	w := world.New(t)
 	lost := world.FromA(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.99") }).Bytes()
 	for _, device := range []int{w.PodA, w.PodA, w.Twin} {
@@ -53,7 +53,7 @@ func TestDropsAreCountedByInterfaceAndVPC(t *testing.T) {
 	}
 }
 
-func TestNothingInATunnelPacketMakesAKeyOfItsOwn(t *testing.T) {
+func TestDropCounters_TunnelPacketContents_NoNewKey(t *testing.T) {
 	w := world.New(t)
 	inner := wire.Frame{EthDst: world.MacA, EthSrc: world.ClassReturned, Src: wire.IP("10.0.1.20"), Dst: wire.IP("10.0.1.99"), L4: wire.UDP{Sport: 1, Dport: 2}}.Bytes()
 	for vni := uint32(1000); vni < 1100; vni++ {
@@ -73,7 +73,7 @@ func TestNothingInATunnelPacketMakesAKeyOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestADropThatFindsNoRoomIsCountedAllTheSame(t *testing.T) {
+func TestDropCounters_Full_DropStillCounted(t *testing.T) {
 	w := world.New(t)
 	m := w.Objects.AliothDropCounters
 	cpus, err := ebpf.PossibleCPU()
@@ -112,7 +112,7 @@ func TestADropThatFindsNoRoomIsCountedAllTheSame(t *testing.T) {
 	}
 }
 
-func TestDropsOfAnInterfaceThatIsGoneStayWithItsVPC(t *testing.T) {
+func TestDropCounters_InterfaceGone_StayWithVPC(t *testing.T) {
 	w := world.New(t)
 	lost := world.FromA(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.99") }).Bytes()
 	own := func(ifindex int) string { return fmt.Sprintf("%d %d from_pod/no_endpoint", ifindex, world.VNIRed) }
@@ -172,7 +172,7 @@ func oneDrop(t *testing.T, drops *world.Events, run func()) telemetry.Event {
 	return drop
 }
 
-func TestAnEventHasTheEndsOfThePacketAndOfTheTunnel(t *testing.T) {
+func TestEvent_Drop_HasPacketAndTunnelEnds(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	drops := readDrops(t, w)
 	reason := func(name string) (r telemetry.Reason) {
@@ -239,7 +239,7 @@ func TestAnEventHasTheEndsOfThePacketAndOfTheTunnel(t *testing.T) {
 	}
 }
 
-func TestFlowsToServicesAreRead(t *testing.T) {
+func TestServiceFlows_Table_Read(t *testing.T) {
 	w := world.New(t)
 	world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}).Bytes())
 	world.Run(t, w.Objects.AliothFromPod, w.Twin, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagSYN}).Bytes())

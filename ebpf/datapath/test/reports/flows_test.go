@@ -36,7 +36,7 @@ func toRemote(dst string) wire.Frame {
 	return world.FromA(func(f *wire.Frame) { f.Dst = wire.IP(dst) })
 }
 
-func TestAFlowIsToldWithBothItsEndsAndItsNodes(t *testing.T) {
+func TestFlowEvent_NewFlow_HasEndsAndNodes(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	flows := w.WatchFlows(t)
 	inner := wire.Frame{EthDst: world.MacA, EthSrc: world.MacR, Src: wire.IP("10.0.1.20"), Dst: wire.IP("10.0.1.10"), L4: wire.UDP{Sport: 7, Dport: 8}}
@@ -106,7 +106,7 @@ func TestAFlowIsToldWithBothItsEndsAndItsNodes(t *testing.T) {
 	}
 }
 
-func TestAFlowToAServiceOfItsVPCIsToldAsItCameAndAsItWent(t *testing.T) {
+func TestFlowEvent_ServiceFlow_HasBothForms(t *testing.T) {
 	w := world.NewScaled(t, world.OnUnderlay(t))
 	flows := w.WatchFlows(t)
 	world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Asks(world.VIPB, wire.UDP{Sport: 1000, Dport: 53}).Bytes()) // to another node
@@ -126,7 +126,7 @@ func TestAFlowToAServiceOfItsVPCIsToldAsItCameAndAsItWent(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotPassIsNoFlow(t *testing.T) {
+func TestFlowEvent_DroppedPacket_None(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	flows := w.WatchFlows(t)
 	inner := func(src, dst string) []byte {
@@ -157,7 +157,7 @@ func TestWhatDoesNotPassIsNoFlow(t *testing.T) {
 	}
 }
 
-func TestAFlowIsToldOnceInAWhile(t *testing.T) {
+func TestFlowEvent_RepeatedPackets_OncePerInterval(t *testing.T) {
 	w := world.New(t)
 	flows := w.WatchFlows(t)
 	packet := func(sport uint16, flags uint8) []byte {
@@ -194,7 +194,7 @@ func TestAFlowIsToldOnceInAWhile(t *testing.T) {
 	one("on another way", 1)
 }
 
-func TestEqualFlowsOfTwoVPCsAreTwo(t *testing.T) {
+func TestFlowEvent_EqualFlowsInTwoVPCs_Two(t *testing.T) {
 	w := world.New(t)
 	flows := w.WatchFlows(t)
 	for _, device := range []int{w.PodA, w.Twin} {
@@ -206,7 +206,7 @@ func TestEqualFlowsOfTwoVPCsAreTwo(t *testing.T) {
 	}
 }
 
-func TestFlowsAreToldOnlyWhileSomebodyAsks(t *testing.T) {
+func TestFlowEvents_NoReader_None(t *testing.T) {
 	w := world.New(t)
 	flows := w.ReadFlows(t)
 	packet := world.FromA(world.Unchanged).Bytes()
@@ -235,7 +235,7 @@ func TestFlowsAreToldOnlyWhileSomebodyAsks(t *testing.T) {
 	expect("somebody asks", 1)
 }
 
-func TestAPodWithVeryManyFlowsLeavesRoomForOthers(t *testing.T) {
+func TestFlowEvents_PodFloods_OthersKeepRoom(t *testing.T) {
 	w := world.New(t)
 	flows := w.WatchFlows(t)
 	began := time.Now()

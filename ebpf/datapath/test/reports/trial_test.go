@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/world"
 )
 
-func TestAQuestionKnowsNothingOfTheOneBefore(t *testing.T) {
+func TestTrial_AfterAnother_Independent(t *testing.T) {
 	w := world.New(t)
 	opening := world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagSYN}).Bytes()
 	data := world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagACK}).Bytes()
@@ -38,7 +38,7 @@ func TestAQuestionKnowsNothingOfTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestATrialOfATunnelPacketSaysWhatTheProgramDoes(t *testing.T) {
+func TestTrial_TunnelPacket_EqualsProgram(t *testing.T) {
 	w := world.New(t)
 	trial := w.Trial(t)
 	inner := func(mutate func(*wire.Frame)) []byte {
@@ -86,7 +86,7 @@ func TestATrialOfATunnelPacketSaysWhatTheProgramDoes(t *testing.T) {
 	}
 }
 
-func TestATrialIsThereForOnePacket(t *testing.T) {
+func TestTry_OnePacket_ReasonReported(t *testing.T) {
 	w := world.New(t)
 	outcome, err := w.TryFromPod(w.PodA, world.FromA(world.Unchanged).Bytes())
 	if err != nil || outcome.Reason.String() != "forwarded_local" {
@@ -99,7 +99,7 @@ func TestATrialIsThereForOnePacket(t *testing.T) {
 	}
 }
 
-func TestATrialOfAFlowIsAboutANewOne(t *testing.T) {
+func TestTrial_ExistingFlow_TreatedAsNew(t *testing.T) {
 	w := world.New(t) // with a share of 2
 	trial := w.Trial(t)
 	query := func(port uint16) []byte { return world.Ask(wire.UDP{Sport: port, Dport: 53}).Bytes() }

@@ -64,7 +64,7 @@ func (b *bench) comeBack(t *testing.T, by netip.Addr) (verdict uint32, out []byt
 	}.Bytes())
 }
 
-func TestTheUseOfARowIsNotedOnceASecond(t *testing.T) {
+func TestCachedRow_Used_NotedOncePerSecond(t *testing.T) {
 	b := caching(t)
 	b.put(t, state.Cached{Node: others[0]})
 	b.send(t, destination)
@@ -86,7 +86,7 @@ func TestTheUseOfARowIsNotedOnceASecond(t *testing.T) {
 	}
 }
 
-func TestARowThatIsGoneAcceptsReturnsForASecond(t *testing.T) {
+func TestCachedRow_Gone_ReturnsAcceptedOneSecond(t *testing.T) {
 	b := caching(t)
 	b.put(t, state.Cached{Node: others[0]})
 	before := world.Monotonic(t)
@@ -114,7 +114,7 @@ func TestARowThatIsGoneAcceptsReturnsForASecond(t *testing.T) {
 }
 
 // The former node of a row may return packets for a second, and the new row stays.
-func TestTheNodeBeforeIsAcceptedUntilItsEnd(t *testing.T) {
+func TestCachedRow_NodeBefore_AcceptedUntilItsEnd(t *testing.T) {
 	b := caching(t)
 	for name, c := range map[string]struct {
 		until   time.Duration
@@ -138,7 +138,7 @@ func TestTheNodeBeforeIsAcceptedUntilItsEnd(t *testing.T) {
 }
 
 // A row that goes gets a new end. The node before, whose time is over, must not get it too.
-func TestTheEndOfARowGivesTheNodeBeforeNoMoreTime(t *testing.T) {
+func TestCachedRow_Ends_NodeBeforeNotExtended(t *testing.T) {
 	b := caching(t)
 	b.put(t, state.Cached{Node: others[1], Before: others[0], Until: world.Monotonic(t) - time.Minute})
 	if verdict, _ := b.comeBack(t, others[1]); verdict != world.ActRedirect {
@@ -154,7 +154,7 @@ func TestTheEndOfARowGivesTheNodeBeforeNoMoreTime(t *testing.T) {
 
 // No State has cached rows: neither a new one nor a new daemon touches them, also where the
 // VPC has left, and the daemon can delete those.
-func TestCachedRowsOutliveStatesAndDaemons(t *testing.T) {
+func TestCachedRows_NewStateOrDaemon_Kept(t *testing.T) {
 	b := caching(t)
 	b.put(t, state.Cached{Node: others[0], Before: others[1], Used: 5, Until: 7})
 	row := b.row(t)

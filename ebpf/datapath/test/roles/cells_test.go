@@ -130,11 +130,11 @@ func arrivals() []arrival {
 	return list
 }
 
-// TestEveryTableAndClass runs the programs with every combination of tables, right or wrong, and
+// TestPrograms_EveryTableAndClass_VerdictsAsDesigned runs the programs with every combination of tables, right or wrong, and
 // every class from every node: a node does what docs/design/140 says. As each packet that is sent
 // on has a higher class than it came with, no combination of nodes sends one more than five
 // times.
-func TestEveryTableAndClass(t *testing.T) {
+func TestPrograms_EveryTableAndClass_VerdictsAsDesigned(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	b := &bench{w, map[uint32]uint64{}, make([]byte, 256)}
 	list := every()
@@ -179,7 +179,7 @@ func check(t *testing.T, b *bench, i int, c tables, a arrival) error {
 		return fmt.Errorf("verdict %d, want a redirect", verdict)
 	}
 	if want.class == returned || want.nodes[0] == self {
-		return nil // by the tunnel's device, see TestWhatGoesBackGoesByTheDevice
+		return nil // by the tunnel's device, see TestReturnedPacket_AnyContent_EqualsReceived in verdicts
 	}
 	node, class, _ := hopOf(t, out)
 	if class != want.class || !slices.Contains(want.nodes, node) {

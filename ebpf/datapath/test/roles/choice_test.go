@@ -50,7 +50,7 @@ func (b *bench) memberOf(t *testing.T, port uint16) netip.Addr {
 	return node
 }
 
-func TestAFlowGoesOverEveryMemberInTime(t *testing.T) {
+func TestChoice_OverTime_EveryMemberUsed(t *testing.T) {
 	for _, n := range []int{1, 2, 4, 7} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			b, seen := sender(t, nodes(n)), map[netip.Addr]bool{}
@@ -63,7 +63,7 @@ func TestAFlowGoesOverEveryMemberInTime(t *testing.T) {
 	}
 }
 
-func TestFlowsAreSpreadOverAllMembers(t *testing.T) {
+func TestChoice_ManyFlows_SpreadOverMembers(t *testing.T) {
 	const flows = 4096
 	for _, n := range []int{2, 16, state.RoleMembersAtMost} {
 		b, count := sender(t, nodes(n)), map[netip.Addr]int{}
@@ -80,7 +80,7 @@ func TestFlowsAreSpreadOverAllMembers(t *testing.T) {
 }
 
 // Packets of a flow stay in order within a slot. Between two slots a flow may change once.
-func TestAFlowStaysOnAMemberWithinASlot(t *testing.T) {
+func TestChoice_WithinSlot_MemberKept(t *testing.T) {
 	const slot = 250e6
 	b := sender(t, nodes(16))
 	compared := 0
@@ -100,7 +100,7 @@ func TestAFlowStaysOnAMemberWithinASlot(t *testing.T) {
 }
 
 // A table of the daemon that lists the node itself must not make a packet go round.
-func TestNoPacketGoesOverTheNodeItself(t *testing.T) {
+func TestChoice_NodeItselfListed_NeverChosen(t *testing.T) {
 	b := sender(t, append(nodes(1), self))
 	for port := range uint16(64) {
 		if node := b.memberOf(t, 1000+port); node == self {
@@ -115,7 +115,7 @@ func TestNoPacketGoesOverTheNodeItself(t *testing.T) {
 }
 
 // A packet over a member is the pod's packet, but for its Ethernet addresses.
-func TestWhatGoesOverAMemberIsWhole(t *testing.T) {
+func TestPacket_OverMember_Unchanged(t *testing.T) {
 	b := sender(t, nodes(1))
 	for name, f := range map[string]wire.Frame{
 		"IPv4": world.FromA(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.99") }),

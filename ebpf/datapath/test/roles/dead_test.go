@@ -142,12 +142,12 @@ func whileABouncerIsDead(t *testing.T, count int) (took []time.Duration) {
 
 // A bouncer dies, and no node knows it yet: packets that go directly are not lost, and new flows
 // get through with a retry at most per lookup.
-func TestADeadBouncerHoldsUpNoFlow(t *testing.T) {
+func TestBouncer_Dead_NoFlowHeldUp(t *testing.T) {
 	t.Logf("first answers after %v", whileABouncerIsDead(t, 4))
 }
 
-// TestHowLongADeadBouncerIsFelt measures, for `make bench` alone.
-func TestHowLongADeadBouncerIsFelt(t *testing.T) {
+// TestBouncer_DeadInBenchmark_DurationMeasured measures, for `make bench` alone.
+func TestBouncer_DeadInBenchmark_DurationMeasured(t *testing.T) {
 	figures.Wanted(t)
 	line := figures.Line{What: "first answer beside a dead bouncer", Path: figures.Alioth}
 	for _, took := range whileABouncerIsDead(t, 30) {

@@ -72,7 +72,7 @@ func join(lists ...[]string) (all []string) {
 	return all
 }
 
-func TestHopsWithBouncers(t *testing.T) {
+func TestHops_Bouncers_AsDesigned(t *testing.T) {
 	onBoth(t, func(t *testing.T, family int) {
 		s := newScene(t, family, false)
 		c := watch(t)
@@ -92,7 +92,7 @@ func TestHopsWithBouncers(t *testing.T) {
 	})
 }
 
-func TestHopsWithDividers(t *testing.T) {
+func TestHops_Dividers_AsDesigned(t *testing.T) {
 	onBoth(t, func(t *testing.T, family int) {
 		s := newScene(t, family, true)
 		c := watch(t)
@@ -108,7 +108,7 @@ func TestHopsWithDividers(t *testing.T) {
 }
 
 // A node that has left the VPC returns packets that still go there, and they arrive.
-func TestAPacketToANodeThatLeftTheVPCGoesOverABouncer(t *testing.T) {
+func TestPacket_NodeLeftVPC_ArrivesOverBouncer(t *testing.T) {
 	s := newScene(t, 0, false)
 	c := watch(t)
 	s.Nodes[divider].State = state.State{Nodes: s.Nodes[divider].State.Nodes, Own: s.Nodes[divider].State.Own}
@@ -118,7 +118,7 @@ func TestAPacketToANodeThatLeftTheVPCGoesOverABouncer(t *testing.T) {
 }
 
 // A stream with segments that NICs cut, over bouncers in both directions.
-func TestAStreamGoesOverMembers(t *testing.T) {
+func TestStream_OverMembers_Arrives(t *testing.T) {
 	onBoth(t, func(t *testing.T, family int) {
 		for _, divided := range []bool{false, true} {
 			s := newScene(t, family, divided)
@@ -135,7 +135,7 @@ func TestAStreamGoesOverMembers(t *testing.T) {
 }
 
 // Datagrams that the pod's stack cuts, at the usual MTU.
-func TestFragmentsOfPodsGoOverMembers(t *testing.T) {
+func TestPodFragments_OverMembers_Arrive(t *testing.T) {
 	onBoth(t, func(t *testing.T, family int) {
 		s := newScene(t, family, true)
 		for _, to := range s.b.Addrs {
@@ -149,7 +149,7 @@ func TestFragmentsOfPodsGoOverMembers(t *testing.T) {
 
 // On a narrow underlay, packets that may be cut go in outer fragments. Over IPv6 the programs make
 // these fragments.
-func TestOuterFragmentsGoOverMembers(t *testing.T) {
+func TestOuterFragments_OverMembers_Arrive(t *testing.T) {
 	onBoth(t, func(t *testing.T, family int) {
 		s := newScene(t, family, true)
 		for _, n := range s.Nodes {
@@ -171,7 +171,7 @@ func TestOuterFragmentsGoOverMembers(t *testing.T) {
 
 // A Service of the VPC whose backend's row the client's node lacks: the client's node
 // translates, members do not know the Service.
-func TestAServiceIsReachedWithoutTheBackendsRow(t *testing.T) {
+func TestService_BackendRowMissing_Reached(t *testing.T) {
 	for _, divided := range []bool{false, true} {
 		s := newScene(t, 0, divided)
 		c := watch(t)
@@ -201,7 +201,7 @@ func TestAServiceIsReachedWithoutTheBackendsRow(t *testing.T) {
 }
 
 // A dead member costs a retry: another slot finds another member.
-func TestADeadMemberIsLeftForAnother(t *testing.T) {
+func TestMember_Dead_AnotherChosen(t *testing.T) {
 	s := newScene(t, 0, false)
 	setDown(t, bouncer1)
 	for port := range uint16(8) {

@@ -38,7 +38,7 @@ func forge(random *rand.Rand) wire.Frame {
 
 // A known node sends any packets, of every class. It gets one packet out for one in, none that is
 // longer, and none as from a pod of this node; and it deletes rows to itself alone.
-func TestAHostileNodeGainsNothing(t *testing.T) {
+func TestNode_Hostile_GainsNothing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))

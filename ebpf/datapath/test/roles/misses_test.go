@@ -57,7 +57,7 @@ func (b *bench) send(t *testing.T, to netip.Addr) (verdict uint32, out []byte) {
 	return b.once(t, b.Objects.AliothFromPod, b.PodA, f.Bytes())
 }
 
-func TestAnAddressWithoutARowIsAskedForOnceASecond(t *testing.T) {
+func TestMiss_SameAddress_AskedOncePerSecond(t *testing.T) {
 	b := sender(t, nodes(2))
 	r := readMisses(t, b)
 	for _, to := range []string{"10.0.1.99", "fd10:0:0:1::99"} {
@@ -76,7 +76,7 @@ func TestAnAddressWithoutARowIsAskedForOnceASecond(t *testing.T) {
 }
 
 // A lookup may find an address without a member that knows it.
-func TestAnAddressIsAskedForWithoutAnyMember(t *testing.T) {
+func TestMiss_NoMember_Asked(t *testing.T) {
 	b := sender(t, nil)
 	r := readMisses(t, b)
 	if verdict, _ := b.send(t, wire.IP("10.0.1.99")); verdict != world.ActShot || bpftest.Counts(t, b.Datapath)["from_pod/no_member"] != 1 {
@@ -87,7 +87,7 @@ func TestAnAddressIsAskedForWithoutAnyMember(t *testing.T) {
 	}
 }
 
-func TestOnlyMissesOfARoleAreAskedFor(t *testing.T) {
+func TestMiss_AddressOfNoRole_NotAsked(t *testing.T) {
 	b := sender(t, nodes(2))
 	r := readMisses(t, b)
 	for _, to := range []string{"10.0.1.11", "10.0.1.20", "10.0.1.66", "10.0.1.1", "10.0.9.9", "198.51.100.7"} {
@@ -99,7 +99,7 @@ func TestOnlyMissesOfARoleAreAskedFor(t *testing.T) {
 }
 
 // Trials ask for nothing, and change no row.
-func TestATrialAsksForNothingAndChangesNoRow(t *testing.T) {
+func TestTrial_Miss_NothingAskedOrChanged(t *testing.T) {
 	b := sender(t, nodes(1))
 	r := readMisses(t, b)
 	row := state.Cached{VNI: world.VNIRed, IP: wire.IP("10.0.1.98"), Node: others[0], MAC: world.MacB}
@@ -134,7 +134,7 @@ func TestATrialAsksForNothingAndChangesNoRow(t *testing.T) {
 // sprayed is the number of addresses that a hostile pod sends to.
 const sprayed = 20_000
 
-func TestATenantThatSpraysAddressesHasItsShareOnly(t *testing.T) {
+func TestMisses_TenantSpraysAddresses_LimitedToShare(t *testing.T) {
 	b := sender(t, nodes(2))
 	bpftest.Must(t, b.Cached().Put(state.Cached{VNI: world.VNIRed, IP: wire.IP("10.0.1.98"), Node: others[0], MAC: world.MacB}))
 	r, start, total := readMisses(t, b), world.Monotonic(t), 0
@@ -160,7 +160,7 @@ func TestATenantThatSpraysAddressesHasItsShareOnly(t *testing.T) {
 }
 
 // Without a reader the ring fills up, and packets go on.
-func TestAFullRingStopsNoPacket(t *testing.T) {
+func TestMisses_RingFull_PacketsGoOn(t *testing.T) {
 	b := sender(t, nodes(2))
 	bpftest.Must(t, b.Objects.AliothMissShare.Put(uint32(b.PodA), uint64(0)))
 	for i := range 4096 {

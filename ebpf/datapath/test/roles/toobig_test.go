@@ -78,7 +78,7 @@ func about(f wire.Frame, mtu uint16) []byte {
 	return e[14:]
 }
 
-func TestABouncerTellsASenderHowLargeItsPacketsMayBe(t *testing.T) {
+func TestBouncer_PacketTooBig_SenderToldMTU(t *testing.T) {
 	unchanged := func(*state.State) {}
 	incomplete := func(s *state.State) {
 		s.Roles[0].Complete = false
@@ -122,7 +122,7 @@ func TestABouncerTellsASenderHowLargeItsPacketsMayBe(t *testing.T) {
 	}
 }
 
-func TestABouncerTellsNobodyWhoMustNotHear(t *testing.T) {
+func TestBouncer_ErrorNotAllowed_NobodyTold(t *testing.T) {
 	closed := func(s *state.State) { s.Addresses = without(s.Addresses, wire.IP("10.0.1.1")) }
 	unknown := func(s *state.State) { s.Subnets[0].Prefix = wire.Prefix("10.0.1.0/25") }
 	for name, c := range map[string]struct {
@@ -148,7 +148,7 @@ func TestABouncerTellsNobodyWhoMustNotHear(t *testing.T) {
 }
 
 // A node that sends packets that don't fit gets errors at a rate, and others get theirs.
-func TestErrorsOfABouncerHaveARatePerNode(t *testing.T) {
+func TestBouncerErrors_NodeFloods_LimitedPerNode(t *testing.T) {
 	b := bouncer(t, func(*state.State) {})
 	told := 0
 	start := world.Monotonic(t)
@@ -166,7 +166,7 @@ func TestErrorsOfABouncerHaveARatePerNode(t *testing.T) {
 }
 
 // A packet of an own pod that comes back may be too big for the way to a member.
-func TestAReturnedPacketThatIsTooBigForARoleIsTold(t *testing.T) {
+func TestReturnedPacket_TooBigForRole_Told(t *testing.T) {
 	b := bouncer(t, func(s *state.State) {
 		s.Roles[0].Here = false
 		s.Addresses = without(s.Addresses, destination)

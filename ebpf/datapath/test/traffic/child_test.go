@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-func TestAPodOnTheNodesNetworkSendsNothingAsANode(t *testing.T) {
+func TestNodeNetworkPod_PacketSocket_NothingAsNode(t *testing.T) {
 	lab.OnEveryChild(t, testSendsNothingAsANode)
 }
 
@@ -52,7 +52,7 @@ func testSendsNothingAsANode(t *testing.T, kind lab.ChildKind) {
 	}
 }
 
-func TestNoIPSocketOfAPodOnTheNodesNetworkSendsAsANode(t *testing.T) {
+func TestNodeNetworkPod_IPSocket_NothingAsNode(t *testing.T) {
 	lab.OnEveryChild(t, testNoIPSocketSendsAsANode)
 }
 
@@ -90,7 +90,7 @@ func testNoIPSocketSendsAsANode(t *testing.T, kind lab.ChildKind) {
 
 // A pod's namespace has the node's settings at first, so it may forward. A forwarded packet was
 // received, and has no socket.
-func TestAPodForwardsNothingToTheNodesNetworkAsANode(t *testing.T) {
+func TestNodeNetworkPod_Forwarding_NothingAsNode(t *testing.T) {
 	lab.OnEveryChild(t, testForwardsNothingAsANode)
 }
 
@@ -124,7 +124,7 @@ func testForwardsNothingAsANode(t *testing.T, kind lab.ChildKind) {
 }
 
 // The kernel cuts such a frame, and the pieces but the last have no socket.
-func TestNoSegmentsOfAPodOnTheNodesNetworkAreSentAsANode(t *testing.T) {
+func TestNodeNetworkPod_Segments_NotSentAsNode(t *testing.T) {
 	lab.OnEveryChild(t, testNoSegmentsAreSentAsANode)
 }
 
@@ -165,7 +165,7 @@ func testNoSegmentsAreSentAsANode(t *testing.T, kind lab.ChildKind) {
 
 // With CAP_NET_ADMIN a pod can give itself a node's address, which its kernel then tells the
 // network. Such packets have no socket.
-func TestAPodOnTheNodesNetworkDoesNotTellThatItIsANode(t *testing.T) {
+func TestNodeNetworkPod_NodeAddress_NotAnnounced(t *testing.T) {
 	lab.OnEveryChild(t, testDoesNotTellThatItIsANode)
 }
 
@@ -191,7 +191,7 @@ func testDoesNotTellThatItIsANode(t *testing.T, kind lab.ChildKind) {
 
 // An interface of type ipvlan has the address of its device. A frame from this address to
 // itself does not leave the device: the node receives it.
-func TestANodeTakesNothingOfItsPodsForANode(t *testing.T) {
+func TestNode_OwnPodFramesAsNode_NotAccepted(t *testing.T) {
 	s := newSegment(t, lab.IPVlan)
 	own, this, other := s.pod.Addrs, s.nodes[0].Underlay[:], s.nodes[1].Underlay[:]
 	mac := s.nodes[0].Config.UnderlayMAC
@@ -255,7 +255,7 @@ func linkOn(t *testing.T, n *lab.Node, make func(netlink.LinkAttrs) netlink.Link
 }
 
 // The node itself sends the packets of a VXLAN.
-func TestPodsOnAVXLANLinkSendAnything(t *testing.T) {
+func TestVXLANLink_Pods_SendAnything(t *testing.T) {
 	l, _, _ := lab.TwoTenants(t, lab.Veth)
 	n, other := l.Nodes[0], l.Nodes[1]
 	link := linkOn(t, n, func(attrs netlink.LinkAttrs) netlink.Link {
@@ -279,7 +279,7 @@ func TestPodsOnAVXLANLinkSendAnything(t *testing.T) {
 
 // The hosts of a VLAN may have any addresses. The nodes may be in that VLAN too, so the program
 // drops the packets that could enter a VPC.
-func TestPodsOnAVLANOfTheNodesDeviceEnterNoVPC(t *testing.T) {
+func TestVLANOfNodeDevice_Pods_EnterNoVPC(t *testing.T) {
 	l, _, _ := lab.TwoTenants(t, lab.Veth)
 	n, other := l.Nodes[0], l.Nodes[1]
 	link := linkOn(t, n, func(attrs netlink.LinkAttrs) netlink.Link { return &netlink.Vlan{LinkAttrs: attrs, VlanId: 200} })

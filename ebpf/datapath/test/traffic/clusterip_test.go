@@ -57,9 +57,9 @@ func newClusterIPLab(t *testing.T) *clusterIPLab {
 	return c
 }
 
-// TestAClusterIPLeadsToTheNetworkOfTheClient: the networks have the same addresses, so that
+// TestClusterIP_EqualNetworks_LeadsToClientNetwork: the networks have the same addresses, so that
 // nothing but the number can tell them apart.
-func TestAClusterIPLeadsToTheNetworkOfTheClient(t *testing.T) {
+func TestClusterIP_EqualNetworks_LeadsToClientNetwork(t *testing.T) {
 	c := newClusterIPLab(t)
 	for family, vip := range clusterIPs {
 		backend := netip.AddrPortFrom(c.backends[0].Addrs[family], 8080)
@@ -96,9 +96,9 @@ func TestAClusterIPLeadsToTheNetworkOfTheClient(t *testing.T) {
 	nothingByPackets(t, c.Lab)
 }
 
-// TestAClusterIPIsNoAddressBesideItsNetwork: neither a pod on the same wire that is not a member
+// TestClusterIP_OutsideItsNetwork_Unreachable: neither a pod on the same wire that is not a member
 // of the network, nor a pod in a VPC, reaches the ClusterIP.
-func TestAClusterIPIsNoAddressBesideItsNetwork(t *testing.T) {
+func TestClusterIP_OutsideItsNetwork_Unreachable(t *testing.T) {
 	c := newClusterIPLab(t)
 	before := bpftest.Counts(t, c.Nodes[0].Datapath)
 	for _, vip := range clusterIPs {
@@ -113,9 +113,9 @@ func TestAClusterIPIsNoAddressBesideItsNetwork(t *testing.T) {
 	}
 }
 
-// TestAClusterIPOutsideFollowsItsBackends: without a backend the client is refused, and a
+// TestClusterIPOutside_BackendsChange_Follows: without a backend the client is refused, and a
 // connected socket for datagrams is stale, in the network of the change alone.
-func TestAClusterIPOutsideFollowsItsBackends(t *testing.T) {
+func TestClusterIPOutside_BackendsChange_Follows(t *testing.T) {
 	c := newClusterIPLab(t)
 	n := c.Nodes[0]
 	web, dns := netip.AddrPortFrom(wire.IP(clusterIPs[0]), 80), netip.AddrPortFrom(wire.IP(clusterIPs[0]), 53)
@@ -142,9 +142,9 @@ func TestAClusterIPOutsideFollowsItsBackends(t *testing.T) {
 	bpftest.Accept(t, listener)
 }
 
-// TestANetworkOutsidePrecedesTheVPC: a Service whose endpoints are in the network has its
+// TestClusterIP_InNetworkAndVPC_NetworkFirst: a Service whose endpoints are in the network has its
 // ClusterIP in its VPC too, without a backend there.
-func TestANetworkOutsidePrecedesTheVPC(t *testing.T) {
+func TestClusterIP_InNetworkAndVPC_NetworkFirst(t *testing.T) {
 	c := newClusterIPLab(t)
 	n := c.Nodes[0]
 	for i, s := range n.State.Services {

@@ -69,11 +69,11 @@ func asksAll(t *testing.T, client, server *net.UDPConn, asked []netip.AddrPort, 
 	}
 }
 
-func TestRepliesComeFromTheAddressThatWasAsked(t *testing.T) {
-	lab.OnEveryDevice(t, testRepliesComeFromTheAddressThatWasAsked)
+func TestReply_SeveralServices_FromAskedAddress(t *testing.T) {
+	lab.OnEveryDevice(t, testReplySeveralServicesFromAskedAddress)
 }
 
-func testRepliesComeFromTheAddressThatWasAsked(t *testing.T, device lab.PodDevice) {
+func testReplySeveralServicesFromAskedAddress(t *testing.T, device lab.PodDevice) {
 	l, red, _ := socketTenantsOn(t, device)
 	for family := range 2 {
 		backend := netip.AddrPortFrom(red[20].Addrs[family], 8080)
@@ -104,7 +104,7 @@ func testRepliesComeFromTheAddressThatWasAsked(t *testing.T, device lab.PodDevic
 
 // A socket notes few services, and a reply comes from the address that was asked whatever
 // their number is.
-func TestASocketAsksManyServices(t *testing.T) {
+func TestSocket_ManyServices_RepliesFromAskedAddress(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	var asked []netip.AddrPort
 	var order []int
@@ -132,7 +132,7 @@ func TestASocketAsksManyServices(t *testing.T) {
 
 // A socket that lives long asks Services that come and go. Deleted Services take none of its
 // places.
-func TestDeletedServicesTakeNoPlaceOfASocket(t *testing.T) {
+func TestSocket_ServicesDeleted_TakeNoPlace(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	n := l.Nodes[0]
 	always := n.State.Services
@@ -151,7 +151,7 @@ func TestDeletedServicesTakeNoPlaceOfASocket(t *testing.T) {
 
 // A pod is in two VPCs with the same ranges, and the Service is in the second VPC. A pod in the
 // first VPC has the same address as the backend.
-func TestADatagramToAnAddressOfTwoVPCsGoesToTheFirst(t *testing.T) {
+func TestDatagram_AddressInTwoVPCs_ReachesFirst(t *testing.T) {
 	l, red, blue := socketTenants(t)
 	n := l.Nodes[0]
 	for family, network := range []string{"udp4", "udp6"} {
@@ -174,7 +174,7 @@ func TestADatagramToAnAddressOfTwoVPCsGoesToTheFirst(t *testing.T) {
 }
 
 // Packets that no socket hook has seen, as a virtual machine sends them.
-func TestRepliesInPacketsComeFromTheAddressThatWasAsked(t *testing.T) {
+func TestReply_WithoutSocketHook_FromAskedAddress(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	for family, network := range []string{"udp4", "udp6"} {
 		backend := netip.AddrPortFrom(red[20].Addrs[family], 8080)

@@ -46,11 +46,11 @@ func echoes(t *testing.T, server, client *net.UDPConn, seen netip.Addr, size, ro
 }
 
 // More datagrams than an interface may have on their way at once.
-func TestDatagramsInFragmentsGoOutAndComeBack(t *testing.T) {
-	lab.OnEveryDevice(t, testDatagramsInFragmentsGoOutAndComeBack)
+func TestEgress_DatagramsInFragments_GoAndComeBack(t *testing.T) {
+	lab.OnEveryDevice(t, testEgressDatagramsInFragmentsGoAndComeBack)
 }
 
-func testDatagramsInFragmentsGoOutAndComeBack(t *testing.T, device lab.PodDevice) {
+func testEgressDatagramsInFragmentsGoAndComeBack(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	n := l.Nodes[0]
 	vip := netip.AddrPortFrom(wire.IP("10.96.0.10"), 53)

@@ -49,7 +49,7 @@ const playProcess = "ALIOTH_TEST_PROCESS"
 // connect makes a process of its own connect from a namespace.
 func (p process) connect(t *testing.T, ns netns.NsHandle, to netip.AddrPort) error {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestOneProcess$", "-test.v")
+	command := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestOneProcess_StartedByConnect_Connects$", "-test.v")
 	command.Env = append(os.Environ(), fmt.Sprintf("%s=%t %d %s", playProcess, p.listens, p.linger, to))
 	if p.nobody {
 		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -63,8 +63,8 @@ func (p process) connect(t *testing.T, ns netns.NsHandle, to netip.AddrPort) err
 	return nil
 }
 
-// TestOneProcess is the test that connect starts, and does nothing otherwise.
-func TestOneProcess(t *testing.T) {
+// TestOneProcess_StartedByConnect_Connects is the test that connect starts, and does nothing otherwise.
+func TestOneProcess_StartedByConnect_Connects(t *testing.T) {
 	var listens bool
 	var linger int
 	var to string
@@ -116,7 +116,7 @@ func probedPod(t *testing.T, port uint16) (l *lab.Lab, inPod, inNode [2]net.List
 	return l, inPod, inNode
 }
 
-func TestOnlyTheKubeletIsLedToPods(t *testing.T) {
+func TestConnect_SeveralProcesses_OnlyKubeletRedirectedToPod(t *testing.T) {
 	l, inPod, inNode := probedPod(t, 8080)
 	n := l.Nodes[0]
 	for _, c := range []struct {
@@ -153,7 +153,7 @@ func TestOnlyTheKubeletIsLedToPods(t *testing.T) {
 }
 
 // A hook's answer may redirect the kubelet to the port of no hook.
-func TestTheKubeletStaysWhatItWasFoundToBe(t *testing.T) {
+func TestKubelet_StopsListening_StillRecognized(t *testing.T) {
 	l, inPod, _ := probedPod(t, 9999)
 	n := l.Nodes[0]
 	dst := netip.MustParseAddrPort(inPod[0].Addr().String())
@@ -175,7 +175,7 @@ func TestTheKubeletStaysWhatItWasFoundToBe(t *testing.T) {
 	bpftest.Accept(t, inPod[0])
 }
 
-func TestTheKubeletIsRefusedWhereAPodIsNot(t *testing.T) {
+func TestKubelet_ProbedPodAbsent_Refused(t *testing.T) {
 	l, _, inNode := probedPod(t, 8080)
 	n := l.Nodes[0]
 	for family := range 2 {

@@ -45,12 +45,12 @@ func talks(t *testing.T, client, server *net.UDPConn, sizes ...int) {
 	}
 }
 
-func TestAConnectedSocketForDatagramsFollowsTheBackends(t *testing.T) {
-	lab.OnEveryDevice(t, testAConnectedSocketForDatagramsFollowsTheBackends)
+func TestConnectedUDPSocket_BackendGone_MovesToOther(t *testing.T) {
+	lab.OnEveryDevice(t, testConnectedUDPSocketBackendGoneMovesToOther)
 }
 
 // A backend that is gone may still run, and may still be asked by its own address.
-func testAConnectedSocketForDatagramsFollowsTheBackends(t *testing.T, device lab.PodDevice) {
+func testConnectedUDPSocketBackendGoneMovesToOther(t *testing.T, device lab.PodDevice) {
 	l, red, blue := socketTenantsOn(t, device)
 	for family, ip := range []string{world.VIPB, world.VipB6} {
 		vip := netip.AddrPortFrom(wire.IP(ip), 53)
@@ -100,7 +100,7 @@ func refusesEach(t *testing.T, client *net.UDPConn) {
 
 // A socket that has moved on stays with its new backend while the Service has this backend,
 // whatever else changes, and through a restart of the daemon.
-func TestASocketThatMovedOnKeepsItsBackend(t *testing.T) {
+func TestConnectedUDPSocket_MovedOnce_KeepsNewBackend(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	vip := netip.AddrPortFrom(wire.IP(world.VIPB), 53)
 	client := connected(t, red[10], vip)
@@ -146,7 +146,7 @@ func TestASocketThatMovedOnKeepsItsBackend(t *testing.T) {
 }
 
 // Without room for its flow a socket is refused, and not left without a word.
-func TestASocketThatCanNotMoveOnIsRefused(t *testing.T) {
+func TestConnectedUDPSocket_NoRoomForFlow_Refused(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	const room, sockets = 4, 6
 	l.Nodes[0].Restart(t, func() { l.Nodes[0].Config.ConnectionsPerInterface = room })

@@ -43,11 +43,11 @@ func widen(l *lab.Lab, pods map[int]*lab.Pod) {
 
 // Node 1 reaches the other node over IPv4, and is reached over IPv6. The pods have interfaces of
 // 9000 bytes all the time, as after a decrease of the network's MTU.
-func TestSendersKeepToWhatTheUnderlayCarries(t *testing.T) {
-	lab.OnEveryDevice(t, testSendersKeepToWhatTheUnderlayCarries)
+func TestSender_InterfaceMTUAboveUnderlay_KeepsToUnderlay(t *testing.T) {
+	lab.OnEveryDevice(t, testSenderInterfaceMTUAboveUnderlayKeepsToUnderlay)
 }
 
-func testSendersKeepToWhatTheUnderlayCarries(t *testing.T, device lab.PodDevice) {
+func testSenderInterfaceMTUAboveUnderlayKeepsToUnderlay(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	widen(l, red)
 	for _, mtu := range underlays {
@@ -112,11 +112,11 @@ func expectPathMTU(t *testing.T, name string, from *lab.Pod, dst netip.Addr, wan
 
 // A network with the least MTU of IPv6 has no room for the tunnel, and IPv6 allows no smaller
 // MTU.
-func TestIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T) {
-	lab.OnEveryDevice(t, testIPv6ArrivesOverIPv6ThatIsAsNarrow)
+func TestIPv6Packet_NarrowestIPv6Underlay_Arrives(t *testing.T) {
+	lab.OnEveryDevice(t, testIPv6PacketNarrowestIPv6UnderlayArrives)
 }
 
-func testIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T, device lab.PodDevice) {
+func testIPv6PacketNarrowestIPv6UnderlayArrives(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	for i := range l.Nodes[0].State.Addresses {
 		if row := &l.Nodes[0].State.Addresses[i]; row.Kind == state.Remote {
@@ -155,11 +155,11 @@ func testIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T, device lab.PodDevice) {
 
 // A packet that may be fragmented arrives where it does not fit, whether or not its
 // sender has learned of that.
-func TestIPv4ThatMayBeFragmentedArrivesOverIPv6(t *testing.T) {
-	lab.OnEveryDevice(t, testIPv4ThatMayBeFragmentedArrivesOverIPv6)
+func TestIPv4Packet_FragmentableOverIPv6_Arrives(t *testing.T) {
+	lab.OnEveryDevice(t, testIPv4PacketFragmentableOverIPv6Arrives)
 }
 
-func testIPv4ThatMayBeFragmentedArrivesOverIPv6(t *testing.T, device lab.PodDevice) {
+func testIPv4PacketFragmentableOverIPv6Arrives(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	for i := range l.Nodes[0].State.Addresses {
 		if row := &l.Nodes[0].State.Addresses[i]; row.Kind == state.Remote {
@@ -215,11 +215,11 @@ func expectTrain(t *testing.T, name string, from, to *lab.Pod, dst netip.AddrPor
 	}
 }
 
-func TestTheOuterPacketIsFragmentedWhereTheInnerMayNotBe(t *testing.T) {
-	lab.OnEveryDevice(t, testTheOuterPacketIsFragmentedWhereTheInnerMayNotBe)
+func TestOuterPacket_InnerNotFragmentable_Fragmented(t *testing.T) {
+	lab.OnEveryDevice(t, testOuterPacketInnerNotFragmentableFragmented)
 }
 
-func testTheOuterPacketIsFragmentedWhereTheInnerMayNotBe(t *testing.T, device lab.PodDevice) {
+func testOuterPacketInnerNotFragmentableFragmented(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	shrink(l, 1280)
 	for _, c := range []struct {

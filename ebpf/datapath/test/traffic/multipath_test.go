@@ -60,7 +60,7 @@ func expectPeer(t *testing.T, fd int, want netip.AddrPort) {
 }
 
 // The server speaks MPTCP, or only TCP. The client's kernel then falls back to TCP.
-func TestThePeerOfAMultipathSocketIsTheService(t *testing.T) {
+func TestMPTCPSocket_ServiceConnection_PeerIsService(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	for _, speaks := range []bool{true, false} {
 		for name, c := range map[string]struct {

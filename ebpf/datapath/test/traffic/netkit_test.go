@@ -17,15 +17,15 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-func TestPodsWithDifferentDevicesTalk(t *testing.T) {
+func TestPods_DifferentDevices_Connected(t *testing.T) {
 	bpftest.NeedNetkit(t)
-	testPodsOfAVPCTalkOnOneNodeAndAcrossNodes(t, lab.Either)
+	testVPCPodsOnOneOrTwoNodesConnected(t, lab.Either)
 }
 
-// TestAFrameIsWhatTheKernelTakesItFor is about pods that give their kernel another
+// TestFrame_ProtocolUnlikeHeader_DroppedOnNetkit is about pods that give their kernel another
 // protocol than the frame has. Where a frame is received, the kernel reads its header; a
 // netkit pair passes on the protocol that the sender has given.
-func TestAFrameIsWhatTheKernelTakesItFor(t *testing.T) {
+func TestFrame_ProtocolUnlikeHeader_DroppedOnNetkit(t *testing.T) {
 	lab.OnEveryDevice(t, func(t *testing.T, device lab.PodDevice) {
 		l, red, _ := lab.TwoTenants(t, device)
 		from, to := red[10], red[20]

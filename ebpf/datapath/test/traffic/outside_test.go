@@ -34,7 +34,7 @@ func leadOutside(l *lab.Lab) {
 	l.Apply()
 }
 
-func TestServicesLeadOutsideByThePacketDoor(t *testing.T) {
+func TestServiceOutside_TranslatedInPackets_Reached(t *testing.T) {
 	lab.OnEveryDevice(t, func(t *testing.T, device lab.PodDevice) {
 		l, red, blue := lab.ScaledTenants(t, device)
 		l.BothOpen = true
@@ -43,7 +43,7 @@ func TestServicesLeadOutsideByThePacketDoor(t *testing.T) {
 	})
 }
 
-func TestServicesLeadOutsideByTheSocketDoor(t *testing.T) {
+func TestServiceOutside_TranslatedAtSocket_Reached(t *testing.T) {
 	l, red, blue := socketTenants(t)
 	l.BothOpen = true
 	leadOutside(l)
@@ -113,7 +113,7 @@ func askOutside(t *testing.T, l *lab.Lab, p *lab.Pod, service, backend netip.Add
 	}
 }
 
-func TestClosedEgressIsClosedBehindAService(t *testing.T) {
+func TestServiceOutside_EgressClosed_Unreachable(t *testing.T) {
 	l, _, blue := socketTenants(t)
 	leadOutside(l)
 	before := bpftest.Counts(t, l.Nodes[0].Datapath)

@@ -54,7 +54,7 @@ func header(length int, fields map[int]byte) []byte {
 	return b
 }
 
-func TestNoPacketSocketOfTheNodeSendsToTheTunnelsPort(t *testing.T) {
+func TestNodePacketSocket_TunnelPort_Dropped(t *testing.T) {
 	l, _, _ := lab.TwoTenants(t, lab.Veth)
 	n := l.Nodes[0]
 	ip4, ip6 := []byte{8, 0}, []byte{0x86, 0xdd}
@@ -82,7 +82,7 @@ func TestNoPacketSocketOfTheNodeSendsToTheTunnelsPort(t *testing.T) {
 	}
 }
 
-func TestOtherSocketsOfTheNodeMaySendThroughTheTunnel(t *testing.T) {
+func TestNodeSockets_OtherThanPacket_MayUseTunnel(t *testing.T) {
 	l, red, _ := lab.TwoTenants(t, lab.Veth)
 	n := l.Nodes[0]
 	before := bpftest.Counts(t, n.Datapath)
@@ -104,7 +104,7 @@ func TestOtherSocketsOfTheNodeMaySendThroughTheTunnel(t *testing.T) {
 }
 
 // The test's own mark stands for the mark that the host's rules set.
-func TestOnlyLedSocketsOpenFlowsToShadows(t *testing.T) {
+func TestShadowFlow_SocketNotRedirected_Dropped(t *testing.T) {
 	l, inPod, _ := probedPod(t, 8080)
 	n := l.Nodes[0]
 	shadow, ip := n.State.Interfaces[0].Shadow4, n.State.Interfaces[0].Addrs[0]
@@ -134,7 +134,7 @@ func TestOnlyLedSocketsOpenFlowsToShadows(t *testing.T) {
 	})
 }
 
-func TestNoPacketSocketOfTheNodeReachesAPod(t *testing.T) {
+func TestNodePacketSocket_Pod_Unreachable(t *testing.T) {
 	l, red, _ := lab.TwoTenants(t, lab.Veth)
 	n := l.Nodes[0]
 	frame := append(header(14, map[int]byte{12: 8}), header(60, map[int]byte{0: 0x45, 9: unix.IPPROTO_UDP})...)

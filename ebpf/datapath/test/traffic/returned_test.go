@@ -107,11 +107,11 @@ func expectReturned(t *testing.T, l *lab.Lab, from *lab.Pod, to netip.Addr) {
 }
 
 // Each of the tables is wrong in a way that a change of the cluster can leave it for a while.
-func TestAPacketByAWrongRowComesBackOnce(t *testing.T) {
-	lab.OnEveryDevice(t, testAPacketByAWrongRowComesBackOnce)
+func TestPacket_WrongRow_ReturnedOnce(t *testing.T) {
+	lab.OnEveryDevice(t, testPacketWrongRowReturnedOnce)
 }
 
-func testAPacketByAWrongRowComesBackOnce(t *testing.T, device lab.PodDevice) {
+func testPacketWrongRowReturnedOnce(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	nobody := []netip.Addr{wire.IP("10.0.1.99"), wire.IP("fd10:0:0:1::99")}
 	circle := []netip.Addr{wire.IP("10.0.1.98"), wire.IP("fd10:0:0:1::98")}
@@ -142,9 +142,11 @@ func (a amount) data(family int) uint64 { return a.bytes - a.packets*[]uint64{66
 
 // Data that a stack sends in long packets, to be cut by the NIC, come back completely. On their
 // way back the kernel may cut the packets.
-func TestLongPacketsComeBack(t *testing.T) { lab.OnEveryDevice(t, testLongPacketsComeBack) }
+func TestLongPackets_WrongRow_ReturnedComplete(t *testing.T) {
+	lab.OnEveryDevice(t, testLongPacketsWrongRowReturnedComplete)
+}
 
-func testLongPacketsComeBack(t *testing.T, device lab.PodDevice) {
+func testLongPacketsWrongRowReturnedComplete(t *testing.T, device lab.PodDevice) {
 	for family, name := range []string{"IPv4", "IPv6"} {
 		// Each family has a lab of its own. An ended connection continues to send its
 		// unacknowledged data, and would be counted with the connections of the other family.

@@ -42,11 +42,11 @@ func from(t *testing.T, p *lab.Pod, port uint16, dst netip.AddrPort) net.Conn {
 	return conn
 }
 
-func TestTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T) {
-	lab.OnEveryDevice(t, testTenantsWithTheSameServicesAndFlowsNeverCross)
+func TestTenants_EqualServicesAndFlows_NeverCross(t *testing.T) {
+	lab.OnEveryDevice(t, testTenantsEqualServicesAndFlowsNeverCross)
 }
 
-func testTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T, device lab.PodDevice) {
+func testTenantsEqualServicesAndFlowsNeverCross(t *testing.T, device lab.PodDevice) {
 	_, red, blue := lab.ScaledTenants(t, device)
 	for family, vip := range []string{world.VIPB, world.VipB6} {
 		dst := netip.AddrPortFrom(wire.IP(vip), 80)
@@ -72,11 +72,11 @@ func testTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T, device lab.P
 	}
 }
 
-func TestDatagramsReachAServiceAndBack(t *testing.T) {
-	lab.OnEveryDevice(t, testDatagramsReachAServiceAndBack)
+func TestService_Datagrams_ArriveAndReturn(t *testing.T) {
+	lab.OnEveryDevice(t, testServiceDatagramsArriveAndReturn)
 }
 
-func testDatagramsReachAServiceAndBack(t *testing.T, device lab.PodDevice) {
+func testServiceDatagramsArriveAndReturn(t *testing.T, device lab.PodDevice) {
 	_, red, _ := lab.ScaledTenants(t, device)
 	for family, vip := range []string{world.VIPB, world.VipB6} {
 		var server, client *net.UDPConn
@@ -112,11 +112,11 @@ func testDatagramsReachAServiceAndBack(t *testing.T, device lab.PodDevice) {
 	}
 }
 
-func TestAPodReachesItselfByAServiceWithRealPackets(t *testing.T) {
-	lab.OnEveryDevice(t, testAPodReachesItselfByAServiceWithRealPackets)
+func TestService_PodIsItsBackend_ReachesItself(t *testing.T) {
+	lab.OnEveryDevice(t, testServicePodIsItsBackendReachesItself)
 }
 
-func testAPodReachesItselfByAServiceWithRealPackets(t *testing.T, device lab.PodDevice) {
+func testServicePodIsItsBackendReachesItself(t *testing.T, device lab.PodDevice) {
 	_, red, _ := lab.ScaledTenants(t, device)
 	for family, vip := range []string{world.VipSelf, world.VipSelf6} {
 		own := bpftest.Listen(t, red[10].NS, netip.AddrPortFrom(red[10].Addrs[family], 8080))
@@ -132,11 +132,11 @@ func testAPodReachesItselfByAServiceWithRealPackets(t *testing.T, device lab.Pod
 	}
 }
 
-func TestNobodyBehindAServiceIsToldAtOnce(t *testing.T) {
-	lab.OnEveryDevice(t, testNobodyBehindAServiceIsToldAtOnce)
+func TestService_NoBackend_RefusedAtOnce(t *testing.T) {
+	lab.OnEveryDevice(t, testServiceNoBackendRefusedAtOnce)
 }
 
-func testNobodyBehindAServiceIsToldAtOnce(t *testing.T, device lab.PodDevice) {
+func testServiceNoBackendRefusedAtOnce(t *testing.T, device lab.PodDevice) {
 	_, red, _ := lab.ScaledTenants(t, device)
 	for _, vip := range []string{world.VipNone, world.VipNone6} {
 		refusesByPackets(t, red[10], wire.IP(vip), 80, 53)
@@ -165,18 +165,18 @@ func refusesByPackets(t *testing.T, from *lab.Pod, at netip.Addr, tcp, udp uint1
 	})
 }
 
-func TestAPortThatAServiceLacksRefusesAtOnce(t *testing.T) {
-	lab.OnEveryDevice(t, testAPortThatAServiceLacksRefusesAtOnce)
+func TestService_UnknownPort_RefusedAtOnce(t *testing.T) {
+	lab.OnEveryDevice(t, testServiceUnknownPortRefusedAtOnce)
 }
 
-func testAPortThatAServiceLacksRefusesAtOnce(t *testing.T, device lab.PodDevice) {
+func testServiceUnknownPortRefusedAtOnce(t *testing.T, device lab.PodDevice) {
 	_, red, _ := lab.ScaledTenants(t, device)
 	for _, vip := range []string{world.VIPB, world.VipB6} {
 		refusesByPackets(t, red[10], wire.IP(vip), 81, 80)
 	}
 }
 
-func TestABackendThatRefusesIsHeardAsTheService(t *testing.T) {
+func TestService_BackendRefuses_ErrorNamesService(t *testing.T) {
 	_, red, _ := lab.ScaledTenants(t, lab.Veth)
 	for _, vip := range []string{world.VIPB, world.VipB6} {
 		bpftest.In(t, red[10].NS, func() {
@@ -193,7 +193,7 @@ func TestABackendThatRefusesIsHeardAsTheService(t *testing.T) {
 	}
 }
 
-func TestABackendThatIsRemovedKeepsItsConnectionsAndGetsNoOther(t *testing.T) {
+func TestBackend_Removed_OnlyOldConnectionsKept(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	dst := netip.AddrPortFrom(wire.IP(world.VIPB), 80)
 	old := bpftest.Listen(t, red[20].NS, netip.AddrPortFrom(red[20].Addrs[0], 8080))
@@ -220,7 +220,7 @@ func TestABackendThatIsRemovedKeepsItsConnectionsAndGetsNoOther(t *testing.T) {
 	lab.Talk(t, conn, peer)
 }
 
-func TestAServiceSurvivesTheDaemon(t *testing.T) {
+func TestService_DaemonRestarts_StillServed(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	listener := bpftest.Listen(t, red[20].NS, netip.AddrPortFrom(red[20].Addrs[0], 8080))
 	dst := netip.AddrPortFrom(wire.IP(world.VIPB), 80)
@@ -243,7 +243,7 @@ func begins(t *testing.T, client *lab.Pod, service netip.AddrPort, backend net.L
 	lab.Talk(t, conn, served)
 }
 
-func TestAnUpgradeToServicesInVPCsKeepsFlows(t *testing.T) {
+func TestUpgrade_ToVPCServices_FlowsKept(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	listener := bpftest.Listen(t, red[20].NS, netip.AddrPortFrom(red[20].Addrs[0], 8080))
 	conn, err := bpftest.Dial(t, red[10].NS, netip.AddrPortFrom(wire.IP(world.VIPB), 80), 0)

@@ -34,11 +34,11 @@ func closedRanges() []state.ClosedPrefix {
 	}
 }
 
-func TestProbesReachPodsOfOverlappingVPCsByTheirShadows(t *testing.T) {
-	lab.OnEveryDevice(t, testProbesReachPodsOfOverlappingVPCsByTheirShadows)
+func TestProbe_OverlappingVPCs_ReachesPodByShadow(t *testing.T) {
+	lab.OnEveryDevice(t, testProbeOverlappingVPCsReachesPodByShadow)
 }
 
-func testProbesReachPodsOfOverlappingVPCsByTheirShadows(t *testing.T, device lab.PodDevice) {
+func testProbeOverlappingVPCsReachesPodByShadow(t *testing.T, device lab.PodDevice) {
 	l, red, blue := lab.TwoTenants(t, device)
 	n := l.Nodes[0]
 	shadows := []netip.Addr{n.State.Interfaces[2].Shadow4, n.State.Interfaces[2].Shadow6} // of blue .10
@@ -87,7 +87,7 @@ func testProbesReachPodsOfOverlappingVPCsByTheirShadows(t *testing.T, device lab
 	}
 }
 
-func TestAProbeToAMappedAddressIsRewritten(t *testing.T) {
+func TestProbe_MappedAddress_Rewritten(t *testing.T) {
 	l, red, _ := lab.TwoTenants(t, lab.Veth)
 	n := l.Nodes[0]
 	n.State.Probes = []state.ProbeTarget{{IP: red[10].Addrs[0], Shadow: n.State.Interfaces[0].Shadow4}}
@@ -110,7 +110,7 @@ func TestAProbeToAMappedAddressIsRewritten(t *testing.T) {
 	bpftest.Accept(t, listener)
 }
 
-func TestConnectsOfOtherNamespacesAreLeftAlone(t *testing.T) {
+func TestConnect_OtherNamespace_LeftAlone(t *testing.T) {
 	l, red, _ := lab.TwoTenants(t, lab.Veth)
 	n := l.Nodes[0]
 	n.State.Probes = []state.ProbeTarget{{IP: red[11].Addrs[0], Shadow: n.State.Interfaces[0].Shadow4}}
@@ -129,11 +129,11 @@ func TestConnectsOfOtherNamespacesAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAPodOpensNothingTowardsTheNode(t *testing.T) {
-	lab.OnEveryDevice(t, testAPodOpensNothingTowardsTheNode)
+func TestPod_OpensFlowToNode_Dropped(t *testing.T) {
+	lab.OnEveryDevice(t, testPodOpensFlowToNodeDropped)
 }
 
-func testAPodOpensNothingTowardsTheNode(t *testing.T, device lab.PodDevice) {
+func testPodOpensFlowToNodeDropped(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	n := l.Nodes[0]
 	bpftest.Listen(t, n.NS, netip.AddrPortFrom(wire.IP(lab.NodeShadowV4), 8080))
@@ -150,11 +150,11 @@ func testAPodOpensNothingTowardsTheNode(t *testing.T, device lab.PodDevice) {
 	}
 }
 
-func TestEgressReachesTheOutsideUnderTheShadow(t *testing.T) {
-	lab.OnEveryDevice(t, testEgressReachesTheOutsideUnderTheShadow)
+func TestEgress_OpenVPC_LeavesUnderShadow(t *testing.T) {
+	lab.OnEveryDevice(t, testEgressOpenVPCLeavesUnderShadow)
 }
 
-func testEgressReachesTheOutsideUnderTheShadow(t *testing.T, device lab.PodDevice) {
+func testEgressOpenVPCLeavesUnderShadow(t *testing.T, device lab.PodDevice) {
 	l, red, blue := lab.TwoTenants(t, device)
 	n := l.Nodes[0]
 	n.State.Closed = closedRanges()
@@ -175,11 +175,11 @@ func testEgressReachesTheOutsideUnderTheShadow(t *testing.T, device lab.PodDevic
 	}
 }
 
-func TestAPodLearnsTheMTUOfAPathOutside(t *testing.T) {
-	lab.OnEveryDevice(t, testAPodLearnsTheMTUOfAPathOutside)
+func TestEgress_NarrowPathOutside_PodLearnsMTU(t *testing.T) {
+	lab.OnEveryDevice(t, testEgressNarrowPathOutsidePodLearnsMTU)
 }
 
-func testAPodLearnsTheMTUOfAPathOutside(t *testing.T, device lab.PodDevice) {
+func testEgressNarrowPathOutsidePodLearnsMTU(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	l.Nodes[0].State.Closed = closedRanges()
 	l.Apply()
@@ -229,11 +229,11 @@ func routeMTU(t *testing.T, p *lab.Pod, dst netip.Addr) (mtu int, err error) {
 	return mtu, err
 }
 
-func TestASharedServiceIsReachedThroughTheDoor(t *testing.T) {
-	lab.OnEveryDevice(t, testASharedServiceIsReachedThroughTheDoor)
+func TestSharedService_PodOfVPC_Reached(t *testing.T) {
+	lab.OnEveryDevice(t, testSharedServicePodOfVPCReached)
 }
 
-func testASharedServiceIsReachedThroughTheDoor(t *testing.T, device lab.PodDevice) {
+func testSharedServicePodOfVPCReached(t *testing.T, device lab.PodDevice) {
 	l, red, blue := lab.TwoTenants(t, device)
 	n := l.Nodes[0]
 	vip := netip.AddrPortFrom(wire.IP("10.96.0.1"), 443)
@@ -263,11 +263,11 @@ func testASharedServiceIsReachedThroughTheDoor(t *testing.T, device lab.PodDevic
 	}
 }
 
-func TestForgedTunnelPacketsReachNothing(t *testing.T) {
-	lab.OnEveryDevice(t, testForgedTunnelPacketsReachNothing)
+func TestTunnelPackets_Forged_ReachNothing(t *testing.T) {
+	lab.OnEveryDevice(t, testTunnelPacketsForgedReachNothing)
 }
 
-func testForgedTunnelPacketsReachNothing(t *testing.T, device lab.PodDevice) {
+func testTunnelPacketsForgedReachNothing(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	n := l.Nodes[0]
 	inner := wire.Frame{
@@ -301,11 +301,11 @@ func testForgedTunnelPacketsReachNothing(t *testing.T, device lab.PodDevice) {
 	})
 }
 
-func TestSpoofedPacketsOfAPodReachNothing(t *testing.T) {
-	lab.OnEveryDevice(t, testSpoofedPacketsOfAPodReachNothing)
+func TestPodPackets_Spoofed_ReachNothing(t *testing.T) {
+	lab.OnEveryDevice(t, testPodPacketsSpoofedReachNothing)
 }
 
-func testSpoofedPacketsOfAPodReachNothing(t *testing.T, device lab.PodDevice) {
+func testPodPacketsSpoofedReachNothing(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	n := l.Nodes[0]
 	ordinary := wire.Frame{
@@ -336,9 +336,9 @@ func testSpoofedPacketsOfAPodReachNothing(t *testing.T, device lab.PodDevice) {
 	})
 }
 
-func TestDropsAreReported(t *testing.T) { lab.OnEveryDevice(t, testDropsAreReported) }
+func TestDrops_RealPackets_Reported(t *testing.T) { lab.OnEveryDevice(t, testDropsRealPacketsReported) }
 
-func testDropsAreReported(t *testing.T, device lab.PodDevice) {
+func testDropsRealPacketsReported(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	n := l.Nodes[0]
 	drops, err := n.Datapath.Drops()

@@ -22,7 +22,7 @@ import (
 
 // The node reaches backends of all kinds by services of its VPC, and by services that all VPCs
 // share. It reaches an address without a service as without services.
-func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
+func TestNode_ServicesOfItsVPC_Reached(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	n := l.Nodes[0]
 	node := nodeOfVPC(t, l)
@@ -78,7 +78,7 @@ func nodeOfVPC(t *testing.T, l *lab.Lab) *lab.Pod {
 	return &lab.Pod{NS: n.NS}
 }
 
-func TestNobodyBehindAServiceIsToldToTheNode(t *testing.T) {
+func TestNode_ServiceWithoutBackend_Refused(t *testing.T) {
 	l, _, _ := lab.ScaledTenants(t, lab.Veth)
 	n, node := l.Nodes[0], nodeOfVPC(t, l)
 	shared := []string{"10.96.0.2", "fd96::2"}
@@ -98,7 +98,7 @@ func TestNobodyBehindAServiceIsToldToTheNode(t *testing.T) {
 
 // Another proxy may serve a Service whose endpoints count for it, but only to the node: packets
 // of pods with a Service's address never reach the node's stack.
-func TestAServiceWhoseEndpointsAreLeftOutIsNotRefusedToTheNode(t *testing.T) {
+func TestNode_ServiceEndpointsLeftOut_NotRefused(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	n := l.Nodes[0]
 	pods := n.State.Namespaces
@@ -163,7 +163,7 @@ func behindMacvlan(t *testing.T, n *lab.Node, trunk string, count int) []*lab.Po
 	return pods
 }
 
-func TestAPodBehindMacvlanReachesServices(t *testing.T) {
+func TestMacvlanPod_Services_Reached(t *testing.T) {
 	l, _, _ := lab.ScaledTenants(t, lab.Veth)
 	n := l.Nodes[0]
 	pods := behindMacvlan(t, n, "trunk", 2)

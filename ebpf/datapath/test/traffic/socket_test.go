@@ -74,7 +74,7 @@ func replaceBackends(l *lab.Lab, vip netip.Addr, proto uint8, backends ...state.
 	l.Apply()
 }
 
-func TestSocketsOfTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T) {
+func TestTenantSockets_EqualServicesAndFlows_NeverCross(t *testing.T) {
 	l, red, blue := socketTenants(t)
 	for family, vip := range []string{world.VIPB, world.VipB6} {
 		dst := netip.AddrPortFrom(wire.IP(vip), 80)
@@ -104,7 +104,7 @@ func TestSocketsOfTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T) {
 	nothingByPackets(t, l)
 }
 
-func TestAMappedServiceIsTranslatedAtTheSocket(t *testing.T) {
+func TestSocket_MappedServiceAddress_Translated(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	listener := bpftest.Listen(t, red[20].NS, netip.AddrPortFrom(red[20].Addrs[0], 8080))
 	bpftest.In(t, red[10].NS, func() {
@@ -125,14 +125,14 @@ func TestAMappedServiceIsTranslatedAtTheSocket(t *testing.T) {
 	}
 }
 
-func TestNobodyBehindAServiceIsToldAtTheSocket(t *testing.T) {
+func TestSocket_ServiceWithoutBackend_Refused(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	for _, vip := range []string{world.VipNone, world.VipNone6} {
 		refusesAtSocket(t, l.Nodes[0], red[10], wire.IP(vip), 80, 53)
 	}
 }
 
-func TestAPortThatAServiceLacksRefusesAtTheSocket(t *testing.T) {
+func TestSocket_UnknownServicePort_Refused(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	for _, vip := range []string{world.VIPB, world.VipB6} {
 		refusesAtSocket(t, l.Nodes[0], red[10], wire.IP(vip), 81, 80)
@@ -213,7 +213,7 @@ func unconnected(t *testing.T, p *lab.Pod, network string) *net.UDPConn {
 	return client
 }
 
-func TestDatagramsAreTranslatedAtTheSocket(t *testing.T) {
+func TestSocket_Datagrams_Translated(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	for family, network := range []string{"udp4", "udp6"} {
 		vip := netip.AddrPortFrom(wire.IP([]string{world.VIPB, world.VipB6}[family]), 53)
@@ -252,7 +252,7 @@ func connected(t *testing.T, p *lab.Pod, to netip.AddrPort) *net.UDPConn {
 	return client
 }
 
-func TestAConnectedSocketForDatagramsMovesOnWhereItCanNotBeEnded(t *testing.T) {
+func TestConnectedUDPSocket_NotEnded_MovesToOther(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	l.Nodes[0].Restart(t, func() { l.Nodes[0].Config.ConnectedDatagrams = false })
 	vip := netip.AddrPortFrom(wire.IP(world.VIPB), 53)
@@ -270,7 +270,7 @@ func TestAConnectedSocketForDatagramsMovesOnWhereItCanNotBeEnded(t *testing.T) {
 	}
 }
 
-func TestASocketKeepsItsBackendAsLongAsItIsOne(t *testing.T) {
+func TestSocket_BackendRemains_KeepsIt(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	vip := netip.AddrPortFrom(wire.IP(world.VIPB), 53)
 	var servers []*net.UDPConn
@@ -314,7 +314,7 @@ func TestASocketKeepsItsBackendAsLongAsItIsOne(t *testing.T) {
 	}
 }
 
-func TestASocketsConnectionOutlivesItsBackendsPlace(t *testing.T) {
+func TestSocketConnection_BackendPlaceChanges_Survives(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	dst := netip.AddrPortFrom(wire.IP(world.VIPB), 80)
 	old := bpftest.Listen(t, red[20].NS, netip.AddrPortFrom(red[20].Addrs[0], 8080))
@@ -334,7 +334,7 @@ func TestASocketsConnectionOutlivesItsBackendsPlace(t *testing.T) {
 	nothingByPackets(t, l)
 }
 
-func TestAPodReachesItselfAtTheSocket(t *testing.T) {
+func TestSocket_PodIsItsBackend_ReachesItself(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	for family, vip := range []string{world.VipSelf, world.VipSelf6} {
 		own := bpftest.Listen(t, red[10].NS, netip.AddrPortFrom(red[10].Addrs[family], 8080))
@@ -347,7 +347,7 @@ func TestAPodReachesItselfAtTheSocket(t *testing.T) {
 }
 
 // The backend of a shared service has the address of another pod of the tenant.
-func TestASharedServiceIsNeverTranslatedAtATenantsSocket(t *testing.T) {
+func TestTenantSocket_SharedService_NotTranslated(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	n := l.Nodes[0]
 	vip := netip.AddrPortFrom(wire.IP("10.96.0.1"), 443)
@@ -368,7 +368,7 @@ func TestASharedServiceIsNeverTranslatedAtATenantsSocket(t *testing.T) {
 	}
 }
 
-func TestSocketsSurviveTheDaemon(t *testing.T) {
+func TestSockets_DaemonRestarts_Survive(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	listener := bpftest.Listen(t, red[20].NS, netip.AddrPortFrom(red[20].Addrs[0], 8080))
 	server := serve(t, red[20], netip.AddrPortFrom(red[20].Addrs[0], 8080))
@@ -396,7 +396,7 @@ func TestSocketsSurviveTheDaemon(t *testing.T) {
 	nothingByPackets(t, l)
 }
 
-func TestBothDoorsKeepAClientAtOneBackend(t *testing.T) {
+func TestAffinity_SocketAndPackets_SameBackend(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	n := l.Nodes[0]
 	var backends []state.Backend

@@ -76,7 +76,7 @@ func disconnect(t *testing.T, conn *net.UDPConn) {
 }
 
 // Without a host end no program sends the packets of a socket to another backend.
-func TestSocketsAreStaleByTheBackendThatTheyAskedFor(t *testing.T) {
+func TestStaleSockets_NoHostEnd_ByAskedBackend(t *testing.T) {
 	l, red, blue := socketTenants(t)
 	n := l.Nodes[0]
 	for _, namespace := range n.State.Namespaces {
@@ -124,7 +124,7 @@ func TestSocketsAreStaleByTheBackendThatTheyAskedFor(t *testing.T) {
 
 // With a host end a socket is stale once its service is gone: its packets get an error until
 // the daemon ends it.
-func TestASocketIsStaleWithoutItsService(t *testing.T) {
+func TestStaleSockets_HostEndAndServiceGone_Found(t *testing.T) {
 	l, red, blue := socketTenants(t)
 	n := l.Nodes[0]
 	vip, askers := netip.AddrPortFrom(wire.IP(world.VIPB), 53), []*lab.Pod{red[10], blue[10]}
@@ -141,7 +141,7 @@ func TestASocketIsStaleWithoutItsService(t *testing.T) {
 }
 
 // The node's packets to a backend may leave by any of its devices.
-func TestTheNodesSocketsAreStale(t *testing.T) {
+func TestStaleSockets_NodeAndBackendReplaced_Found(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	n, node, vip := l.Nodes[0], nodeOfVPC(t, l), netip.AddrPortFrom(wire.IP(world.VIPB), 53)
 	client := connected(t, node, vip)

@@ -19,11 +19,11 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-func TestPodsOfAVPCTalkOnOneNodeAndAcrossNodes(t *testing.T) {
-	lab.OnEveryDevice(t, testPodsOfAVPCTalkOnOneNodeAndAcrossNodes)
+func TestVPC_PodsOnOneOrTwoNodes_Connected(t *testing.T) {
+	lab.OnEveryDevice(t, testVPCPodsOnOneOrTwoNodesConnected)
 }
 
-func testPodsOfAVPCTalkOnOneNodeAndAcrossNodes(t *testing.T, device lab.PodDevice) {
+func testVPCPodsOnOneOrTwoNodesConnected(t *testing.T, device lab.PodDevice) {
 	_, red, blue := lab.TwoTenants(t, device)
 	for _, pair := range []struct {
 		name     string
@@ -56,9 +56,11 @@ func testPodsOfAVPCTalkOnOneNodeAndAcrossNodes(t *testing.T, device lab.PodDevic
 	}
 }
 
-func TestErrorsCrossAVPC(t *testing.T) { lab.OnEveryDevice(t, testErrorsCrossAVPC) }
+func TestICMPErrors_WithinVPC_Arrive(t *testing.T) {
+	lab.OnEveryDevice(t, testICMPErrorsWithinVPCArrive)
+}
 
-func testErrorsCrossAVPC(t *testing.T, device lab.PodDevice) {
+func testICMPErrorsWithinVPCArrive(t *testing.T, device lab.PodDevice) {
 	_, red, _ := lab.TwoTenants(t, device)
 	for family := range 2 {
 		for _, to := range []*lab.Pod{red[11], red[20]} {
@@ -114,11 +116,11 @@ func sockaddr(addr netip.AddrPort) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: int(addr.Port()), Addr: addr.Addr().As16()}
 }
 
-func TestGatewaysAnswerAndTenantsStayApart(t *testing.T) {
-	lab.OnEveryDevice(t, testGatewaysAnswerAndTenantsStayApart)
+func TestVPC_TwoTenants_GatewayAnswersAndTenantsApart(t *testing.T) {
+	lab.OnEveryDevice(t, testVPCTwoTenantsGatewayAnswersAndTenantsApart)
 }
 
-func testGatewaysAnswerAndTenantsStayApart(t *testing.T, device lab.PodDevice) {
+func testVPCTwoTenantsGatewayAnswersAndTenantsApart(t *testing.T, device lab.PodDevice) {
 	l, red, blue := lab.TwoTenants(t, device)
 	for _, p := range []*lab.Pod{red[10], blue[20]} {
 		for _, gateway := range []string{"10.0.1.1", "fd10:0:0:1::1"} {
@@ -154,11 +156,11 @@ func testGatewaysAnswerAndTenantsStayApart(t *testing.T, device lab.PodDevice) {
 	}
 }
 
-func TestSegmentationStaysOffloaded(t *testing.T) {
-	lab.OnEveryDevice(t, testSegmentationStaysOffloaded)
+func TestSegmentation_TunnelStream_StaysOffloaded(t *testing.T) {
+	lab.OnEveryDevice(t, testSegmentationTunnelStreamStaysOffloaded)
 }
 
-func testSegmentationStaysOffloaded(t *testing.T, device lab.PodDevice) {
+func testSegmentationTunnelStreamStaysOffloaded(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	for _, to := range []*lab.Pod{red[11], red[20]} {
 		sender, receiver := bpftest.Counts(t, l.Nodes[0].Datapath), bpftest.Counts(t, l.Nodes[1].Datapath)
@@ -195,11 +197,11 @@ func packetsOf(t *testing.T, n *lab.Node) (sent, received uint64) {
 }
 
 // Node 1 reaches the other over IPv4, and is reached over IPv6.
-func TestOverIPv4TheTunnelsDeviceIsSpared(t *testing.T) {
-	lab.OnEveryDevice(t, testOverIPv4TheTunnelsDeviceIsSpared)
+func TestTunnel_OverIPv4_DeviceBypassed(t *testing.T) {
+	lab.OnEveryDevice(t, testTunnelOverIPv4DeviceBypassed)
 }
 
-func testOverIPv4TheTunnelsDeviceIsSpared(t *testing.T, device lab.PodDevice) {
+func testTunnelOverIPv4DeviceBypassed(t *testing.T, device lab.PodDevice) {
 	l, red, _ := lab.TwoTenants(t, device)
 	families := []int{0}
 	if bpftest.PopsIPv6(t) {
@@ -248,11 +250,11 @@ func joinVPC(l *lab.Lab) (addrs []netip.Addr) {
 	return addrs
 }
 
-func TestANodeAndThePodsOfItsVPCReachEachOther(t *testing.T) {
-	lab.OnEveryDevice(t, testANodeAndThePodsOfItsVPCReachEachOther)
+func TestNode_PodsOfItsVPC_Connected(t *testing.T) {
+	lab.OnEveryDevice(t, testNodePodsOfItsVPCConnected)
 }
 
-func testANodeAndThePodsOfItsVPCReachEachOther(t *testing.T, device lab.PodDevice) {
+func testNodePodsOfItsVPCConnected(t *testing.T, device lab.PodDevice) {
 	l, red, blue := lab.TwoTenants(t, device)
 	addrs := joinVPC(l)
 	l.Apply()

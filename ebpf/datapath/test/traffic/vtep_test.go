@@ -82,7 +82,7 @@ func knowsOutside(t *testing.T, l *lab.Lab) {
 
 // A device of the kernel is a peer that knows no class. Its packets count as direct, and come
 // back to it once if they have no receiver, with all of their bytes.
-func TestAVTEPOfTheKernelIsAPeer(t *testing.T) {
+func TestKernelVTEP_Peer_PacketsArriveOrReturnOnce(t *testing.T) {
 	l, red, _ := lab.TwoTenants(t, lab.Veth)
 	knowsOutside(t, l)
 	frame := func(dst, text string, source state.MAC) []byte {

@@ -50,7 +50,7 @@ func opens(t *testing.T, w *world.World, device int, port uint16) netip.Addr {
 	return netip.AddrFrom4([4]byte(out[30:34]))
 }
 
-func TestAVPCTakesAffinityFromItsOwnClientsAlone(t *testing.T) {
+func TestAffinity_ClientOfOtherVPC_NoEffect(t *testing.T) {
 	w := world.NewScaled(t)
 	bpftest.Must(t, w.Apply(sticky(w)))
 	kept := opens(t, w, w.Twin, 1000)
@@ -77,7 +77,7 @@ func stickyVNIs(t *testing.T, d *bpftest.Datapath) []uint32 {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-func TestAVPCHasATableOfAffinitiesWhileAServiceGivesAny(t *testing.T) {
+func TestAffinityTable_ServicesChange_OnlyWhileNeeded(t *testing.T) {
 	w := world.NewScaled(t)
 	with, without := sticky(w), w.ScaledState()
 	one := sticky(w)
@@ -115,7 +115,7 @@ func TestAVPCHasATableOfAffinitiesWhileAServiceGivesAny(t *testing.T) {
 }
 
 // A table stays while the daemon is away, and while it looks at everything anew.
-func TestAffinityOutlivesTheDaemon(t *testing.T) {
+func TestAffinity_DaemonRestarts_Kept(t *testing.T) {
 	l, _, _ := lab.ScaledTenants(t, lab.Veth)
 	n := l.Nodes[0]
 	for i, s := range n.State.Services {
@@ -136,7 +136,7 @@ func TestAffinityOutlivesTheDaemon(t *testing.T) {
 }
 
 // An earlier version had one table of affinities for all VPCs.
-func TestAnUpgradeToTablesOfAffinitiesKeepsFlows(t *testing.T) {
+func TestUpgrade_ToAffinityTables_FlowsKept(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	listener := bpftest.Listen(t, red[20].NS, netip.AddrPortFrom(red[20].Addrs[0], 8080))
 	conn, err := bpftest.Dial(t, red[10].NS, netip.AddrPortFrom(wire.IP(world.VIPB), 80), 0)

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-func TestTheNodeAnswersForTheAddressesThatItAnnounces(t *testing.T) {
+func TestAnnouncedAddress_Solicitation_NodeAnswers(t *testing.T) {
 	underlay := world.OnUnderlay(t)
 	var uplink int
 	w := world.New(t, func(cfg *programs.Config) {
@@ -69,7 +69,7 @@ func TestTheNodeAnswersForTheAddressesThatItAnnounces(t *testing.T) {
 
 // A load balancer's address is out of the VPC's own ranges, in a subnet without pods,
 // and two VPCs may have the same one.
-func TestAVirtualAddressMayBeOfTheVPCsOwnRange(t *testing.T) {
+func TestVirtualAddress_WithinVPCRange_Served(t *testing.T) {
 	const vip, vip6 = "10.0.9.1", "fd10:0:0:9::1"
 	w := world.NewScaled(t)
 	s := w.ScaledState()

@@ -100,7 +100,7 @@ func classWorld(t *testing.T) *world.World {
 	return w
 }
 
-func TestTheClassDecidesWhatBecomesOfAPacket(t *testing.T) {
+func TestPacketClass_EachSituation_VerdictAsDesigned(t *testing.T) {
 	w := classWorld(t)
 	for _, vni := range []uint32{world.VNIRed, world.VNIBlue, otherVNI} {
 		behind := world.Tunnelled(t, w, vni, wire.IP("192.0.2.2"))
@@ -143,7 +143,7 @@ func onUplink(t *testing.T, w *world.World, c world.Case, vni uint32) world.Case
 }
 
 // A returned packet equals the received packet, to the last bit.
-func TestAPacketIsReturnedAsItCame(t *testing.T) {
+func TestReturnedPacket_AnyContent_EqualsReceived(t *testing.T) {
 	w := classWorld(t)
 	to := func(dst string, change func(*wire.Frame)) []byte {
 		f := wire.Frame{EthDst: world.MacA, EthSrc: world.MacR, Src: wire.IP("10.0.1.20"), Dst: wire.IP(dst), L4: wire.UDP{Sport: 1000, Dport: 80, NoChecksum: true}}
@@ -188,7 +188,7 @@ func TestAPacketIsReturnedAsItCame(t *testing.T) {
 }
 
 // No mark of the node's stack is left on the outer packet.
-func TestAReturnedPacketHasNoMark(t *testing.T) {
+func TestReturnedPacket_NodeStackMark_Cleared(t *testing.T) {
 	w := classWorld(t)
 	in := situation{from: "20", to: "99"}.frame("10.0.1.", world.ClassDirect).Bytes()
 	for mark, want := range map[uint32]uint32{state.MarkEgress: 0, state.MarkNode | 0x4000: 0x4000} {
@@ -200,7 +200,7 @@ func TestAReturnedPacketHasNoMark(t *testing.T) {
 }
 
 // Over IPv4 the tunnel's device fragments packets that do not fit; over IPv6 no device does.
-func TestWhatDoesNotFitBackIsReturnedOverIPv4Only(t *testing.T) {
+func TestReturnedPacket_TooBig_OnlyOverIPv4(t *testing.T) {
 	w := classWorld(t)
 	bpftest.SetMTU(t, w.Config.UnderlayIfindex, 1350)
 	sized := func(prefix string, size int) wire.Frame {
@@ -235,7 +235,7 @@ func sent(name string, w *world.World, f wire.Frame, reason string) world.Case {
 }
 
 // A node without a row is answered by nothing, whatever the class.
-func TestNothingIsReturnedToWhoIsNoNode(t *testing.T) {
+func TestReturn_SenderNoNode_Dropped(t *testing.T) {
 	w := classWorld(t)
 	for _, stranger := range []netip.Addr{wire.IP("192.0.2.66"), wire.IP("2001:db8::66")} {
 		for _, vni := range []uint32{world.VNIRed, otherVNI} {

@@ -24,7 +24,7 @@ const (
 	dnsIdle         = 6 * time.Second
 )
 
-func TestTwoServicesDoNotShareOneFlowToABackend(t *testing.T) {
+func TestFlow_SecondServiceSameBackendAndPort_Refused(t *testing.T) {
 	w := world.New(t)
 	syn := wire.TCP{Sport: 1000, Dport: 443, Flags: wire.FlagSYN}
 	first := world.Ask(syn).With(func(f *wire.Frame) { f.Dst = wire.IP("10.96.0.1") })
@@ -41,7 +41,7 @@ func TestTwoServicesDoNotShareOneFlowToABackend(t *testing.T) {
 
 // A pod's kernel uses a port for another service as soon as the first connection has
 // ended, which is before the daemon collects that flow.
-func TestAnEndedFlowMakesRoomForAnotherService(t *testing.T) {
+func TestFlow_Ended_PortFreeForOtherService(t *testing.T) {
 	to := func(vip string, flags uint8) wire.Frame {
 		return world.Ask(wire.TCP{Sport: 1000, Dport: 443, Flags: flags}).With(func(f *wire.Frame) { f.Dst = wire.IP(vip) })
 	}
@@ -128,7 +128,7 @@ func queryTo(vip string) wire.Frame {
 
 // UDP has no end of a flow: a pod's kernel uses the port of a closed socket for another
 // service at any time.
-func TestASilentFlowMakesRoomForAnotherService(t *testing.T) {
+func TestUDPFlow_Silent_PortFreeForOtherService(t *testing.T) {
 	w, leaves, answers := newTwoOfDNS(t)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{leaves("a query", firstDNS)})
 	w.Expect(t, w.Objects.AliothToPod, []world.Case{answers("the answer", firstDNS, 1000)})
@@ -144,7 +144,7 @@ func TestASilentFlowMakesRoomForAnotherService(t *testing.T) {
 
 // The backend sees a port of its own for the second of two flows. The port tells its answers and
 // the errors about them from the answers of the first flow.
-func TestTwoServicesOfUDPShareABackend(t *testing.T) {
+func TestUDPServices_SameBackend_FlowsDistinguished(t *testing.T) {
 	w, leaves, answers := newTwoOfDNS(t)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{leaves("a query", firstDNS)})
 	port := uint16(0)
@@ -200,7 +200,7 @@ func silence(t *testing.T, w *world.World, since time.Duration) {
 	}
 }
 
-func TestAnInterfaceBeyondItsShareOfFlowsIsRefusedAndNoOtherIs(t *testing.T) {
+func TestFlowShare_Exceeded_OnlyThatInterfaceRefused(t *testing.T) {
 	w := world.New(t) // with a share of 2
 	flow := func(name string, device int, shadow string, port uint16) world.Case {
 		return toStack(name, device, world.Ask(wire.UDP{Sport: port, Dport: 53}), func(f *wire.Frame) {
@@ -232,7 +232,7 @@ func TestAnInterfaceBeyondItsShareOfFlowsIsRefusedAndNoOtherIs(t *testing.T) {
 	})
 }
 
-func TestAReusedPortOpensAClosedFlowAnew(t *testing.T) {
+func TestFlow_ClosedAndPortReused_OpenedAnew(t *testing.T) {
 	w := world.New(t)
 	send := func(name string, flags uint8) world.Case {
 		return toStack(name, w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: flags}), func(f *wire.Frame) {
@@ -260,7 +260,7 @@ func TestAReusedPortOpensAClosedFlowAnew(t *testing.T) {
 
 // A pod that ends a flow to a service, and connects to the backend's own address from the same
 // port, gets the backend's reply from that address, whichever side has ended the flow.
-func TestAnOpeningToABackendIsNoneToAServiceBefore(t *testing.T) {
+func TestFlow_BackendItselfAfterService_RepliesNotTranslated(t *testing.T) {
 	opened, data := wire.TCP{Sport: 5353, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}, wire.TCP{Sport: 5353, Dport: 1000, Flags: wire.FlagACK}
 	own := func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.10") }
 	for name, end := range map[string]func(*testing.T, *world.World){
@@ -291,7 +291,7 @@ func TestAnOpeningToABackendIsNoneToAServiceBefore(t *testing.T) {
 
 // A backend whose queue of connections is full repeats its reply to the opening. The pod may have
 // closed its side by then, and still waits for the answer.
-func TestARepeatedReplyToAnOpeningEndsNoFlowThatItsPodAloneHasClosed(t *testing.T) {
+func TestFlow_PodClosedReplyRepeated_Kept(t *testing.T) {
 	w := world.New(t)
 	for _, flags := range []uint8{wire.FlagSYN, wire.FlagFIN | wire.FlagACK} {
 		world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: flags}).Bytes())
@@ -312,7 +312,7 @@ func TestARepeatedReplyToAnOpeningEndsNoFlowThatItsPodAloneHasClosed(t *testing.
 }
 
 // Each flow that such a reply ends returns exactly its share to the interface.
-func TestRepliesThatEndFlowsReturnTheirShares(t *testing.T) {
+func TestReply_EndsFlow_ShareReturnedOnce(t *testing.T) {
 	w := world.New(t) // with a share of 2
 	send := func(port uint16, flags uint8) (verdict uint32) {
 		verdict, _, _ = world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.TCP{Sport: port, Dport: 53, Flags: flags}).Bytes())
@@ -347,7 +347,7 @@ func TestRepliesThatEndFlowsReturnTheirShares(t *testing.T) {
 }
 
 // Half a flow is left if two deletions of one flow, or a deletion and an opening, meet.
-func TestAnOpeningMakesHalfAFlowWhole(t *testing.T) {
+func TestFlow_HalfLeft_OpeningCompletes(t *testing.T) {
 	w := world.New(t)
 	opening := world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagSYN}).Bytes()
 	for range 8 { // more than the share of flows
@@ -384,7 +384,7 @@ func removeEntries(t *testing.T, w *world.World, of bpf.AliothConnDirection) {
 	}
 }
 
-func TestARemovedInterfaceLeavesNoFlowToItsSuccessor(t *testing.T) {
+func TestFlow_InterfaceRemoved_NotInherited(t *testing.T) {
 	w := world.New(t)
 	query := toStack("a query", w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}), func(f *wire.Frame) {
 		f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1000, Dport: 5353}
@@ -412,7 +412,7 @@ func TestARemovedInterfaceLeavesNoFlowToItsSuccessor(t *testing.T) {
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{query})
 }
 
-func TestAResetFlowThatIsReopenedIsNotTakenForAResetOne(t *testing.T) {
+func TestFlow_ReopenedAfterReset_NotReset(t *testing.T) {
 	w := world.New(t)
 	send := func(flags uint8) []byte { return world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: flags}).Bytes() }
 	world.Run(t, w.Objects.AliothFromPod, w.PodA, send(wire.FlagSYN))
@@ -424,7 +424,7 @@ func TestAResetFlowThatIsReopenedIsNotTakenForAResetOne(t *testing.T) {
 	}
 }
 
-func TestAFlowThatIsOpenedAnewTakesNoSecondShare(t *testing.T) {
+func TestFlow_OpenedAnew_NoSecondShare(t *testing.T) {
 	w := world.New(t) // with a share of 2
 	opening := world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagSYN}).Bytes()
 	for i := range 8 {
@@ -445,7 +445,7 @@ func TestAFlowThatIsOpenedAnewTakesNoSecondShare(t *testing.T) {
 	})
 }
 
-func TestAFullTableRefusesNewFlowsAndTakesNoShare(t *testing.T) {
+func TestFlowTable_Full_NewRefusedWithoutShare(t *testing.T) {
 	w := world.New(t)
 	room := int(w.Objects.AliothConnections.MaxEntries())
 	keys, rows := make([]bpf.AliothConnKey, room), make([]bpf.AliothConn, room)

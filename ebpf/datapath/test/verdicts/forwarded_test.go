@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-func TestPacketsInsideAVPCAreForwarded(t *testing.T) {
+func TestPacket_InsideVPC_Forwarded(t *testing.T) {
 	w := world.New(t)
 	delivered := func(f *wire.Frame) { f.EthDst, f.EthSrc = world.MacB, state.VirtualMAC }
 	tunnelled := func(f *wire.Frame) { f.EthDst, f.EthSrc = world.MacR, world.ClassDirect }

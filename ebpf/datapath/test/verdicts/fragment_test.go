@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-func TestALaterFragmentFollowsTheFirstThroughTheDoor(t *testing.T) {
+func TestFragment_LaterOneOutside_FollowsFirst(t *testing.T) {
 	w := world.New(t)
 	free, tunnel := wire.UDP{Sport: 1000, Dport: 2000}, wire.UDP{Sport: 1000, Dport: programs.DefaultTunnelPort}
 	v4 := world.FromA(func(f *wire.Frame) { f.Dst = wire.IP(world.Outside) })
@@ -49,7 +49,7 @@ func TestALaterFragmentFollowsTheFirstThroughTheDoor(t *testing.T) {
 	})
 }
 
-func TestFragmentsGoToAServiceAndBack(t *testing.T) {
+func TestFragments_SharedService_GoAndComeBack(t *testing.T) {
 	w := world.New(t)
 	question, reply := wire.UDP{Sport: 1000, Dport: 53}, wire.UDP{Sport: 5353, Dport: 1000}
 	first, later := world.DatagramIn(world.Ask(nil), question, 1)
@@ -75,7 +75,7 @@ func TestFragmentsGoToAServiceAndBack(t *testing.T) {
 	})
 }
 
-func TestWhatDoesNotFitOverIPv6IsMadeTwoFragments(t *testing.T) {
+func TestPacket_TooBigOverIPv6_TwoFragments(t *testing.T) {
 	r := rules.New(t) // whose underlay carries 1350 bytes
 	const first = 1296
 	at := r.Places[world.KindFragment][0]

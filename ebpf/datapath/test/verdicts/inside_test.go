@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-func TestPacketsThatHaveNoPlaceInAVPCAreDroppedWithTheirReason(t *testing.T) {
+func TestPacket_NotAllowedInVPC_DroppedWithReason(t *testing.T) {
 	w := world.New(t)
 	a := func(mutate func(*wire.Frame)) []byte { return world.FromA(mutate).Bytes() }
 	a6 := func(mutate func(*wire.Frame)) []byte { return world.FromA6(mutate).Bytes() }
@@ -66,7 +66,7 @@ func TestPacketsThatHaveNoPlaceInAVPCAreDroppedWithTheirReason(t *testing.T) {
 	})
 }
 
-func TestTheAddressTableNeverLeadsIntoAnotherVPC(t *testing.T) {
+func TestAddressTable_OtherVPC_NeverReached(t *testing.T) {
 	w := world.New(t)
 	// Rows that no Apply would write: the address of a red pod leads to the
 	// blue one, and another to a device without a row.
@@ -84,7 +84,7 @@ func TestTheAddressTableNeverLeadsIntoAnotherVPC(t *testing.T) {
 	})
 }
 
-func TestTheGatewayAnswersEchoInPlace(t *testing.T) {
+func TestGateway_Echo_AnsweredInPlace(t *testing.T) {
 	w := world.New(t)
 	var cases []world.Case
 	for name, c := range map[string]struct {
@@ -124,7 +124,7 @@ func TestTheGatewayAnswersEchoInPlace(t *testing.T) {
 	w.Expect(t, w.Objects.AliothFromPod, cases)
 }
 
-func TestARPIsAnsweredWithTheVirtualMAC(t *testing.T) {
+func TestARP_Request_AnsweredWithVirtualMAC(t *testing.T) {
 	w := world.New(t)
 	own, other, zero := wire.IP("10.0.1.10"), wire.IP("10.0.1.77"), wire.IP("0.0.0.0")
 	request := wire.ARP(world.Bcast, world.MacA, 1, world.MacA, own, state.MAC{}, other)
@@ -165,7 +165,7 @@ func advertisement(target string) wire.ICMP {
 // linkLocalA is pod A's EUI-64 address.
 const linkLocalA = "fe80::ff:fe00:aa"
 
-func TestNeighbourSolicitationIsAnsweredWithTheVirtualMAC(t *testing.T) {
+func TestNeighbourSolicitation_Request_AnsweredWithVirtualMAC(t *testing.T) {
 	w := world.New(t)
 	source := append([]byte{1, 1}, world.MacA[:]...)
 	nd := func(src, dst string, m wire.ICMP, mutate func(*wire.Frame)) []byte {
@@ -218,7 +218,7 @@ func TestNeighbourSolicitationIsAnsweredWithTheVirtualMAC(t *testing.T) {
 	})
 }
 
-func TestTheNodesInterfaceReachesItsVPCOnly(t *testing.T) {
+func TestNodeInterface_Packets_ReachOnlyItsVPC(t *testing.T) {
 	w := world.New(t)
 	node := func(mutate func(*wire.Frame)) wire.Frame {
 		return world.FromA(func(f *wire.Frame) {
@@ -245,7 +245,7 @@ func TestTheNodesInterfaceReachesItsVPCOnly(t *testing.T) {
 	})
 }
 
-func TestMarksDoNotFollowAPacketIntoAVPC(t *testing.T) {
+func TestMark_PacketEntersVPC_Cleared(t *testing.T) {
 	w := world.New(t)
 	toLocal := wire.Frame{EthDst: state.VirtualMAC, EthSrc: world.MacNode, Src: wire.IP("10.8.1.2"), Dst: wire.IP("10.8.1.10"), L4: wire.UDP{Sport: 1, Dport: 2}}
 	toRemote := world.FromA(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.20") })

@@ -15,9 +15,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// TestWhatIsBeingSentGoesOutOfTheHostEnd is about alioth_from_pod where a netkit pair
+// TestFromPod_OnNetkit_SentByHostEnd is about alioth_from_pod where a netkit pair
 // runs it: no device has received the packet yet. Its mark has no meaning.
-func TestWhatIsBeingSentGoesOutOfTheHostEnd(t *testing.T) {
+func TestFromPod_OnNetkit_SentByHostEnd(t *testing.T) {
 	const delivered = uint32(bpf.AliothMarkMARK_DELIVERED)
 	w := world.New(t)
 	to := func(src, dst string) []byte {
@@ -50,9 +50,9 @@ func TestWhatIsBeingSentGoesOutOfTheHostEnd(t *testing.T) {
 	}
 }
 
-// TestWhatWasDecidedPassesTheHostEnd shows that alioth_to_pod neither changes nor counts a
+// TestToPod_DecidedPacket_PassesUncounted shows that alioth_to_pod neither changes nor counts a
 // decided packet, and that other packets to the pod's own address are refused.
-func TestWhatWasDecidedPassesTheHostEnd(t *testing.T) {
+func TestToPod_DecidedPacket_PassesUncounted(t *testing.T) {
 	w := world.New(t)
 	in := world.FromA(func(f *wire.Frame) {
 		f.EthDst, f.EthSrc, f.Src, f.Dst = world.MacA, state.VirtualMAC, wire.IP("10.0.1.11"), wire.IP("10.0.1.10")

@@ -13,7 +13,7 @@ import (
 )
 
 // A pod reaches at a node the node ports of its own VPC, and nothing else.
-func TestAPodReachesNodePortsOfItsOwnVPC(t *testing.T) {
+func TestNodePort_Pod_OnlyOwnVPCReached(t *testing.T) {
 	w := world.New(t)
 	to := func(dst string, l4 wire.Transport) wire.Frame {
 		base := world.FromA
@@ -67,7 +67,7 @@ func TestAPodReachesNodePortsOfItsOwnVPC(t *testing.T) {
 	}
 }
 
-func TestFragmentsToNodePortsFollowTheirFirst(t *testing.T) {
+func TestNodePort_LaterFragments_FollowFirst(t *testing.T) {
 	w := world.New(t)
 	first, later := world.DatagramIn(world.Asks("192.0.2.1", nil), wire.UDP{Sport: 1000, Dport: 30053}, 1)
 	leaves := func(f *wire.Frame) { f.Src = wire.IP(world.ShadowOpen) }

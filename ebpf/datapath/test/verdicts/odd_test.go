@@ -203,7 +203,7 @@ func documented(t *testing.T) map[string][2]string {
 	return rows
 }
 
-func TestEveryOddPacketIsDocumented(t *testing.T) {
+func TestOddPackets_EachOne_Documented(t *testing.T) {
 	packets, rows := oddPackets(), documented(t)
 	for name := range packets {
 		if _, ok := rows[name]; !ok {
@@ -217,7 +217,7 @@ func TestEveryOddPacketIsDocumented(t *testing.T) {
 	}
 }
 
-func TestOddPacketsInsideAVPC(t *testing.T) {
+func TestOddPackets_InsideVPC_VerdictAsDocumented(t *testing.T) {
 	w := world.New(t)
 	var cases []world.Case
 	for name, o := range oddPackets() {
@@ -234,7 +234,7 @@ func TestOddPacketsInsideAVPC(t *testing.T) {
 	w.Expect(t, w.Objects.AliothFromPod, cases)
 }
 
-func TestOddPacketsAtTheDoor(t *testing.T) {
+func TestOddPackets_LeavingVPC_VerdictAsDocumented(t *testing.T) {
 	w := world.New(t)
 	var cases []world.Case
 	for name, o := range oddPackets() {

@@ -52,7 +52,7 @@ func checkOuter(t *testing.T, out []byte, vni uint32, tos uint8) {
 	}
 }
 
-func TestOuterHeadersArePushedWhereTheRouteFits(t *testing.T) {
+func TestOuterHeaders_RouteFits_Pushed(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	s := w.State()
 	for to, node := range map[string]string{"fd10:0:0:1::21": "192.0.2.2", "10.0.1.22": "198.51.100.9"} {
@@ -108,7 +108,7 @@ func TestOuterHeadersArePushedWhereTheRouteFits(t *testing.T) {
 }
 
 // A route that was asked a moment ago is not asked again.
-func TestTheWayToANodeFollowsItsRoute(t *testing.T) {
+func TestNodePath_RouteMTUChanges_Followed(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	in := world.FromA(func(f *wire.Frame) {
 		f.Dst, f.L4 = wire.IP("10.0.1.20"), wire.UDP{Sport: 1000, Dport: 80, Payload: make([]byte, 1400)}
@@ -128,7 +128,7 @@ func TestTheWayToANodeFollowsItsRoute(t *testing.T) {
 	bpftest.Eventually(t, "it fits again", pushed)
 }
 
-func TestAFlowHasOneSourcePort(t *testing.T) {
+func TestOuterSourcePort_SameFlow_Equal(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	for name, l4 := range map[string]wire.Transport{
 		"ICMP": wire.ICMP{Type: 8, Body: []byte{0, 1, 0, 1}}, "UDP": wire.UDP{Sport: 1000, Dport: 80}, "TCP": wire.TCP{Sport: 1000, Dport: 80},
@@ -143,7 +143,7 @@ func TestAFlowHasOneSourcePort(t *testing.T) {
 	}
 }
 
-func TestOuterHeadersArePoppedFromUsualPackets(t *testing.T) {
+func TestOuterHeaders_UsualPackets_Popped(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	inner := wire.Frame{
 		EthDst: world.MacA, EthSrc: world.MacR, Src: wire.IP("10.0.1.20"), Dst: wire.IP("10.0.1.10"),

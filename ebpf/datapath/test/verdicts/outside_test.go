@@ -52,7 +52,7 @@ func asService(l4 wire.Transport) func(*wire.Frame) {
 	return func(f *wire.Frame) { f.Src, f.Dst, f.L4 = wire.IP(world.VIPB), wire.IP("10.0.1.10"), l4 }
 }
 
-func TestAServiceLeadsOutsideAsTheVPCsEgressDoes(t *testing.T) {
+func TestServiceOutside_Flow_TranslatedLikeEgress(t *testing.T) {
 	w := newLeadingWorld(t)
 	syn, back := wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}, wire.TCP{Sport: 8080, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
@@ -78,7 +78,7 @@ func stopped(device int, in wire.Frame, backend string, l4 wire.Transport, reaso
 }
 
 // Addresses that are closed to the pods of the VPC are closed behind services too.
-func TestEgressDecidesByWhereAServiceLeads(t *testing.T) {
+func TestServiceOutside_ClosedTarget_DroppedLikeEgress(t *testing.T) {
 	w := world.New(t)
 	for _, c := range []struct{ backend, backend6, reason string }{
 		{"203.0.113.5", "2001:db8:dead::5", "egress_denied"},
@@ -100,7 +100,7 @@ func TestEgressDecidesByWhereAServiceLeads(t *testing.T) {
 	})
 }
 
-func TestFragmentsGoOutsideByAServiceAndBack(t *testing.T) {
+func TestServiceOutside_Fragments_GoAndComeBack(t *testing.T) {
 	w := newLeadingWorld(t)
 	first, later := world.DatagramIn(world.Asks(world.VIPB, nil), wire.UDP{Sport: 1000, Dport: 53}, 1)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
@@ -124,7 +124,7 @@ func TestFragmentsGoOutsideByAServiceAndBack(t *testing.T) {
 	})
 }
 
-func TestErrorsAboutAFlowThatLeadsOutsideNameTheService(t *testing.T) {
+func TestServiceOutside_ICMPError_NamesService(t *testing.T) {
 	w := newLeadingWorld(t)
 	world.Run(t, w.Objects.AliothFromPod, w.Open, world.Asks(world.VIPB, wire.UDP{Sport: 1000, Dport: 53}).Bytes())
 	quoting := func(f wire.Frame) wire.ICMP {
@@ -147,7 +147,7 @@ func TestErrorsAboutAFlowThatLeadsOutsideNameTheService(t *testing.T) {
 }
 
 // A flow goes to where its backend is now, and is counted once wherever that is.
-func TestFlowsThatLeadOutsideEndLikeOthers(t *testing.T) {
+func TestServiceOutside_BackendReplaced_FlowsEndOnce(t *testing.T) {
 	w := newLeadingWorld(t)
 	opening := world.Asks(world.VIPB, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN})
 	question := world.Asks(world.VIPB, wire.UDP{Sport: 1000, Dport: 53})
@@ -205,7 +205,7 @@ func TestFlowsThatLeadOutsideEndLikeOthers(t *testing.T) {
 
 // An address that was outside can become the VPC's own, when its ranges grow. The flow
 // that is remembered must not take its answers from the other side then.
-func TestABackendThatComesIntoTheVPCIsAnother(t *testing.T) {
+func TestServiceOutside_BackendEntersVPC_OldFlowUnused(t *testing.T) {
 	w := newLeadingWorld(t)
 	opening := world.Asks(world.VIPB, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN})
 	world.Run(t, w.Objects.AliothFromPod, w.Open, opening.Bytes())

@@ -27,7 +27,7 @@ func quotedFrom(src, dst string, mutate func(*wire.Frame)) wire.Frame {
 	return f
 }
 
-func TestAnErrorLeavesAVPCAboutThePodsOwnFlowsOnly(t *testing.T) {
+func TestICMPError_LeavingVPC_OnlyAboutOwnFlows(t *testing.T) {
 	w := world.New(t)
 	const own, own6 = "10.0.1.10", "fd10:0:0:1::10"
 	says := func(dst string, about wire.Frame) wire.Frame {
@@ -107,7 +107,7 @@ func TestAnErrorLeavesAVPCAboutThePodsOwnFlowsOnly(t *testing.T) {
 	})
 }
 
-func TestAnErrorAboutASharedServicesAnswerFindsTheBackend(t *testing.T) {
+func TestICMPError_SharedServiceAnswer_ReachesBackend(t *testing.T) {
 	w := world.New(t)
 	answer := func(src, dst string, sport uint16) wire.Frame {
 		return wire.Frame{Src: wire.IP(src), Dst: wire.IP(dst), L4: wire.UDP{Sport: sport, Dport: 1000, NoChecksum: true}}

@@ -57,7 +57,7 @@ func refused(name string, device int, in wire.Frame) world.Case {
 	return c
 }
 
-func TestWhoAsksAServiceWithoutBackendsIsRefusedAtOnce(t *testing.T) {
+func TestService_NoBackend_RefusedAtOnce(t *testing.T) {
 	w := world.NewScaled(t)
 	syn := wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}
 	var cases []world.Case
@@ -81,7 +81,7 @@ func TestWhoAsksAServiceWithoutBackendsIsRefusedAtOnce(t *testing.T) {
 
 // A second service of the VPC with the same backend: the flow of one pod's port to that
 // backend belongs to one of them.
-func TestWhoMeetsAFlowOfAnotherServiceIsRefusedAtOnce(t *testing.T) {
+func TestService_FlowOfOther_RefusedAtOnce(t *testing.T) {
 	const other = "10.96.1.9"
 	w := world.NewScaled(t)
 	s := w.ScaledState()
@@ -98,7 +98,7 @@ func TestWhoMeetsAFlowOfAnotherServiceIsRefusedAtOnce(t *testing.T) {
 }
 
 // The ports and protocols that a virtual address lacks, in a VPC and of a shared service.
-func TestWhatAServiceLacksIsRefusedAtOnce(t *testing.T) {
+func TestService_UnknownPortOrProtocol_RefusedAtOnce(t *testing.T) {
 	w := world.NewScaled(t)
 	syn := wire.TCP{Sport: 1000, Dport: 81, Flags: wire.FlagSYN}
 	var cases []world.Case

@@ -41,7 +41,7 @@ func sees(name string, w *world.World, in wire.Frame, out func(*wire.Frame)) wor
 	return goes(name, w.PodB, in, world.MacA, out)
 }
 
-func TestAServiceIsReachedInItsVPCOnly(t *testing.T) {
+func TestService_OtherVPC_NotReached(t *testing.T) {
 	w := world.NewScaled(t)
 	syn, data := wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagACK, Payload: []byte("x")}
 	to := func(dst string, l4 wire.Transport) func(*wire.Frame) {
@@ -94,7 +94,7 @@ func TestAServiceIsReachedInItsVPCOnly(t *testing.T) {
 	})
 }
 
-func TestAPodReachesItselfByItsService(t *testing.T) {
+func TestService_PodIsItsBackend_ReachesItself(t *testing.T) {
 	w := world.NewScaled(t)
 	for _, c := range []struct {
 		vip, self, gateway string
@@ -128,7 +128,7 @@ func TestAPodReachesItselfByItsService(t *testing.T) {
 	}
 }
 
-func TestAPodThatAnswersToTheGatewayReachesNobodyElse(t *testing.T) {
+func TestService_OtherPodAnswersToGateway_Dropped(t *testing.T) {
 	w := world.NewScaled(t)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
 		goes("an opening of pod A", w.PodA, world.Asks(world.VIPB, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}), world.MacB, func(f *wire.Frame) {
@@ -139,7 +139,7 @@ func TestAPodThatAnswersToTheGatewayReachesNobodyElse(t *testing.T) {
 	})
 }
 
-func TestAServiceAnswersPing(t *testing.T) {
+func TestService_Echo_Answered(t *testing.T) {
 	w := world.NewScaled(t)
 	pong := func(name, vip string, v6 bool, request, reply uint8) world.Case {
 		body := []byte("a ping of us")
@@ -158,7 +158,7 @@ func TestAServiceAnswersPing(t *testing.T) {
 	})
 }
 
-func TestErrorsAboutAServicesFlowFindTheirFlow(t *testing.T) {
+func TestICMPError_ServiceFlow_FindsFlow(t *testing.T) {
 	w := world.NewScaled(t)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
 		goes("a flow", w.PodA, world.Asks(world.VIPB, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}), world.MacB, func(f *wire.Frame) {
@@ -187,7 +187,7 @@ func TestErrorsAboutAServicesFlowFindTheirFlow(t *testing.T) {
 	})
 }
 
-func TestASenderThatIsTooBigForTheWayToABackendReadsOfTheService(t *testing.T) {
+func TestTooBig_WayToBackend_ErrorNamesService(t *testing.T) {
 	w := world.NewScaled(t, world.OnUnderlay(t))
 	bpftest.SetMTU(t, w.Config.UnderlayIfindex, 1500)
 	in := long(world.VIPB, 1451, func(f *wire.Frame) { f.L4 = wire.UDP{Sport: 1000, Dport: 53, Payload: make([]byte, 1451-28)} })
@@ -196,7 +196,7 @@ func TestASenderThatIsTooBigForTheWayToABackendReadsOfTheService(t *testing.T) {
 	}})
 }
 
-func TestFragmentsGoToAServiceOfTheVPCAndBack(t *testing.T) {
+func TestFragments_VPCService_GoAndComeBack(t *testing.T) {
 	w := world.NewScaled(t)
 	first, later := world.DatagramIn(world.Asks(world.VIPB, nil), wire.UDP{Sport: 1000, Dport: 53}, 1)
 	far := func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.20") }
@@ -233,7 +233,7 @@ func TestFragmentsGoToAServiceOfTheVPCAndBack(t *testing.T) {
 
 // A pod of the VPC may have the address of a shared service's backend, and use the
 // same id for a datagram.
-func TestFragmentsFromInsideFollowNoneFromBeyondTheDoor(t *testing.T) {
+func TestFragment_EqualIDOfSharedBackend_NotFollowed(t *testing.T) {
 	w := world.NewScaled(t)
 	question, _ := world.DatagramIn(world.Ask(nil), wire.UDP{Sport: 1000, Dport: 53}, 1)
 	world.Run(t, w.Objects.AliothFromPod, w.PodA, question.Bytes())
@@ -276,7 +276,7 @@ func many(t *testing.T, w *world.World, affinity time.Duration, hosts ...string)
 	bpftest.Must(t, w.Apply(s))
 }
 
-func TestAClientKeepsItsBackendWhereTheServiceSaysSo(t *testing.T) {
+func TestAffinity_Service_ClientKeepsBackend(t *testing.T) {
 	w := world.NewScaled(t)
 	hosts := []string{"10.0.1.30", "10.0.1.31", "10.0.1.32", "10.0.1.33"}
 	opening := func(port uint16) wire.Frame {
@@ -324,7 +324,7 @@ func TestAClientKeepsItsBackendWhereTheServiceSaysSo(t *testing.T) {
 	}
 }
 
-func TestFlowsStayWhereTheyAreWhenBackendsComeAndGo(t *testing.T) {
+func TestFlow_BackendsComeAndGo_Stays(t *testing.T) {
 	w := world.NewScaled(t)
 	hosts := []string{"10.0.1.30", "10.0.1.31", "10.0.1.32", "10.0.1.33"}
 	many(t, w, 0, hosts...)

@@ -24,7 +24,7 @@ func answered(name string, device int, in wire.Frame, out func(*wire.Frame)) wor
 	}
 }
 
-func TestASharedServiceIsReachedFromOverlappingVPCs(t *testing.T) {
+func TestSharedService_OverlappingVPCs_Reached(t *testing.T) {
 	w := world.New(t)
 	query := []byte("query")
 	toBackend := func(shadow string, l4 wire.Transport) func(*wire.Frame) {
@@ -59,7 +59,7 @@ func TestASharedServiceIsReachedFromOverlappingVPCs(t *testing.T) {
 	})
 }
 
-func TestASharedServiceIsReachedOverIPv6(t *testing.T) {
+func TestSharedService_OverIPv6_Reached(t *testing.T) {
 	w := world.New(t)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
 		toStack("a query", w.PodA, ask6(wire.UDP{Sport: 1000, Dport: 53}), func(f *wire.Frame) {
@@ -74,7 +74,7 @@ func TestASharedServiceIsReachedOverIPv6(t *testing.T) {
 	})
 }
 
-func TestWhatASharedServiceDoesNotOfferIsNotDelivered(t *testing.T) {
+func TestSharedService_NotOffered_NotDelivered(t *testing.T) {
 	w := world.New(t)
 	api := func(l4 wire.Transport) wire.Frame {
 		return world.Ask(l4).With(func(f *wire.Frame) { f.Dst = wire.IP("10.96.0.1") })
@@ -95,7 +95,7 @@ func TestWhatASharedServiceDoesNotOfferIsNotDelivered(t *testing.T) {
 	})
 }
 
-func TestAnErrorAboutAFlowToAServiceNamesTheService(t *testing.T) {
+func TestICMPError_FlowToSharedService_NamesService(t *testing.T) {
 	w := world.New(t)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
 		toStack("a query", w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}), func(f *wire.Frame) {
@@ -118,7 +118,7 @@ func TestAnErrorAboutAFlowToAServiceNamesTheService(t *testing.T) {
 	})
 }
 
-func TestFlowsToBackendsThatAreGoneEnd(t *testing.T) {
+func TestFlow_BackendGone_Ends(t *testing.T) {
 	w := world.New(t)
 	query := func(name string, l4, rewritten wire.Transport, backend string) world.Case {
 		return toStack(name, w.PodA, world.Ask(l4), func(f *wire.Frame) {
@@ -172,7 +172,7 @@ func TestFlowsToBackendsThatAreGoneEnd(t *testing.T) {
 	}
 }
 
-func TestATCPOpeningNeverGoesToABackendThatIsGone(t *testing.T) {
+func TestTCPOpening_BackendGone_OtherChosen(t *testing.T) {
 	w := world.New(t)
 	segment := func(name string, flags uint8, backend string) world.Case {
 		return toStack(name, w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: flags}), func(f *wire.Frame) {
@@ -216,7 +216,7 @@ func TestATCPOpeningNeverGoesToABackendThatIsGone(t *testing.T) {
 	})
 }
 
-func TestAnOpeningFindsItsBackendAmongMany(t *testing.T) {
+func TestOpening_ManyBackends_OneFound(t *testing.T) {
 	w := world.New(t)
 	s := w.State()
 	s.Services[1].Backends = nil
@@ -238,7 +238,7 @@ func TestAnOpeningFindsItsBackendAmongMany(t *testing.T) {
 	}
 }
 
-func TestFlowsAreSpreadOverAllBackends(t *testing.T) {
+func TestFlows_SeveralBackends_SpreadOverAll(t *testing.T) {
 	w := world.New(t)
 	s := w.State()
 	s.Services[0].Backends = []state.Backend{{IP: wire.IP("10.8.1.10"), Port: 5353}, {IP: wire.IP("10.8.1.11"), Port: 5353}, {IP: wire.IP("10.8.1.12"), Port: 5353}}

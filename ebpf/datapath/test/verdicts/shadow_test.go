@@ -20,7 +20,7 @@ func toStack(name string, device int, in wire.Frame, out func(*wire.Frame), mark
 	}
 }
 
-func TestAPodAnswersTheNodeUnderItsShadow(t *testing.T) {
+func TestPodAnswer_ToNode_UnderShadow(t *testing.T) {
 	w := world.New(t)
 	reply := func(mutate func(*wire.Frame)) wire.Frame {
 		return world.FromA(func(f *wire.Frame) {
@@ -76,7 +76,7 @@ func TestAPodAnswersTheNodeUnderItsShadow(t *testing.T) {
 	})
 }
 
-func TestAnErrorOfAPodAboutTheNodesPacketIsTranslated(t *testing.T) {
+func TestICMPError_PodAboutNodePacket_Translated(t *testing.T) {
 	w := world.New(t)
 	quote := func(src, dst string) []byte {
 		f := wire.Frame{Src: wire.IP(src), Dst: wire.IP(dst), L4: wire.UDP{Sport: 40000, Dport: 53, NoChecksum: true}}
@@ -102,7 +102,7 @@ func TestAnErrorOfAPodAboutTheNodesPacketIsTranslated(t *testing.T) {
 	})
 }
 
-func TestEgressLeavesUnderTheShadowAndMarked(t *testing.T) {
+func TestEgress_OpenVPC_ShadowAndMark(t *testing.T) {
 	w := world.New(t)
 	out := func(mutate func(*wire.Frame)) wire.Frame {
 		return world.FromA(func(f *wire.Frame) {
@@ -164,7 +164,7 @@ func TestEgressLeavesUnderTheShadowAndMarked(t *testing.T) {
 	})
 }
 
-func TestAPodAnswersWhoMayHaveReachedItFromOutside(t *testing.T) {
+func TestEgress_FrontedVPC_OnlyAnswersLeave(t *testing.T) {
 	w := world.New(t)
 	s := w.State()
 	for i := range s.VPCs {
@@ -216,7 +216,7 @@ func TestAPodAnswersWhoMayHaveReachedItFromOutside(t *testing.T) {
 	})
 }
 
-func TestAVPCsListsDecideWhereItsEgressGoes(t *testing.T) {
+func TestEgress_VPCLists_DecideTargets(t *testing.T) {
 	w := world.New(t)
 	s := w.State()
 	s.Closed = append(s.Closed,
@@ -264,7 +264,7 @@ func TestAVPCsListsDecideWhereItsEgressGoes(t *testing.T) {
 	})
 }
 
-func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
+func TestToPod_FromHostStack_OnlyShadowReached(t *testing.T) {
 	w := world.New(t)
 	in := func(mutate func(*wire.Frame)) wire.Frame {
 		f := wire.Frame{

@@ -51,7 +51,7 @@ func tooBig(about []byte, mtu uint16) []byte {
 	return trafficClass(b, 0xc0)
 }
 
-func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
+func TestTooBig_Packet_SenderToldMTU(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	s := w.State()
 	s.Addresses = append(s.Addresses,
@@ -108,7 +108,7 @@ func longError(dst string, size int) wire.ICMP {
 	return wire.Quoting(wire.ICMP{Type: 3, Code: 1}, about)
 }
 
-func TestIPv4ThatMayBeFragmentedGoesToTheFragmenterOverIPv6(t *testing.T) {
+func TestTooBig_FragmentableIPv4OverIPv6_ToFragmenter(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	s := w.State()
 	s.Addresses = append(s.Addresses, state.Address{VNI: world.VNIRed, IP: wire.IP("10.0.1.21"), Kind: state.Remote, Node: wire.IP("2001:db8::2"), MAC: world.MacR})
@@ -138,7 +138,7 @@ func TestIPv4ThatMayBeFragmentedGoesToTheFragmenterOverIPv6(t *testing.T) {
 	}
 }
 
-func TestSegmentsThatDoNotFitAreToldOfAsOne(t *testing.T) {
+func TestTooBig_Segments_OneError(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	// 40 bytes of headers, and segments of equal size.
 	in := long("10.0.1.20", 3000, func(f *wire.Frame) {
@@ -170,7 +170,7 @@ func TestSegmentsThatDoNotFitAreToldOfAsOne(t *testing.T) {
 
 // A packet longer than any before it has the routes read anew, so that a path whose MTU
 // became smaller is noticed, for all packets after it too.
-func TestAWayThatBecameNarrowerIsForgotten(t *testing.T) {
+func TestNodePath_Narrower_Forgotten(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	short, fits := long("10.0.1.20", 1300, func(f *wire.Frame) { f.Whole = false }), long("10.0.1.20", 1250, world.Unchanged)
 	pushed := func(in []byte) bool {
@@ -211,7 +211,7 @@ func TestAWayThatBecameNarrowerIsForgotten(t *testing.T) {
 	}
 }
 
-func TestWithoutAGatewayNobodyIsTold(t *testing.T) {
+func TestTooBig_NoGateway_NobodyTold(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	s := w.State()
 	for i := range s.Interfaces {
@@ -225,7 +225,7 @@ func TestWithoutAGatewayNobodyIsTold(t *testing.T) {
 	})
 }
 
-func TestErrorsToAnInterfaceAreBounded(t *testing.T) {
+func TestICMPErrors_ToInterface_Bounded(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	s := w.State()
 	s.Interfaces[1].Gateway4 = wire.IP("10.0.1.1")

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-func TestOnlyKnownNodesPutPacketsIntoAVPC(t *testing.T) {
+func TestTunnelPacket_UnknownNode_Dropped(t *testing.T) {
 	w := world.New(t)
 	inner := func(mutate func(*wire.Frame)) wire.Frame {
 		f := wire.Frame{
@@ -81,7 +81,7 @@ func TestOnlyKnownNodesPutPacketsIntoAVPC(t *testing.T) {
 	w.Expect(t, w.Objects.AliothFromTunnel, []world.Case{refused("without a tunnel", ok.Bytes(), "no_tunnel_key")})
 }
 
-func TestThePacketsOfATunnelReachTheNodesInterface(t *testing.T) {
+func TestTunnelPacket_NodeInterface_Reached(t *testing.T) {
 	w := world.New(t)
 	f := wire.Frame{EthDst: world.MacNode, EthSrc: world.MacR, Src: wire.IP("10.8.1.20"), Dst: wire.IP("10.8.1.2"), L4: wire.UDP{Sport: 53, Dport: 1000}}
 	w.Expect(t, world.Tunnelled(t, w, world.VNIMain, wire.IP("192.0.2.2")), []world.Case{{

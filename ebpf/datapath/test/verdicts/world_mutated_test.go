@@ -25,17 +25,17 @@ func tabled(t *testing.T) [world.Kinds][][]byte {
 	t.Helper()
 	for kind, tables := range [world.Kinds][]func(*testing.T){
 		world.KindPod: {
-			TestPacketsInsideAVPCAreForwarded, TestOddPacketsInsideAVPC, TestOddPacketsAtTheDoor,
-			TestNeighbourSolicitationIsAnsweredWithTheVirtualMAC, TestASenderIsToldHowLargeItsPacketsMayBe,
-			TestASharedServiceIsReachedFromOverlappingVPCs, TestAServiceIsReachedInItsVPCOnly, TestAPodReachesItselfByItsService,
-			TestWhoAsksAServiceWithoutBackendsIsRefusedAtOnce, TestErrorsAboutAServicesFlowFindTheirFlow,
-			TestFragmentsGoToAServiceAndBack, TestFragmentsGoToAServiceOfTheVPCAndBack, TestAServiceLeadsOutsideAsTheVPCsEgressDoes,
-			TestFragmentsGoOutsideByAServiceAndBack,
+			TestPacket_InsideVPC_Forwarded, TestOddPackets_InsideVPC_VerdictAsDocumented, TestOddPackets_LeavingVPC_VerdictAsDocumented,
+			TestNeighbourSolicitation_Request_AnsweredWithVirtualMAC, TestTooBig_Packet_SenderToldMTU,
+			TestSharedService_OverlappingVPCs_Reached, TestService_OtherVPC_NotReached, TestService_PodIsItsBackend_ReachesItself,
+			TestService_NoBackend_RefusedAtOnce, TestICMPError_ServiceFlow_FindsFlow,
+			TestFragments_SharedService_GoAndComeBack, TestFragments_VPCService_GoAndComeBack, TestServiceOutside_Flow_TranslatedLikeEgress,
+			TestServiceOutside_Fragments_GoAndComeBack,
 		},
-		world.KindStack:    {TestOnlyTheShadowIsReachedFromTheHostsStack},
-		world.KindTunnel:   {TestOnlyKnownNodesPutPacketsIntoAVPC},
-		world.KindUnderlay: {TestOuterHeadersArePoppedFromUsualPackets},
-		world.KindFragment: {TestWhatDoesNotFitOverIPv6IsMadeTwoFragments},
+		world.KindStack:    {TestToPod_FromHostStack_OnlyShadowReached},
+		world.KindTunnel:   {TestTunnelPacket_UnknownNode_Dropped},
+		world.KindUnderlay: {TestOuterHeaders_UsualPackets_Popped},
+		world.KindFragment: {TestPacket_TooBigOverIPv6_TwoFragments},
 	} {
 		if len(world.Corpus.Frames[kind]) > 0 {
 			continue
@@ -137,11 +137,11 @@ func honest(b []byte, owner state.Interface) []byte {
 	return b
 }
 
-// TestMutatedFramesKeepTheRules runs the frames of all tables, and then mutated frames, through
+// TestPrograms_MutatedFrames_RulesHold runs the frames of all tables, and then mutated frames, through
 // every program, and compares the results with rules that hold for any frame. `make test` lets it
 // make frames for ten seconds, `make soak` for minutes. It stands in the package's last file, so
 // that the tables have run.
-func TestMutatedFramesKeepTheRules(t *testing.T) {
+func TestPrograms_MutatedFrames_RulesHold(t *testing.T) {
 	duration, seed := world.Mutations(t)
 	m := &mutator{Rand: rand.New(rand.NewPCG(seed, 0)), frames: tabled(t)}
 	r := rules.New(t)
