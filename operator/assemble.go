@@ -68,6 +68,8 @@ type parts struct {
 	metrics *metricSet
 	feed    *feed.Feed
 	rows    *store.Store
+	// central are the same rows, for the controllers that list the addresses of Subnets.
+	central store.Central
 	// resting are addresses that are not assigned for a while after their release.
 	resting *ipam.Resting
 	// reporter reports nodes that are not trusted.
@@ -78,13 +80,14 @@ type parts struct {
 
 // newParts makes an empty store, and the components between it and the controllers.
 func newParts(env environment, cfg Config, m *metricSet) (*parts, error) {
-	rows, err := store.New()
+	central, err := store.NewCentral()
 	if err != nil {
 		return nil, err
 	}
+	rows := central.Store
 	env.events = announce.NewBounded(env.events, env.now, m.withheld.Inc)
 	p := &parts{
-		env: env, cfg: cfg, metrics: m, rows: rows, feed: feed.New(rows, env.log.WithName("feed")), resting: &ipam.Resting{},
+		env: env, cfg: cfg, metrics: m, rows: rows, central: central, feed: feed.New(rows, env.log.WithName("feed")), resting: &ipam.Resting{},
 		reporter: &announce.Distrust{Store: rows, Events: env.events, Metrics: m.distrust},
 	}
 	p.calls = &rollcall.Reconciler{

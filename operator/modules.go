@@ -127,7 +127,7 @@ func registerNetworking(p *parts) error {
 		vpc.Register(to, p.feed, &vpc.Reconciler{
 			Client: p.client("vpc"), Live: p.env.live, Store: p.rows, Term: p.calls, Feed: p.feed, Rules: p.cfg.rules(),
 		}),
-		subnet.Register(to, p.feed, &subnet.Reconciler{Client: p.client("subnet"), Store: p.rows}),
+		subnet.Register(to, p.feed, &subnet.Reconciler{Client: p.client("subnet"), Store: p.central}),
 		network.Register(to, p.feed, &network.Reconciler{Client: p.client("network"), Store: p.rows}),
 		node.Register(to, p.feed, &node.Reconciler{
 			Live: p.env.live, Store: p.rows, Claimer: p.claimer("node"), Events: p.env.events, DefaultVPC: p.cfg.DefaultVPC,
@@ -380,11 +380,11 @@ func registerNodeIPAM(p *parts) error {
 	var errs []error
 	for _, group := range p.cfg.NodeIPAMGroups {
 		errs = append(errs,
-			podnetwork.Register(to, p.feed, &podnetwork.Reconciler{Group: group, Client: p.client(podnetwork.Name(group)), Store: p.rows}),
+			podnetwork.Register(to, p.feed, &podnetwork.Reconciler{Group: group, Client: p.client(podnetwork.Name(group)), Store: p.central}),
 			podnetworkinstance.Register(to, p.feed, &podnetworkinstance.Reconciler{
 				Group: group, Client: p.client(podnetworkinstance.Name(group)), Store: p.rows, Term: p.calls, Events: p.env.events,
 			}),
-			podconfig.Register(to, p.feed, &podconfig.Reconciler{Group: group, Client: p.client(podconfig.Name(group)), Store: p.rows}),
+			podconfig.Register(to, p.feed, &podconfig.Reconciler{Group: group, Client: p.client(podconfig.Name(group)), Store: p.central}),
 		)
 	}
 	return errors.Join(errs...)
