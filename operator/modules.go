@@ -137,7 +137,7 @@ func registerNetworking(p *parts) error {
 		address.RegisterAttachments(to, p.feed, &address.Attachments{Live: p.env.live, Store: p.rows, Claimer: p.claimer("attachmentclaim")}),
 		pod.Register(to, p.feed, pod.New(pod.Options{
 			Client: p.client("pod"), Live: p.env.live, Store: p.rows, Claimer: p.claimer("pod"), Events: p.env.events, Metrics: p.metrics.pods,
-			Sources: []pod.Source{p.cfg.source()}, Sharing: p.cfg.sharing(), Now: p.env.now,
+			Sources: []pod.Source{p.cfg.source()}, Sharing: p.cfg.sharing(), Clock: p.env.clock,
 		})),
 	)
 }
@@ -154,7 +154,7 @@ func bouncing() module {
 		},
 		register: func(p *parts) error {
 			return role.Register(p.env.controllers, p.feed, &role.Reconciler{
-				Client: p.client("role"), Live: p.env.live, Store: p.rows, Events: p.env.events, Now: p.env.now, AnyNode: p.cfg.RoleNodes == RoleNodesAny, Off: !p.cfg.ScaledEndpoints,
+				Client: p.client("role"), Live: p.env.live, Store: p.rows, Events: p.env.events, Clock: p.env.clock, AnyNode: p.cfg.RoleNodes == RoleNodesAny, Off: !p.cfg.ScaledEndpoints,
 			})
 		},
 	}
@@ -343,7 +343,7 @@ func registerNodeNetwork(p *parts) error {
 	handling := func(controller string) policyhandler.Config {
 		api := nodenetwork.API{Client: p.client(controller), Live: p.env.live}
 		return policyhandler.Config{
-			API: api, Store: p.rows, Node: api.Node, Nodes: api.Nodes, Now: p.env.now, Log: slog.New(logr.ToSlogHandler(p.env.log)),
+			API: api, Store: p.rows, Node: api.Node, Nodes: api.Nodes, Clock: p.env.clock, Log: slog.New(logr.ToSlogHandler(p.env.log)),
 		}
 	}
 	var errs []error

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,7 +99,7 @@ func claimInNetwork(ctx context.Context, writer client.Client, n *ipam.NetworkRa
 	}
 	claimer := &claim.Claimer{
 		Client: writer, Live: writer, Store: rows.Store, Resting: &ipam.Resting{}, Term: operatortest.Term(true),
-		Feed: feed.New(nil, logr.Discard()), Now: time.Now,
+		Feed: feed.New(nil, logr.Discard()), Clock: clock.RealClock{},
 	}
 	return eachOf(ctx, networkAddresses, func(ctx context.Context, i int) error {
 		pod := podOf(i)
