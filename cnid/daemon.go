@@ -33,7 +33,7 @@ import (
 type control struct {
 	sources sources
 	// leftOut are the objects that the node's store does not have as the API has them.
-	leftOut  func() []descriptor.LeftOut
+	leftOut  descriptor.Source
 	releaser attachment.Releaser
 	reporter reporter
 	// announced reports whether the API knows of this daemon.
@@ -136,7 +136,7 @@ func newDaemon(n *node, c control) *daemon {
 // objects that its store leaves out, and contradictions in its plan.
 func (d *daemon) ExplainLeftOut() []string {
 	var list []string
-	for _, one := range d.leftOut() {
+	for _, one := range d.leftOut.LeftOut() {
 		list = append(list, one.String())
 	}
 	for _, what := range d.kernel.LeftOut() {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestDrivers_NodeAddresses_PassedOn(t *testing.T) {
-	rows, err := store.NewForNode()
+	rows, err := store.New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
-	"github.com/alioth-net/alioth/store/client/descriptor"
 )
 
 type releaseAtOnce struct {
@@ -46,7 +45,7 @@ func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 		}
 		t.Cleanup(n.close)
 		d = newDaemon(n, control{
-			sources: readAlready{}, leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log}, announced: broadcast.Open,
+			sources: readAlready{}, leftOut: readAlready{}, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log}, announced: broadcast.Open,
 		})
 		return nil
 	})

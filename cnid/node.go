@@ -94,7 +94,7 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 	if n.plan.NetnsCookie, err = ownNetns(); err != nil {
 		return nil, err
 	}
-	if n.store, err = store.NewForNode(); err != nil {
+	if n.store, err = store.New(); err != nil {
 		return nil, err
 	}
 	if err := n.open(ctx, registry); err != nil {

@@ -9,7 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"time"
+
+	"k8s.io/utils/clock"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,7 +75,7 @@ func (d *daemon) networkUses() []permit.Use {
 // of the node's network.
 func (d *daemon) networkPoliciesModule(api *kube.Client, synced broadcast.Gate, current func(context.Context) (map[string]any, error)) module {
 	policies := policyhandler.NewHandler(policyhandler.Config{
-		API: api, Store: d.store, Now: time.Now, Log: d.log, Current: current,
+		API: api, Store: d.store, Clock: clock.RealClock{}, Log: d.log, Current: current,
 		// Its row does not have the labels.
 		Node: func(ctx context.Context, name string) (*corev1.Node, error) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}

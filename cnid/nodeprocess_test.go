@@ -134,7 +134,7 @@ func playNode() error {
 		return err
 	}
 	d := newDaemon(n, control{
-		sources: readAlready{}, leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log}, announced: broadcast.Open,
+		sources: readAlready{}, leftOut: readAlready{}, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log}, announced: broadcast.Open,
 	})
 	go func() { // later changes of the API
 		for {
@@ -478,6 +478,9 @@ func eventually(t *testing.T, what string, check func() error) {
 
 // readAlready stands for sources that have read everything.
 type readAlready struct{}
+
+// LeftOut implements descriptor.Source.
+func (readAlready) LeftOut() []descriptor.LeftOut { return nil }
 
 func (readAlready) Synced() (bool, <-chan struct{})       { return broadcast.Open() }
 func (readAlready) DomainSynced(string) broadcast.Gate    { return broadcast.Open }

@@ -51,7 +51,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	}
 	defer n.close()
 	rowSet := reflector.NewSet(n.store, api, log)
-	n.registry.MustRegister(descriptor.NewCollector("alioth_cnid_objects_left_out", rowSet.LeftOut))
+	n.registry.MustRegister(descriptor.NewCollector("alioth_cnid_objects_left_out", rowSet))
 	sources := subscriptions.New(subscriptions.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints, Kinds: cfg.Kinds(), Changed: func() { n.progress.Ask() }}, api, rowSet, n.store, n.journal, log)
 	reporter := report.New(cfg.NodeName, api, n.store, cfg.ReviewEvery, log)
 	// With an incomplete journal, addresses in use would be released.
@@ -60,7 +60,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Journal: n.journal, Knowledge: cfg.knowledge(delegates, log), Log: log})
 	links := linkreport.New(cfg.NodeName, api, n.store, log)
 	d := newDaemon(n, control{
-		sources: sources, leftOut: rowSet.LeftOut, releaser: releaser, reporter: reporting{reporter, links}, announced: reporter.NodeMarked,
+		sources: sources, leftOut: rowSet, releaser: releaser, reporter: reporting{reporter, links}, announced: reporter.NodeMarked,
 		attached: statuses.Attached, api: config,
 	})
 	group, ctx := errgroup.WithContext(ctx)

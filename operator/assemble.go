@@ -6,7 +6,8 @@ package operator
 import (
 	"context"
 	"fmt"
-	"time"
+
+	"k8s.io/utils/clock"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,20 +45,19 @@ type environment struct {
 	live        client.Reader
 	events      events.EventRecorder
 	controllers feed.Controllers
-	// available reports whether the API has an optional kind.
-	available func(*descriptor.Kind) (bool, error)
+	kinds       optionalKinds
 	// leading is closed once the term's controllers run.
 	leading <-chan struct{}
 	log     logr.Logger
-	now     func() time.Time
+	clock   clock.PassiveClock
 }
 
 func managed(mgr manager.Manager) environment {
 	return environment{
 		informers: mgr.GetCache(), writer: mgr.GetClient(), live: mgr.GetAPIReader(),
 		events: announce.NewRecorder(mgr.GetEventRecorder("alioth-operator")), controllers: feed.ManagerControllers{Manager: mgr},
-		available: availableIn(mgr),
-		leading:   mgr.Elected(), log: mgr.GetLogger(), now: time.Now,
+		kinds:   managedKinds{mgr},
+		leading: mgr.Elected(), log: mgr.GetLogger(), clock: clock.RealClock{},
 	}
 }
 
@@ -68,6 +68,8 @@ type parts struct {
 	metrics *metricSet
 	feed    *feed.Feed
 	rows    *store.Store
+	// central are the same rows, for the controllers that list the addresses of Subnets.
+	central store.Central
 	// resting are addresses that are not assigned for a while after their release.
 	resting *ipam.Resting
 	// reporter reports nodes that are not trusted.
@@ -78,17 +80,18 @@ type parts struct {
 
 // newParts makes an empty store, and the components between it and the controllers.
 func newParts(env environment, cfg Config, m *metricSet) (*parts, error) {
-	rows, err := store.New()
+	central, err := store.NewCentral()
 	if err != nil {
 		return nil, err
 	}
-	env.events = announce.NewBounded(env.events, env.now, m.withheld.Inc)
+	rows := central.Store
+	env.events = announce.NewBounded(env.events, env.clock, m.withheld)
 	p := &parts{
-		env: env, cfg: cfg, metrics: m, rows: rows, feed: feed.New(rows, env.log.WithName("feed")), resting: &ipam.Resting{},
+		env: env, cfg: cfg, metrics: m, rows: rows, central: central, feed: feed.New(rows, env.log.WithName("feed")), resting: &ipam.Resting{},
 		reporter: &announce.Distrust{Store: rows, Events: env.events, Metrics: m.distrust},
 	}
 	p.calls = &rollcall.Reconciler{
-		Client: p.client("rollcall"), Live: env.live, Store: rows, Feed: p.feed, Distrust: p.reporter, Now: env.now, Every: cfg.RollCallEvery,
+		Client: p.client("rollcall"), Live: env.live, Store: rows, Feed: p.feed, Distrust: p.reporter, Clock: env.clock, Every: cfg.RollCallEvery,
 	}
 	p.feed.Subscribe(p.rest)
 	return p, nil
@@ -101,9 +104,9 @@ func (p *parts) rest(change feed.Change) {
 	}
 	switch old := change.Old.(type) {
 	case *store.Address:
-		p.resting.Add(old.Domain(), old.IP, p.env.now())
+		p.resting.Add(old.Domain(), old.IP, p.env.clock.Now())
 	case *external.Address:
-		p.resting.Add("", old.IP, p.env.now())
+		p.resting.Add("", old.IP, p.env.clock.Now())
 	}
 }
 
@@ -115,7 +118,7 @@ func (p *parts) client(controller string) client.Client {
 func (p *parts) claimer(controller string) *claim.Claimer {
 	return &claim.Claimer{
 		Client: p.client(controller), Live: p.env.live, Store: p.rows, Resting: p.resting, Term: p.calls,
-		Feed: p.feed, Now: p.env.now,
+		Feed: p.feed, Clock: p.env.clock,
 	}
 }
 
@@ -134,7 +137,7 @@ func assemble(ctx context.Context, env environment, cfg Config, m *metricSet) (_
 	for _, area := range modules(cfg) {
 		all = append(all, area.kinds...)
 	}
-	watched, missing, err := present(all, env.available)
+	watched, missing, err := present(all, env.kinds)
 	if err != nil {
 		return nil, nil, err
 	}

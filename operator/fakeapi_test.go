@@ -61,6 +61,11 @@ type apiChange struct {
 	now client.Object
 }
 
+// has implements optionalKinds.
+func (a *fakeAPI) has(kind *descriptor.Kind) (bool, error) {
+	return !slices.Contains(a.lacks, kind), nil
+}
+
 func newFakeAPI(now func() time.Time) *fakeAPI {
 	return &fakeAPI{now: now, objects: map[apiKey]client.Object{}}
 }

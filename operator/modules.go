@@ -127,7 +127,7 @@ func registerNetworking(p *parts) error {
 		vpc.Register(to, p.feed, &vpc.Reconciler{
 			Client: p.client("vpc"), Live: p.env.live, Store: p.rows, Term: p.calls, Feed: p.feed, Rules: p.cfg.rules(),
 		}),
-		subnet.Register(to, p.feed, &subnet.Reconciler{Client: p.client("subnet"), Store: p.rows}),
+		subnet.Register(to, p.feed, &subnet.Reconciler{Client: p.client("subnet"), Store: p.central}),
 		network.Register(to, p.feed, &network.Reconciler{Client: p.client("network"), Store: p.rows}),
 		node.Register(to, p.feed, &node.Reconciler{
 			Live: p.env.live, Store: p.rows, Claimer: p.claimer("node"), Events: p.env.events, DefaultVPC: p.cfg.DefaultVPC,
@@ -137,7 +137,7 @@ func registerNetworking(p *parts) error {
 		address.RegisterAttachments(to, p.feed, &address.Attachments{Live: p.env.live, Store: p.rows, Claimer: p.claimer("attachmentclaim")}),
 		pod.Register(to, p.feed, pod.New(pod.Options{
 			Client: p.client("pod"), Live: p.env.live, Store: p.rows, Claimer: p.claimer("pod"), Events: p.env.events, Metrics: p.metrics.pods,
-			Sources: []pod.Source{p.cfg.source()}, Sharing: p.cfg.sharing(), Now: p.env.now,
+			Sources: []pod.Source{p.cfg.source()}, Sharing: p.cfg.sharing(), Clock: p.env.clock,
 		})),
 	)
 }
@@ -154,7 +154,7 @@ func bouncing() module {
 		},
 		register: func(p *parts) error {
 			return role.Register(p.env.controllers, p.feed, &role.Reconciler{
-				Client: p.client("role"), Live: p.env.live, Store: p.rows, Events: p.env.events, Now: p.env.now, AnyNode: p.cfg.RoleNodes == RoleNodesAny, Off: !p.cfg.ScaledEndpoints,
+				Client: p.client("role"), Live: p.env.live, Store: p.rows, Events: p.env.events, Clock: p.env.clock, AnyNode: p.cfg.RoleNodes == RoleNodesAny, Off: !p.cfg.ScaledEndpoints,
 			})
 		},
 	}
@@ -343,7 +343,7 @@ func registerNodeNetwork(p *parts) error {
 	handling := func(controller string) policyhandler.Config {
 		api := nodenetwork.API{Client: p.client(controller), Live: p.env.live}
 		return policyhandler.Config{
-			API: api, Store: p.rows, Node: api.Node, Nodes: api.Nodes, Now: p.env.now, Log: slog.New(logr.ToSlogHandler(p.env.log)),
+			API: api, Store: p.rows, Node: api.Node, Nodes: api.Nodes, Clock: p.env.clock, Log: slog.New(logr.ToSlogHandler(p.env.log)),
 		}
 	}
 	var errs []error
@@ -380,11 +380,11 @@ func registerNodeIPAM(p *parts) error {
 	var errs []error
 	for _, group := range p.cfg.NodeIPAMGroups {
 		errs = append(errs,
-			podnetwork.Register(to, p.feed, &podnetwork.Reconciler{Group: group, Client: p.client(podnetwork.Name(group)), Store: p.rows}),
+			podnetwork.Register(to, p.feed, &podnetwork.Reconciler{Group: group, Client: p.client(podnetwork.Name(group)), Store: p.central}),
 			podnetworkinstance.Register(to, p.feed, &podnetworkinstance.Reconciler{
 				Group: group, Client: p.client(podnetworkinstance.Name(group)), Store: p.rows, Term: p.calls, Events: p.env.events,
 			}),
-			podconfig.Register(to, p.feed, &podconfig.Reconciler{Group: group, Client: p.client(podconfig.Name(group)), Store: p.rows}),
+			podconfig.Register(to, p.feed, &podconfig.Reconciler{Group: group, Client: p.client(podconfig.Name(group)), Store: p.central}),
 		)
 	}
 	return errors.Join(errs...)

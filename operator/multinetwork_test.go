@@ -233,15 +233,20 @@ func TestInformers_AreaOff_None(t *testing.T) {
 	}
 }
 
+// noKinds is an API that has no optional kind, or answers with an error.
+type noKinds struct{ err error }
+
+// has implements optionalKinds.
+func (n noKinds) has(*descriptor.Kind) (bool, error) { return false, n.err }
+
 func TestPresent_KindMissing_OnlyOptionalAccepted(t *testing.T) {
-	none := func(*descriptor.Kind) (bool, error) { return false, nil }
 	all := []*descriptor.Kind{vpcs.VPC.Kind, outside.HostVNIClaim.Kind}
-	watched, missing, err := present(all, none)
+	watched, missing, err := present(all, noKinds{})
 	if err != nil || len(watched) != 1 || watched[0] != vpcs.VPC.Kind || len(missing) != 1 {
 		t.Errorf("watched %v, missing %v, error %v", typesOf(watched), typesOf(missing), err)
 	}
 	unknown := errors.New("no reply")
-	if _, _, err := present(all, func(*descriptor.Kind) (bool, error) { return false, unknown }); !errors.Is(err, unknown) {
+	if _, _, err := present(all, noKinds{unknown}); !errors.Is(err, unknown) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -94,7 +96,7 @@ func (f *fleet) handlePolicies() {
 		f.t.Fatal("the daemons' stores are not filled")
 	}
 	handler := policyhandler.NewHandler(policyhandler.Config{
-		API: api, Store: rows, Now: time.Now, Log: slog.New(slog.NewTextHandler(outputOf(f.t), nil)),
+		API: api, Store: rows, Clock: clock.RealClock{}, Log: slog.New(slog.NewTextHandler(outputOf(f.t), nil)),
 		Node: func(ctx context.Context, name string) (*corev1.Node, error) {
 			node := &corev1.Node{}
 			return node, informers.Get(ctx, client.ObjectKey{Name: name}, node)

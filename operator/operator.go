@@ -139,7 +139,7 @@ func (p *process) term(ctx context.Context) error {
 		return err
 	}
 	if len(missing) > 0 {
-		go p.endWithKinds(ctx, missing, env.available, cancel)
+		go p.endWithKinds(ctx, missing, env.kinds, cancel)
 	}
 	if p.cfg.Garbage != nil {
 		go p.cfg.Garbage.Limit(ctx, fed.WaitForSync)

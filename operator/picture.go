@@ -32,12 +32,15 @@ func (p picture) Describe(to chan<- *prometheus.Desc) {
 
 // leftOut counts the objects that the store of the present term leaves out.
 func (p picture) leftOut() *descriptor.Collector {
-	return descriptor.NewCollector("alioth_operator_objects_left_out", func() []descriptor.LeftOut {
-		if fed := p.state.feed.Load(); fed != nil {
-			return fed.LeftOut()
-		}
-		return nil
-	})
+	return descriptor.NewCollector("alioth_operator_objects_left_out", p)
+}
+
+// LeftOut implements descriptor.Source.
+func (p picture) LeftOut() []descriptor.LeftOut {
+	if fed := p.state.feed.Load(); fed != nil {
+		return fed.LeftOut()
+	}
+	return nil
 }
 
 // Collect implements prometheus.Collector.
@@ -95,10 +98,10 @@ type kindReason struct{ kind, reason string }
 func refusedByReason(tx store.ReadTx) map[kindReason]int {
 	counts := map[kindReason]int{}
 	for _, kind := range kinds.All() {
-		if kind.Verdicts == nil {
+		if kind.Conditions == nil {
 			continue
 		}
-		for verdict := range kind.Verdicts(tx) {
+		for verdict := range kind.Conditions.Verdicts(tx) {
 			if !verdict.Ready && verdict.Reason != "" {
 				counts[kindReason{kind.Name, verdict.Reason}]++
 			}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -184,7 +186,7 @@ func TestRelease_SuccessorHasName_Conflict(t *testing.T) {
 	}
 	r.create(object)
 	stale := operatortest.Address("successor", "s", "10.0.0.4", pod)
-	c := &claim.Claimer{Client: r.Client, Live: r.Client, Store: operatortest.New(t, stale), Term: operatortest.Term(true), Feed: feed.New(nil, logr.Discard()), Now: time.Now}
+	c := &claim.Claimer{Client: r.Client, Live: r.Client, Store: operatortest.New(t, stale), Term: operatortest.Term(true), Feed: feed.New(nil, logr.Discard()), Clock: clock.RealClock{}}
 	if err := c.Release(context.WithoutCancel(t.Context()), stale); !apierrors.IsConflict(err) {
 		t.Fatalf("got %v, want a conflict", err)
 	}

@@ -283,6 +283,15 @@ func (o *instance) control(name string) *control {
 
 var errKilled = errors.New("this process was killed")
 
+// worldClock is the clock of a world.
+type worldClock func() time.Time
+
+// Now implements clock.PassiveClock.
+func (v worldClock) Now() time.Time { return v() }
+
+// Since implements clock.PassiveClock.
+func (v worldClock) Since(then time.Time) time.Duration { return v().Sub(then) }
+
 // newInstance starts an operator with an empty store; it lists first.
 func newInstance(name string, api *fakeAPI, cfg Config, now func() time.Time, hook func(o *instance, verb string, object client.Object, effect func() error) error) (*instance, error) {
 	o := &instance{name: name, inputs: newInformers(api), now: now, reconciles: map[string]int{}, said: map[string]int{}}
@@ -299,8 +308,8 @@ func newInstance(name string, api *fakeAPI, cfg Config, now func() time.Time, ho
 		writer:      &apiClient{api: api, hook: guarded, cached: o.inputs.cachedForOperator},
 		live:        &apiClient{api: api, hook: guarded},
 		events:      recorder{o},
-		available:   func(kind *descriptor.Kind) (bool, error) { return !slices.Contains(api.lacks, kind), nil },
-		controllers: o, leading: o.ctx.Done(), log: logr.Discard(), now: now,
+		kinds:       api,
+		controllers: o, leading: o.ctx.Done(), log: logr.Discard(), clock: worldClock(now),
 	}
 	if o.fed, o.missing, err = assemble(o.ctx, env, cfg, m); err != nil {
 		return nil, err

@@ -148,7 +148,7 @@ func AddressByIP(tx ReadTx, domain string, ip netip.Addr) *Address {
 }
 
 // AddressesBySubnet returns the addresses of a Subnet object, by IP.
-func AddressesBySubnet(tx ReadTx, subnet string) []*Address {
+func AddressesBySubnet(tx CentralTx, subnet string) []*Address {
 	return addresses.List(tx, bySubnet, memory.TextKey(subnet))
 }
 

@@ -210,7 +210,7 @@ func (m *model) equalAddresses(t *testing.T, tx store.ReadTx) {
 		same(t, "addresses of a holder", texts(store.AddressesNaming(tx, holder)),
 			selected(m.addresses, func(a store.Address) bool { return a.Holder.UID == holder }))
 		ofSubnet := selected(m.addresses, func(a store.Address) bool { return a.Subnet == subnet })
-		same(t, "addresses of a subnet", texts(store.AddressesBySubnet(tx, subnet)), ofSubnet)
+		same(t, "addresses of a subnet", texts(store.AddressesBySubnet(store.Central{}.Of(tx), subnet)), ofSubnet)
 		v4, v6 := store.CountAddressesBySubnet(tx, subnet)
 		if got, want := v4+v6, int64(len(ofSubnet)); got != want {
 			t.Fatalf("count of %s is %d + %d, want %d", subnet, v4, v6, want)

@@ -39,15 +39,35 @@ type (
 	Meta = memory.Meta
 )
 
-// New returns an empty store.
-func New() (*Store, error) { return memory.New() }
-
-// NewForNode returns an empty store for a node's daemon. It lacks the indexes that
-// only the operator needs to assign addresses: AddressesBySubnet panics, and
-// CountAddressesBySubnet returns zeroes. An address takes a fifth less memory.
-func NewForNode() (*Store, error) {
+// New returns an empty store for any process. It lacks the index of addresses by Subnet, which only
+// the operator needs, so that an address takes a fifth less memory. CountAddressesBySubnet returns
+// zeroes.
+func New() (*Store, error) {
 	return memory.New(memory.Index{Table: addresses.Name, Name: bySubnet})
 }
+
+// Central is the store of the operator. It also lists and counts the addresses of Subnets.
+type Central struct{ *Store }
+
+// NewCentral returns an empty store for the operator.
+func NewCentral() (Central, error) {
+	s, err := memory.New()
+	return Central{s}, err
+}
+
+// CentralTx is a snapshot or a transaction of the operator's store.
+type CentralTx interface {
+	ReadTx
+
+	central()
+}
+
+type centralTx struct{ ReadTx }
+
+func (centralTx) central() {}
+
+// Of returns a snapshot or a transaction of the store with the reads that only this store serves.
+func (Central) Of(tx ReadTx) CentralTx { return centralTx{tx} }
 
 // ChangesSince lists the changes of the commits after the revision, up to the snapshot tx, as
 // memory.ChangesSince does.

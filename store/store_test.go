@@ -14,11 +14,11 @@ import (
 
 func newStore(t *testing.T) *store.Store {
 	t.Helper()
-	s, err := store.New()
+	s, err := store.NewCentral()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return s.Store
 }
 
 func update(t *testing.T, s *store.Store, fn func(tx store.Tx) error) {
@@ -113,8 +113,8 @@ func TestWait_ContextEnds_Returns(t *testing.T) {
 	}
 }
 
-func TestNodeStore_Addresses_AllIndexesExceptSubnet(t *testing.T) {
-	s, err := store.NewForNode()
+func TestNew_Addresses_AreFoundButNotCounted(t *testing.T) {
+	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,7 +63,7 @@ func newLeaving(t *testing.T) *leaving {
 	).Build()
 	l.store = operatortest.New(t, l.address, l.claim, l.answer, &store.Node{Meta: operatortest.Meta("n1", 0), Name: pod.Node})
 	l.claimer = &claim.Claimer{
-		Client: l, Live: l, Store: l.store, Resting: &ipam.Resting{}, Term: operatortest.Term(true), Feed: feed.New(nil, logr.Discard()), Now: time.Now,
+		Client: l, Live: l, Store: l.store, Resting: &ipam.Resting{}, Term: operatortest.Term(true), Feed: feed.New(nil, logr.Discard()), Clock: clock.RealClock{},
 	}
 	return l
 }

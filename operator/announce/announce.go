@@ -46,10 +46,10 @@ func Subscribe(f *feed.Feed, recorder events.EventRecorder, leading <-chan struc
 // message alone causes no event.
 func noticesOf(change feed.Change) []notice {
 	kind := kinds.OfRow(cmp.Or(change.New, change.Old))
-	if kind == nil || kind.Verdict == nil || kind.OwnEvents {
+	if kind == nil || kind.Conditions == nil || kind.OwnEvents {
 		return nil
 	}
-	before, now := kind.Verdict(change.Old), kind.Verdict(change.New)
+	before, now := kind.Conditions.Verdict(change.Old), kind.Conditions.Verdict(change.New)
 	var all []notice
 	if now.Reason != "" && now.Reason != before.Reason && now.Reason != v1alpha1.VNIPendingReason && now.Reason != v1alpha1.ReservingReason {
 		n := notice{about(kind, now.ID), corev1.EventTypeWarning, now.Reason, now.Message}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,15 +40,18 @@ const (
 const namespacesLimit = 1024
 
 // NewBounded returns a writer of events that withholds events of a namespace above the bounds. It
-// calls withheld for each withheld event. An event of the namespace replaces the first of them.
-func NewBounded(to events.EventRecorder, now func() time.Time, withheld func()) events.EventRecorder {
-	return &bounded{to: to, now: now, withheld: withheld, namespaces: map[string]*account{}}
+// counts each withheld event. An event of the namespace replaces the first of them.
+func NewBounded(to events.EventRecorder, clock clock.PassiveClock, withheld counter) events.EventRecorder {
+	return &bounded{to: to, clock: clock, withheld: withheld, namespaces: map[string]*account{}}
 }
+
+// counter counts events.
+type counter interface{ Inc() }
 
 type bounded struct {
 	to       events.EventRecorder
-	now      func() time.Time
-	withheld func()
+	clock    clock.PassiveClock
+	withheld counter
 
 	mu         sync.Mutex
 	namespaces map[string]*account
@@ -66,7 +71,7 @@ func (b *bounded) Eventf(regarding, related runtime.Object, level, reason, actio
 		b.to.Eventf(regarding, related, level, reason, action, note, args...)
 		return
 	}
-	b.withheld()
+	b.withheld.Inc()
 	if tell {
 		// An event of an object without a namespace is in the namespace default.
 		about := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
@@ -81,7 +86,7 @@ func (b *bounded) Eventf(regarding, related runtime.Object, level, reason, actio
 func (b *bounded) take(namespace, reason string) (passes, tell bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, one := b.now(), b.namespaces[namespace]
+	now, one := b.clock.Now(), b.namespaces[namespace]
 	if one == nil {
 		one = &account{}
 		b.namespaces[namespace] = one

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,12 +18,16 @@ import (
 )
 
 // boundedTo has a writer with bounds on a clock of its own.
-func boundedTo(to *told) (recorder *bounded, now *time.Time, withheld *int) {
-	now, withheld = &time.Time{}, new(int)
-	*now = time.Unix(1_000_000, 0)
-	recorder = NewBounded(to, func() time.Time { return *now }, func() { *withheld++ }).(*bounded)
-	return recorder, now, withheld
+func boundedTo(to *told) (recorder *bounded, now *clocktesting.FakePassiveClock, withheld *tally) {
+	now, withheld = clocktesting.NewFakePassiveClock(time.Unix(1_000_000, 0)), new(tally)
+	return NewBounded(to, now, withheld).(*bounded), now, withheld
 }
+
+// tally counts events.
+type tally int
+
+// Inc implements counter.
+func (t *tally) Inc() { *t++ }
 
 func warn(recorder *bounded, namespace, reason string, i int) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("p", i)}}
@@ -45,14 +51,14 @@ func TestEvents_NamespaceFloods_Cut(t *testing.T) {
 	if len(to.notes) != most+3 {
 		t.Errorf("events of others are withheld: %q", to.notes[most+1:])
 	}
-	*now = now.Add(3 * interval)
+	now.SetTime(now.Now().Add(3 * interval))
 	for i := range 10 {
 		warn(recorder, "crowd", "Refused", i)
 	}
 	if len(to.notes) != most+6 {
 		t.Errorf("after three intervals there are %d events more, want 3", len(to.notes)-most-3)
 	}
-	*now = now.Add(reasonBurst * reasonInterval)
+	now.SetTime(now.Now().Add(reasonBurst * reasonInterval))
 	for i := range most + 1 {
 		warn(recorder, "crowd", "Refused", i)
 	}
@@ -78,7 +84,7 @@ func TestEvents_OneReasonFloods_OtherReasonShown(t *testing.T) {
 		if len(to.notes) != before+1 || !strings.Contains(to.notes[before], "Forged") {
 			t.Fatalf("event %d of another reason is hidden", i+1)
 		}
-		*now = now.Add(interval)
+		now.SetTime(now.Now().Add(interval))
 	}
 	flood()
 	before := len(to.notes)
@@ -99,7 +105,7 @@ func TestEvents_NamespaceQuiet_Forgotten(t *testing.T) {
 	recorder, now, _ := boundedTo(&told{})
 	for i := range 10 * namespacesLimit {
 		warn(recorder, fmt.Sprint("n", i), "Refused", i)
-		*now = now.Add(interval)
+		now.SetTime(now.Now().Add(interval))
 	}
 	if len(recorder.namespaces) > namespacesLimit {
 		t.Errorf("%d namespaces are remembered", len(recorder.namespaces))

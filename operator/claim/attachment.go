@@ -42,12 +42,20 @@ type AttachmentRow struct {
 	Addresses []string
 }
 
-var attachmentClaims = objects[*v1alpha1.AttachmentClaim, multinet.Claim]{
-	kind: outside.AttachmentClaim, of: attachmentObject,
-	uid: func(row *multinet.Claim) string { return row.UID },
-	// A claim reserves nothing, so no row is assumed: the watch brings it.
-	held:    func(store.ReadTx, *multinet.Claim) *multinet.Claim { return nil },
-	confirm: func(store.Tx, *multinet.Claim, *multinet.Claim) error { return nil },
+var attachmentClaims = objects[*v1alpha1.AttachmentClaim, multinet.Claim]{outside.AttachmentClaim, claimRows{}}
+
+// claimRows implements rows for AttachmentClaims. A claim reserves nothing, so no row is assumed:
+// the watch brings it.
+type claimRows struct{}
+
+func (claimRows) uid(row *multinet.Claim) string { return row.UID }
+
+func (claimRows) held(store.ReadTx, *multinet.Claim) *multinet.Claim { return nil }
+
+func (claimRows) confirm(store.Tx, *multinet.Claim, *multinet.Claim) error { return nil }
+
+func (claimRows) object(row *multinet.Claim) (*v1alpha1.AttachmentClaim, error) {
+	return attachmentObject(row)
 }
 
 // ClaimAttachments makes the AttachmentClaims of a pod match the rows: it creates missing claims,

@@ -12,7 +12,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
+
+	"k8s.io/utils/clock"
 
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,8 +55,8 @@ type Claimer struct {
 	Resting *ipam.Resting
 	Term    Term
 	// Feed notifies other controllers.
-	Feed feed.Publisher
-	Now  func() time.Time
+	Feed  feed.Publisher
+	Clock clock.PassiveClock
 }
 
 // Settled reports whether addresses may be chosen in this term.
@@ -182,7 +183,7 @@ func (c *Claimer) choose(tx store.Tx, w Wanted) ([]*store.Address, error) {
 	if !c.Settled() && len(w.Prefer) == 0 {
 		return nil, ErrUnsettled
 	}
-	w.Now = c.Now()
+	w.Now = c.Clock.Now()
 	result, err := ipam.Choose(tx, w.Request)
 	if err != nil {
 		return nil, err

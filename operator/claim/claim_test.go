@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -80,7 +82,7 @@ func newClaimer(t *testing.T, a *api, rows ...any) *Claimer {
 	return &Claimer{
 		Client: a, Live: a, Store: operatortest.New(t, rows...), Resting: &ipam.Resting{},
 		Term: operatortest.Term(true), Feed: feed.New(nil, logr.Discard()),
-		Now: func() time.Time { return time.Unix(2_000_000, 0) },
+		Clock: clocktesting.NewFakePassiveClock(time.Unix(2_000_000, 0)),
 	}
 }
 
@@ -145,7 +147,7 @@ func TestClaim_ManyAtOnce_DistinctAddresses(t *testing.T) {
 // strangers returns an address that the store does not know yet.
 func strangers(ip string) *v1alpha1.Address {
 	row := operatortest.Address("v", "s", ip, operatortest.Pod("red", "b", "stranger", "", ""))
-	object, _ := objectOf(row)
+	object, _ := addresses.object(row)
 	object.UID = "stranger's"
 	return object
 }

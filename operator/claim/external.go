@@ -23,7 +23,7 @@ import (
 func (c *Claimer) ClaimExternal(ctx context.Context, request ipam.ExternalRequest) ([]*external.Address, error) {
 	request.Resting, request.Exclude = c.Resting, map[netip.Addr]struct{}{}
 	for range rounds {
-		request.Now = c.Now()
+		request.Now = c.Clock.Now()
 		planned, err := c.reserveExternal(request)
 		if err != nil {
 			return nil, err

@@ -23,30 +23,25 @@ import (
 // objects are the API objects O that are created for rows R.
 type objects[O kube.Object, R any] struct {
 	kind descriptor.Of[O, R]
-	// of makes the object of a row.
-	of func(row *R) (O, error)
+	rows[O, R]
+}
+
+// rows has the rows R in the store, and makes the objects O for them.
+type rows[O kube.Object, R any] interface {
+	// object makes the object of a row.
+	object(row *R) (O, error)
 	// uid returns the UID of a row, "" as long as the row is assumed.
-	uid func(row *R) string
+	uid(row *R) string
 	// held returns the row of the same address in the store.
-	held    func(tx store.ReadTx, row *R) *R
-	confirm func(tx store.Tx, assumed, row *R) error
+	held(tx store.ReadTx, row *R) *R
+	// confirm replaces an assumed row by the row of the object.
+	confirm(tx store.Tx, assumed, row *R) error
 }
 
-var addresses = objects[*v1alpha1.Address, store.Address]{
-	kind: vpcs.Address, of: objectOf,
-	uid:     func(row *store.Address) string { return row.UID },
-	held:    func(tx store.ReadTx, row *store.Address) *store.Address { return store.GetAddress(tx, row.Name) },
-	confirm: allocation.Confirm,
-}
-
-var externalAddresses = objects[*v1alpha1.ExternalAddress, external.Address]{
-	kind: vpcs.ExternalAddress, of: externalObject,
-	uid: func(row *external.Address) string { return row.UID },
-	held: func(tx store.ReadTx, row *external.Address) *external.Address {
-		return external.GetAddress(tx, row.IP)
-	},
-	confirm: external.ConfirmAddress,
-}
+var (
+	addresses         = objects[*v1alpha1.Address, store.Address]{vpcs.Address, addressRows{}}
+	externalAddresses = objects[*v1alpha1.ExternalAddress, external.Address]{vpcs.ExternalAddress, externalRows{}}
+)
 
 // create creates the objects of the rows that have no UID yet, and returns the rows of
 // all. It stops at the first existing object that differs from the plan, and returns
@@ -74,7 +69,7 @@ func (o objects[O, R]) create(ctx context.Context, c *Claimer, rows []*R, planne
 func (o objects[O, R]) createOne(ctx context.Context, c *Claimer, row *R) (*R, error) {
 	var assumed *R
 	c.Store.View(func(tx store.ReadTx) { assumed = o.held(tx, row) })
-	object, err := o.of(row)
+	object, err := o.object(row)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +89,20 @@ func (o objects[O, R]) createOne(ctx context.Context, c *Claimer, row *R) (*R, e
 	return real, c.Store.Update(func(tx store.Tx) error { return o.confirm(tx, assumed, real) })
 }
 
-func objectOf(row *store.Address) (*v1alpha1.Address, error) {
+// addressRows implements rows for addresses of VPCs and of networks outside of them.
+type addressRows struct{}
+
+func (addressRows) uid(row *store.Address) string { return row.UID }
+
+func (addressRows) held(tx store.ReadTx, row *store.Address) *store.Address {
+	return store.GetAddress(tx, row.Name)
+}
+
+func (addressRows) confirm(tx store.Tx, assumed, row *store.Address) error {
+	return allocation.Confirm(tx, assumed, row)
+}
+
+func (addressRows) object(row *store.Address) (*v1alpha1.Address, error) {
 	ips := make([]string, 0, len(row.Set))
 	for _, ip := range row.Set {
 		ips = append(ips, ip.String())
@@ -127,7 +135,20 @@ func referenceTo(network store.NetworkRef) *v1alpha1.NetworkReference {
 	}
 }
 
-func externalObject(row *external.Address) (*v1alpha1.ExternalAddress, error) {
+// externalRows implements rows for external addresses.
+type externalRows struct{}
+
+func (externalRows) uid(row *external.Address) string { return row.UID }
+
+func (externalRows) held(tx store.ReadTx, row *external.Address) *external.Address {
+	return external.GetAddress(tx, row.IP)
+}
+
+func (externalRows) confirm(tx store.Tx, assumed, row *external.Address) error {
+	return external.ConfirmAddress(tx, assumed, row)
+}
+
+func (externalRows) object(row *external.Address) (*v1alpha1.ExternalAddress, error) {
 	return &v1alpha1.ExternalAddress{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressName(row.IP)},
 		Spec: v1alpha1.ExternalAddressSpec{

@@ -91,7 +91,7 @@ func TestAddressObject_ExternalPlugin_SurvivesConversion(t *testing.T) {
 	row := operatortest.Address("v", "s", "10.0.0.1", operatortest.Pod("blue", "a", "p", "", ""))
 	for _, external := range []bool{false, true} {
 		row.External = external
-		object, err := objectOf(row)
+		object, err := addresses.object(row)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -185,7 +185,7 @@ func TestClaim_SecondOperator_FindsClaimsPerInterface(t *testing.T) {
 // The addresses of one interface do not help another interface of the same pod.
 func TestClaim_OtherInterface_ClaimsNotTaken(t *testing.T) {
 	held := operatortest.Address("w", "s2", "10.1.0.5", &store.Pod{Meta: store.Meta{UID: "p"}, Namespace: "a", Name: "p"})
-	object, _ := objectOf(held)
+	object, _ := addresses.object(held)
 	a := newAPI(t, object)
 	c := newClaimer(t, a, append(secondVPC(), held)...)
 	wanted := twoVPCs()

@@ -28,18 +28,23 @@ type listed struct {
 // HasSynced implements toolscache.ResourceEventHandlerRegistration.
 func (l *listed) HasSynced() bool { return l.Load() }
 
+// refusing refuses one pod.
+type refusing struct{ descriptor.Rows }
+
+// Put implements descriptor.Rows.
+func (r refusing) Put(tx store.Tx, row any) error {
+	if row.(*store.Pod).UID == "refused" {
+		return errors.New("no")
+	}
+	return r.Rows.Put(tx, row)
+}
+
 // TestFeed_FirstObjects_StoredOnceSynced: whole batches and the rest of one, but for an object
 // that the store refuses. No subscriber gets a call: it finds the objects in the store.
 func TestFeed_FirstObjects_StoredOnceSynced(t *testing.T) {
 	f := New(operatortest.New(t), logr.Discard())
 	kind := *core.Pod.Kind
-	put := kind.Put
-	kind.Put = func(tx store.Tx, row any) error {
-		if row.(*store.Pod).UID == "refused" {
-			return errors.New("no")
-		}
-		return put(tx, row)
-	}
+	kind.Rows = refusing{kind.Rows}
 	f.Subscribe(func(change Change) { t.Errorf("told of %+v", change) })
 	first, registration := &batch{feed: f, kind: &kind}, &listed{}
 	f.inputs = []input{{registration, first}}

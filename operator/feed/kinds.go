@@ -29,23 +29,43 @@ var keptAsRows = []*descriptor.Kind{
 }
 
 func keptAddress() *descriptor.Kind {
-	kind := vpcs.Address.PutBy(allocation.Put)
-	kind.Delete = func(tx store.Tx, id descriptor.ID) error {
-		_, err := allocation.Remove(tx, id.Name, id.UID)
-		return err
+	kind := *vpcs.Address.Kind
+	kind.Rows = keptRows{kind.Rows}
+	return &kind
+}
+
+// keptRows has the rows of Addresses, and keeps rows of deleted ones while their pods live.
+type keptRows struct{ descriptor.Rows }
+
+// Put implements descriptor.Rows.
+func (k keptRows) Put(tx store.Tx, row any) error {
+	address, ok := row.(*store.Address)
+	if !ok {
+		return k.Rows.Put(tx, row)
 	}
-	return kind
+	return allocation.Put(tx, address)
+}
+
+// Delete implements descriptor.Rows.
+func (keptRows) Delete(tx store.Tx, id descriptor.ID) error {
+	_, err := allocation.Remove(tx, id.Name, id.UID)
+	return err
 }
 
 func podWithEndpoint() *descriptor.Kind {
 	kind := *core.Pod.Kind
-	plain := kind.Row
-	kind.Row = func(object kube.Object) (any, error) {
-		row, err := plain(object)
-		if pod, ok := row.(*store.Pod); ok {
-			pod.Endpoint = core.PodEndpoint(object.(*corev1.Pod))
-		}
-		return row, err
-	}
+	kind.Rows = endpointRows{kind.Rows}
 	return &kind
+}
+
+// endpointRows has the rows of pods with their endpoints.
+type endpointRows struct{ descriptor.Rows }
+
+// Row implements descriptor.Rows.
+func (e endpointRows) Row(object kube.Object) (any, error) {
+	row, err := e.Rows.Row(object)
+	if pod, ok := row.(*store.Pod); ok {
+		pod.Endpoint = core.PodEndpoint(object.(*corev1.Pod))
+	}
+	return row, err
 }

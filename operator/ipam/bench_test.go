@@ -14,7 +14,7 @@ import (
 // BenchmarkChooseAndAssume fills a large dual-stack subnet, one pod after
 // the other, with 30,000 addresses held to start with.
 func BenchmarkChooseAndAssume(b *testing.B) {
-	s, err := store.New()
+	s, err := store.NewCentral()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -383,7 +383,7 @@ func TestAssumedRows_Choice_DescribeWholeAttachment(t *testing.T) {
 		})
 	}
 	s.View(func(tx store.ReadTx) {
-		if diff := cmp.Diff(want, store.AddressesBySubnet(tx, "net1"), equalIPs); diff != "" {
+		if diff := cmp.Diff(want, store.AddressesBySubnet(store.Central{Store: s}.Of(tx), "net1"), equalIPs); diff != "" {
 			t.Errorf("rows (-want +got):\n%s", diff)
 		}
 	})

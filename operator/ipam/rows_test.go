@@ -88,14 +88,14 @@ func put(tx store.Tx, rows ...any) error {
 // newStore holds VPC blue and the rows.
 func newStore(t *testing.T, rows ...any) *store.Store {
 	t.Helper()
-	s, err := store.New()
+	s, err := store.NewCentral()
 	if err != nil {
 		t.Fatal(err)
 	}
-	update(t, s, func(tx store.Tx) error {
+	update(t, s.Store, func(tx store.Tx) error {
 		return put(tx, append([]any{&store.VPC{Name: "blue", VNI: 7}, &store.VPC{Name: "red", VNI: 8}}, rows...)...)
 	})
-	return s
+	return s.Store
 }
 
 func update(t *testing.T, s *store.Store, fn func(tx store.Tx) error) {

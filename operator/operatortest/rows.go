@@ -18,7 +18,13 @@ import (
 // of package store.
 func New(t testing.TB, rows ...any) *store.Store {
 	t.Helper()
-	s, err := store.New()
+	return Central(t, rows...).Store
+}
+
+// Central returns the store of an operator that holds the rows.
+func Central(t testing.TB, rows ...any) store.Central {
+	t.Helper()
+	s, err := store.NewCentral()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+
+	"k8s.io/utils/clock"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,7 +52,7 @@ type Options struct {
 	Sources []Source
 	// Sharing is whose definitions pods of other namespaces may name.
 	Sharing multinet.Sharing
-	Now     func() time.Time
+	Clock   clock.PassiveClock
 }
 
 // Reconciler carries out the decisions of decide. Use New.
@@ -214,7 +215,7 @@ func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, 
 	if err != nil {
 		return nil, fmt.Errorf("describe addresses of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	patch := patchAssigned(pod, o, r.Now())
+	patch := patchAssigned(pod, o, r.Clock.Now())
 	if refusal, ok := tooLarge(pod, patch); ok {
 		return &refusal, r.tell(ctx, pod, refusal)
 	}
@@ -281,7 +282,7 @@ func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, refusal tenancy.R
 	if pod.Reason == refusal.Reason && pod.Message == said.Message(refusal.Message) && !pretends(pod) {
 		return nil
 	}
-	if err := r.patch(ctx, pod, patchRefused(pod, refusal, r.Now())); err != nil {
+	if err := r.patch(ctx, pod, patchRefused(pod, refusal, r.Clock.Now())); err != nil {
 		return err
 	}
 	r.Metrics.refused(refusal.Reason)

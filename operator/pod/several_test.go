@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,11 +79,11 @@ func newRig(t *testing.T, api client.WithWatch, pod *corev1.Pod, sources ...Sour
 		},
 		SubResourcePatch: annotating,
 	})
-	now := func() time.Time { return time.Unix(2_000_000, 0) }
+	now := clocktesting.NewFakePassiveClock(time.Unix(2_000_000, 0))
 	claimer := &claim.Claimer{
-		Client: g, Live: g, Store: s, Resting: &ipam.Resting{}, Term: operatortest.Term(true), Feed: feed.New(nil, logr.Discard()), Now: now,
+		Client: g, Live: g, Store: s, Resting: &ipam.Resting{}, Term: operatortest.Term(true), Feed: feed.New(nil, logr.Discard()), Clock: now,
 	}
-	g.r = New(Options{Client: g, Live: g, Store: s, Claimer: claimer, Events: g.events, Sources: sources, Now: now})
+	g.r = New(Options{Client: g, Live: g, Store: s, Claimer: claimer, Events: g.events, Sources: sources, Clock: now})
 	g.hears(pod)
 	return g
 }

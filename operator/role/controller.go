@@ -10,7 +10,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
+
+	"k8s.io/utils/clock"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,7 @@ type Reconciler struct {
 	Live   client.Reader
 	Store  *store.Store
 	Events events.EventRecorder
-	Now    func() time.Time
+	Clock  clock.PassiveClock
 	// AnyNode: a node needs no label to be a member.
 	AnyNode bool
 	// Off is World.Off.
@@ -60,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.confirm(ctx, request.Name, w); err != nil {
 		return ctrl.Result{}, err
 	}
-	p := Decide(w, r.waitsOf(request.Name), r.Now())
+	p := Decide(w, r.waitsOf(request.Name), r.Clock.Now())
 	r.keep(request.Name, p.Waits)
 	if err := r.writeVPC(ctx, w.VPC, p); err != nil {
 		return ctrl.Result{}, err

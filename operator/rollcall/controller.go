@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,7 +52,7 @@ type Reconciler struct {
 	Feed feed.Publisher
 	// Distrust reports nodes that are not trusted.
 	Distrust *announce.Distrust
-	Now      func() time.Time
+	Clock    clock.PassiveClock
 	// Every is the least time between two calls.
 	Every time.Duration
 
@@ -124,14 +126,14 @@ func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 	}
 	covered := r.confirm(ctx, rest)
 	if r.stands() && !r.extends(covered) {
-		r.rested = r.Now()
+		r.rested = r.Clock.Now()
 		return r.Every, nil
 	}
 	call := rand.Text()
 	if err := r.write(ctx, call); err != nil {
 		return 0, err
 	}
-	r.call, r.covered, r.asked = call, covered, r.Now()
+	r.call, r.covered, r.asked = call, covered, r.Clock.Now()
 	if r.began.IsZero() {
 		r.began = r.asked
 	}
@@ -168,14 +170,14 @@ func (r *Reconciler) due(tx store.ReadTx, rest []*store.VNIClaim) (left time.Dur
 	}
 	for _, claim := range rest {
 		if !r.covered[claim.UID] {
-			return r.Every - r.Now().Sub(r.rested), true
+			return r.Every - r.Clock.Now().Sub(r.rested), true
 		}
 	}
 	if r.Settled() && len(rest) == 0 {
 		return 0, false
 	}
 	if standing := store.GetRollCall(tx, v1alpha1.OperatorRollCall); standing == nil || standing.Call != r.call {
-		return r.Every - r.Now().Sub(r.asked), true
+		return r.Every - r.Clock.Now().Sub(r.asked), true
 	}
 	return 0, false
 }
@@ -223,7 +225,7 @@ func (r *Reconciler) settle(ctx context.Context, wait time.Duration) time.Durati
 		names = replies.Silent(tx, r.call, true)
 		standing = store.GetRollCall(tx, v1alpha1.OperatorRollCall)
 	})
-	left := patience - r.Now().Sub(r.began)
+	left := patience - r.Clock.Now().Sub(r.began)
 	if len(names) > 0 && left > 0 {
 		if wait > 0 {
 			return min(wait, left)

@@ -48,7 +48,7 @@ func (r *Reconciler) notifySilent() time.Duration {
 	if len(names) == 0 {
 		return 0
 	}
-	if left := longSilence - r.Now().Sub(r.asked); left > 0 {
+	if left := longSilence - r.Clock.Now().Sub(r.asked); left > 0 {
 		return left
 	}
 	r.mute = r.call

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,8 +71,8 @@ func restingClaims(t *testing.T) *store.Store {
 
 func TestTerm_VPCUnreadable_Settled(t *testing.T) {
 	api := &stuckAPI{name: "b/c"}
-	now := time.Unix(1000, 0)
-	r := &Reconciler{Client: api, Live: api, Store: restingClaims(t), Now: func() time.Time { return now }, Every: time.Minute}
+	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	r := &Reconciler{Client: api, Live: api, Store: restingClaims(t), Clock: now, Every: time.Minute}
 	if _, err := r.ask(t.Context()); err != nil || api.created != 1 {
 		t.Fatalf("%d calls, %v, want one", api.created, err)
 	}

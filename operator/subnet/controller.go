@@ -27,7 +27,7 @@ const countsEvery = 2 * time.Second
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
-	Store  *store.Store
+	Store  store.Central
 }
 
 // Register adds the controller.
@@ -69,20 +69,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // event is still to come and requests it again.
 func (r *Reconciler) decide(row *store.Subnet) (d decision, known bool, err error) {
 	if !row.Deleting {
-		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row) })
+		r.Store.View(func(tx store.ReadTx) { d = decide(r.Store.Of(tx), row) })
 		return d, true, nil
 	}
 	leftOut := row.Check() != nil
 	err = r.Store.Update(func(tx store.Tx) error {
 		held := store.GetSubnet(tx, row.Name)
 		if held == nil && leftOut {
-			d, known = decide(tx, row), true
+			d, known = decide(r.Store.Of(tx), row), true
 			return nil
 		}
 		if known = held != nil && held.UID == row.UID; !known {
 			return nil
 		}
-		d = decide(tx, row)
+		d = decide(r.Store.Of(tx), row)
 		marked := *row
 		if leftOut {
 			marked = *held

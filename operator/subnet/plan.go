@@ -28,7 +28,7 @@ type decision struct {
 }
 
 // check finds a reason not to use a subnet.
-type check func(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict
+type check func(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict
 
 // checks lists the checks in the order of reporting.
 func checks() []check {
@@ -36,7 +36,7 @@ func checks() []check {
 }
 
 // decide plans for one subnet.
-func decide(tx store.ReadTx, subnet *store.Subnet) decision {
+func decide(tx store.CentralTx, subnet *store.Subnet) decision {
 	v4, v6 := store.CountAddressesBySubnet(tx, subnet.Name)
 	d := decision{used: v4 + v6, free: ipam.Free(tx, subnet), cursors: cursors(tx, subnet)}
 	if subnet.Deleting {
@@ -51,7 +51,7 @@ func decide(tx store.ReadTx, subnet *store.Subnet) decision {
 	return d
 }
 
-func (d decision) deleting(tx store.ReadTx, subnet *store.Subnet) decision {
+func (d decision) deleting(tx store.CentralTx, subnet *store.Subnet) decision {
 	if d.used > 0 {
 		d.Verdict = verdict.Deleting(fmt.Sprintf("held by %d address(es): %s", d.used, someHolders(tx, subnet)))
 		return d
@@ -61,7 +61,7 @@ func (d decision) deleting(tx store.ReadTx, subnet *store.Subnet) decision {
 }
 
 // someHolders names the first few holders of a subnet's addresses.
-func someHolders(tx store.ReadTx, subnet *store.Subnet) string {
+func someHolders(tx store.CentralTx, subnet *store.Subnet) string {
 	var names []string
 	for _, address := range store.AddressesBySubnet(tx, subnet.Name) {
 		if len(names) == holdersNamed {
@@ -90,14 +90,14 @@ func cursors(tx store.ReadTx, subnet *store.Subnet) []string {
 	return all
 }
 
-func vpcExists(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
+func vpcExists(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict {
 	if store.GetVPC(tx, subnet.VPC) == nil {
 		return verdict.Refuse(v1alpha1.VPCNotFoundReason, fmt.Sprintf("VPC %q does not exist: create it", subnet.VPC))
 	}
 	return verdict.Passed
 }
 
-func insideVPC(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
+func insideVPC(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict {
 	vpc := store.GetVPC(tx, subnet.VPC)
 	for _, prefix := range subnet.Prefixes {
 		if !insideAny(prefix, vpc.Prefixes) {
@@ -136,7 +136,7 @@ func older(tx store.ReadTx, subnet *store.Subnet) []*store.Subnet {
 	return all
 }
 
-func overlapsNoOlder(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
+func overlapsNoOlder(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict {
 	for _, other := range older(tx, subnet) {
 		for _, mine := range subnet.Prefixes {
 			for _, theirs := range other.Prefixes {
@@ -150,7 +150,7 @@ func overlapsNoOlder(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
 	return verdict.Passed
 }
 
-func nameIsUnique(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
+func nameIsUnique(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict {
 	for _, other := range older(tx, subnet) {
 		if other.ShortName == subnet.ShortName {
 			return verdict.Refuse(v1alpha1.NameConflictReason, fmt.Sprintf("subnet %q, which is older, has the name %q in VPC %q: set another spec.name",
@@ -160,7 +160,7 @@ func nameIsUnique(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
 	return verdict.Passed
 }
 
-func cutsNothingOff(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
+func cutsNothingOff(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict {
 	for _, address := range store.AddressesBySubnet(tx, subnet.Name) {
 		if !insideAny(netip.PrefixFrom(address.IP, address.IP.BitLen()), subnet.Prefixes) {
 			return verdict.Refuse(v1alpha1.CutsOffReason, fmt.Sprintf("%s is held by %s and lies outside the ranges: widen them again",
@@ -170,7 +170,7 @@ func cutsNothingOff(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
 	return verdict.Passed
 }
 
-func vpcIsReady(tx store.ReadTx, subnet *store.Subnet) verdict.Verdict {
+func vpcIsReady(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict {
 	if vpc := store.GetVPC(tx, subnet.VPC); !vpc.Ready || vpc.Deleting {
 		return verdict.Refuse(v1alpha1.VPCNotReadyReason, fmt.Sprintf("VPC %q is not ready: see its Ready condition", subnet.VPC))
 	}

@@ -13,6 +13,11 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
+// view calls do with a snapshot.
+func view(s store.Central, do func(tx store.CentralTx)) {
+	s.View(func(tx store.ReadTx) { do(s.Of(tx)) })
+}
+
 func TestDecide_Unusable_ReasonGiven(t *testing.T) {
 	vpc := operatortest.VPC("v", 1, nil, "10.0.0.0/16", "fd00::/48")
 	unready := *vpc
@@ -63,7 +68,7 @@ func TestDecide_Unusable_ReasonGiven(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			operatortest.New(t, append(tc.rows, tc.subnet)...).View(func(tx store.ReadTx) {
+			view(operatortest.Central(t, append(tc.rows, tc.subnet)...), func(tx store.CentralTx) {
 				d := decide(tx, tc.subnet)
 				if d.Reason != tc.reason || !strings.Contains(d.Message, tc.text) || d.IsReady() != (tc.reason == v1alpha1.ReadyReason) {
 					t.Errorf("ready %v, %s: %s; want %s with %q", d.IsReady(), d.Reason, d.Message, tc.reason, tc.text)
@@ -76,13 +81,13 @@ func TestDecide_Unusable_ReasonGiven(t *testing.T) {
 func TestDecide_AddressesHeld_CountsAndCursors(t *testing.T) {
 	subnet := operatortest.Subnet("s", "v", "s", 0, "10.0.1.0/24", "fd00::/64")
 	pod := operatortest.Pod("blue", "a", "p", "", "")
-	s := operatortest.New(t, operatortest.VPC("v", 1, nil, "10.0.0.0/16", "fd00::/48"), subnet,
+	s := operatortest.Central(t, operatortest.VPC("v", 1, nil, "10.0.0.0/16", "fd00::/48"), subnet,
 		operatortest.Address("v", "s", "10.0.1.2", pod, "fd00::2"), operatortest.Address("v", "s", "fd00::2", pod, "10.0.1.2"))
 	err := s.Update(func(tx store.Tx) error { return store.SetCursor(tx, "s", operatortest.Addrs("10.0.1.2")[0]) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.View(func(tx store.ReadTx) {
+	view(s, func(tx store.CentralTx) {
 		d := decide(tx, subnet)
 		// 256 without network, gateway, broadcast and the held one.
 		if d.used != 2 || d.free != 252 || !slices.Equal(d.cursors, []string{"10.0.1.2"}) {
@@ -95,7 +100,7 @@ func TestDecide_AddressHeld_NotDeleted(t *testing.T) {
 	subnet := operatortest.Subnet("s", "v", "s", 0, "10.0.1.0/24")
 	subnet.Deleting = true
 	rows := []any{operatortest.VPC("v", 1, nil, "10.0.0.0/16"), subnet}
-	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+	view(operatortest.Central(t, rows...), func(tx store.CentralTx) {
 		if d := decide(tx, subnet); !d.empty || d.Reason != v1alpha1.DeletingReason {
 			t.Errorf("empty %v, %s; want it to go", d.empty, d.Reason)
 		}
@@ -103,7 +108,7 @@ func TestDecide_AddressHeld_NotDeleted(t *testing.T) {
 	for _, ip := range []string{"10.0.1.5", "10.0.1.6", "10.0.1.7", "10.0.1.8"} {
 		rows = append(rows, operatortest.Address("v", "s", ip, operatortest.Pod("blue", "a", "p"+ip[7:], "", "")))
 	}
-	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+	view(operatortest.Central(t, rows...), func(tx store.CentralTx) {
 		d := decide(tx, subnet)
 		want := "held by 4 address(es): 10.0.1.5 by Pod a/p5, 10.0.1.6 by Pod a/p6, 10.0.1.7 by Pod a/p7, and others"
 		if d.empty || d.Message != want {
@@ -114,7 +119,7 @@ func TestDecide_AddressHeld_NotDeleted(t *testing.T) {
 
 // TestDecide_RowContradictory_LastSoundRowKept: neither while a subnet is deleted that was sound before.
 func TestDecide_RowContradictory_LastSoundRowKept(t *testing.T) {
-	rows := operatortest.New(t, operatortest.VPC("v", 1, nil, "10.0.0.0/16"), operatortest.Subnet("mine", "v", "net1", 5, "10.0.1.0/24"))
+	rows := operatortest.Central(t, operatortest.VPC("v", 1, nil, "10.0.0.0/16"), operatortest.Subnet("mine", "v", "net1", 5, "10.0.1.0/24"))
 	r := &Reconciler{Store: rows}
 	wrong := *operatortest.Subnet("mine", "v", "net1", 5, "10.0.1.0/24")
 	wrong.Deleting, wrong.Gateways = true, nil

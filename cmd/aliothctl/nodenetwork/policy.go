@@ -9,7 +9,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"time"
+
+	"k8s.io/utils/clock"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -113,7 +114,7 @@ func policyClient(kubeconfig string) (*kube.Client, error) {
 // policyConfig returns the configuration for Once.
 func policyConfig(api *kube.Client, log *slog.Logger) policyhandler.Config {
 	return policyhandler.Config{
-		API: api, Now: time.Now, Log: log,
+		API: api, Clock: clock.RealClock{}, Log: log,
 		Node: func(ctx context.Context, name string) (*corev1.Node, error) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			return node, api.Get(ctx, node)

@@ -25,7 +25,7 @@ func (l links) Failures() []multinet.LinkFailure { return l }
 // TestProblems_MissingFeature_ReportedOnlyWhereNeeded has a kernel without kind absent, which
 // then is loaded.
 func TestProblems_MissingFeature_ReportedOnlyWhereNeeded(t *testing.T) {
-	s, err := store.NewForNode()
+	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)
 	}

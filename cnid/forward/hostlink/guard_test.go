@@ -56,7 +56,7 @@ func TestHostLink_APINotRead_NothingChanged(t *testing.T) {
 	a.wants(t, vxlan(100, "red"))
 	a.pass(t)
 	var err error
-	if a.store, err = store.NewForNode(); err != nil {
+	if a.store, err = store.New(); err != nil {
 		t.Fatal(err)
 	}
 	a.records, a.unread = []journal.Record{onRed}, true

@@ -53,7 +53,7 @@ func newNode(t testing.TB, name string) *node {
 	n := &node{Namespace: netnstest.New(t), name: name, port: port}
 	n.Do(t, func() error { return childtest.AddAddrs("lo") })
 	var err error
-	if n.store, err = store.NewForNode(); err != nil {
+	if n.store, err = store.New(); err != nil {
 		t.Fatal(err)
 	}
 	n.start(t)

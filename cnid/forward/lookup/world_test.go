@@ -145,7 +145,7 @@ type world struct {
 // newWorld starts a loop that has not synced; it ends with the test.
 func newWorld(t *testing.T, resolver Resolver, now func() time.Duration, rows ...state.Cached) *world {
 	t.Helper()
-	s, err := store.NewForNode()
+	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,12 +29,12 @@ type Reconciler struct {
 	Group string
 	// Client writes; its reads come from the informers.
 	Client client.Client
-	Store  *store.Store
+	Store  store.Central
 }
 
 // Register adds the controller.
 func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
-	return controllers.Add(Name(r.Group), workers, r, source(f))
+	return controllers.Add(Name(r.Group), workers, r, source(f, r.Store))
 }
 
 // Name returns the name of the controller of a group.

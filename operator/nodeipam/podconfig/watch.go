@@ -15,7 +15,7 @@ import (
 
 // source requests the config of a pod when the config, the pod or one of the pod's Addresses
 // changes, and when the node or the instance changes that decides about it.
-func source(f *feed.Feed) *feed.Source {
+func source(f *feed.Feed, rows store.Central) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(_ store.ReadTx, old, now *nodeipam.PodConfig) []feed.Request {
 			row := feed.Either(old, now)
@@ -42,7 +42,7 @@ func source(f *feed.Feed) *feed.Source {
 				return nil
 			}
 			var all []feed.Request
-			for _, address := range store.AddressesBySubnet(tx, now.Name) {
+			for _, address := range store.AddressesBySubnet(rows.Of(tx), now.Name) {
 				all = append(all, of(store.GetPod(tx, address.Holder.UID))...)
 			}
 			return all

@@ -29,7 +29,7 @@ type Reconciler struct {
 	Group string
 	// Client writes; its reads come from the informers.
 	Client client.Client
-	Store  *store.Store
+	Store  store.Central
 }
 
 // Register adds the controller.
@@ -53,7 +53,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("read PodNetwork %s: %w", request.Name, err)
 	}
 	var d decision
-	r.Store.View(func(tx store.ReadTx) { d = decide(tx, row) })
+	r.Store.View(func(tx store.ReadTx) { d = decide(r.Store.Of(tx), row) })
 	before := object.DeepCopyObject().(client.Object)
 	to := statusOf(object)
 	to.Status, to.AddressPrefixes = d.state, d.prefixes

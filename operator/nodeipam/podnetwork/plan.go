@@ -24,8 +24,8 @@ type decision struct {
 }
 
 // decide plans for one PodNetwork.
-func decide(tx store.ReadTx, row *nodeipam.PodNetwork) decision {
-	for _, check := range []func(store.ReadTx, *nodeipam.PodNetwork) verdict.Verdict{serves, canBeServed, hasVPC} {
+func decide(tx store.CentralTx, row *nodeipam.PodNetwork) decision {
+	for _, check := range []func(store.CentralTx, *nodeipam.PodNetwork) verdict.Verdict{serves, canBeServed, hasVPC} {
 		if v := check(tx, row); !v.IsReady() {
 			return decision{state: multitenancyv1alpha1.PodNetworkNotDelegated, Verdict: v}
 		}
@@ -34,7 +34,7 @@ func decide(tx store.ReadTx, row *nodeipam.PodNetwork) decision {
 }
 
 // serves finds the older PodNetwork of the same name in the other group.
-func serves(tx store.ReadTx, row *nodeipam.PodNetwork) verdict.Verdict {
+func serves(tx store.CentralTx, row *nodeipam.PodNetwork) verdict.Verdict {
 	serving := nodeipam.ServingPodNetwork(tx, row.Name)
 	if serving == nil || serving.Ref == row.Ref {
 		return verdict.Passed
@@ -43,7 +43,7 @@ func serves(tx store.ReadTx, row *nodeipam.PodNetwork) verdict.Verdict {
 		"the PodNetwork of this name in group %s, which is older, serves: delete one of the two, or give this one another name", serving.Group))
 }
 
-func canBeServed(_ store.ReadTx, row *nodeipam.PodNetwork) verdict.Verdict {
+func canBeServed(_ store.CentralTx, row *nodeipam.PodNetwork) verdict.Verdict {
 	switch {
 	case row.Deleting:
 		return verdict.Deleting("it is being deleted")
@@ -57,7 +57,7 @@ func canBeServed(_ store.ReadTx, row *nodeipam.PodNetwork) verdict.Verdict {
 	return verdict.Passed
 }
 
-func hasVPC(tx store.ReadTx, row *nodeipam.PodNetwork) verdict.Verdict {
+func hasVPC(tx store.CentralTx, row *nodeipam.PodNetwork) verdict.Verdict {
 	vpc := store.GetVPC(tx, row.VPC)
 	switch {
 	case vpc == nil:
@@ -69,7 +69,7 @@ func hasVPC(tx store.ReadTx, row *nodeipam.PodNetwork) verdict.Verdict {
 }
 
 // ofSubnet decides by the subnet.
-func ofSubnet(tx store.ReadTx, row *nodeipam.PodNetwork) decision {
+func ofSubnet(tx store.CentralTx, row *nodeipam.PodNetwork) decision {
 	d := decision{state: multitenancyv1alpha1.PodNetworkNotDelegated}
 	subnet := ipam.SubnetNamed(tx, row.VPC, row.Subnet)
 	if subnet == nil {
@@ -96,7 +96,7 @@ func ofSubnet(tx store.ReadTx, row *nodeipam.PodNetwork) decision {
 // inUse reports whether an instance has reserved addresses in a PodNetwork, or a pod has an
 // interface in it. Several PodNetworks may share one subnet. Of a pod that is gone only the subnet
 // is known.
-func inUse(tx store.ReadTx, row *nodeipam.PodNetwork, subnet *store.Subnet) bool {
+func inUse(tx store.CentralTx, row *nodeipam.PodNetwork, subnet *store.Subnet) bool {
 	if nodeipam.CountReserved(tx, row.Name) > 0 {
 		return true
 	}

@@ -73,8 +73,9 @@ func TestDecide_PodNetwork_UsableOrReason(t *testing.T) {
 		"a younger one in the other group":   {of(nil), append(base, podNetwork(early, 6, nil)), ready, v1alpha1.ReadyReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			operatortest.New(t, append([]any{c.row}, c.rows...)...).View(func(tx store.ReadTx) {
-				d := decide(tx, c.row)
+			s := operatortest.Central(t, append([]any{c.row}, c.rows...)...)
+			s.View(func(tx store.ReadTx) {
+				d := decide(s.Of(tx), c.row)
 				if d.state != c.state || d.Reason != c.reason || !strings.Contains(d.Message, c.message) || d.IsReady() != (c.reason == v1alpha1.ReadyReason) {
 					t.Errorf("got %+v, want %s, %s: %s", d, c.state, c.reason, c.message)
 				}

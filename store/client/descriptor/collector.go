@@ -8,13 +8,18 @@ import "github.com/prometheus/client_golang/prometheus"
 // Collector counts the objects that are left out, by kind and reason. It implements
 // prometheus.Collector.
 type Collector struct {
-	list func() []LeftOut
+	from Source
 	desc *prometheus.Desc
 }
 
+// Source lists the objects that are left out.
+type Source interface {
+	LeftOut() []LeftOut
+}
+
 // NewCollector returns a Collector with the name of the metric.
-func NewCollector(name string, list func() []LeftOut) *Collector {
-	return &Collector{list: list, desc: prometheus.NewDesc(name,
+func NewCollector(name string, from Source) *Collector {
+	return &Collector{from: from, desc: prometheus.NewDesc(name,
 		"Objects of the API that are left out, because they can't be read, contradict themselves or conflict with others, by kind and reason.",
 		[]string{"kind", "reason"}, nil)}
 }
@@ -25,7 +30,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	counts := map[[2]string]int{}
-	for _, one := range c.list() {
+	for _, one := range c.from.LeftOut() {
 		counts[[2]string{one.Kind.Name, one.Reason}]++
 	}
 	for key, count := range counts {

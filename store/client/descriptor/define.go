@@ -31,7 +31,7 @@ type Description[O kube.Object, R any] struct {
 	// Owns reports whether a row is of this kind, where several kinds share a table; nil
 	// for a table of this kind alone.
 	Owns func(*R) bool
-	// Trim is Kind.Trim.
+	// Trim is Rows.Trim.
 	Trim func(O)
 	// Optional is Kind.Optional.
 	Optional bool
@@ -103,29 +103,17 @@ type Set []*Kind
 func Define[O kube.Object, R any](set *Set, d Description[O, R]) Of[O, R] {
 	kind := Untyped(d)
 	*set = append(*set, kind)
-	return Of[O, R]{Kind: kind, Convert: d.Convert}
+	return Of[O, R]{kind, d}
 }
 
 // Untyped makes a kind out of typed functions.
 func Untyped[O kube.Object, R any](d Description[O, R]) *Kind {
 	kind := &Kind{
-		Name: d.Name, Object: d.Object, List: d.List, OwnEvents: d.OwnEvents, Optional: d.Optional,
-		Row:   d.row,
-		Check: func(row any) error { return check(d.Name, row) },
-		Has:   d.has,
-		Get:   func(tx store.ReadTx, id ID) any { return orNil(d.Table.Get(tx, id)) },
-		Put:   putter(d.Name, d.Table.Put),
-		Delete: func(tx store.Tx, id ID) error {
-			d.Table.Remove(tx, id)
-			return nil
-		},
+		Name: d.Name, Object: d.Object, List: d.List, OwnEvents: d.OwnEvents, Optional: d.Optional, Rows: rows[O, R]{d},
 	}
-	kind.Trim = func(object kube.Object) {
-		if typed, ok := object.(O); ok && d.Trim != nil {
-			d.Trim(typed)
-		}
+	if d.Verdict != nil {
+		kind.Conditions = conditions[O, R]{d}
 	}
-	d.addVerdicts(kind)
 	kind.OnNode, kind.Of = scoped(kind, d.OnNode), Scopes{}
 	for extent, narrow := range d.Of {
 		kind.Of[extent] = scoped(kind, narrow)
@@ -133,30 +121,16 @@ func Untyped[O kube.Object, R any](d Description[O, R]) *Kind {
 	return kind
 }
 
-// putter makes Kind.Put.
-func putter[R any](kind string, put func(store.Tx, *R) error) func(store.Tx, any) error {
-	return func(tx store.Tx, row any) error {
-		typed, ok := row.(*R)
-		if !ok {
-			return fmt.Errorf("put %s: unexpected row %T", kind, row)
-		}
-		return put(tx, typed)
-	}
-}
+// rows implements Rows for a description.
+type rows[O kube.Object, R any] struct{ of Description[O, R] }
 
-// has implements Kind.Has.
-func (d Description[O, R]) has(row any) bool {
-	typed, ok := row.(*R)
-	return ok && (d.Owns == nil || d.Owns(typed))
-}
-
-// row implements Kind.Row.
-func (d Description[O, R]) row(object kube.Object) (any, error) {
+// Row implements Rows.
+func (r rows[O, R]) Row(object kube.Object) (any, error) {
 	typed, ok := object.(O)
 	if !ok {
-		return nil, fmt.Errorf("convert %s: unexpected object %T", d.Name, object)
+		return nil, fmt.Errorf("convert %s: unexpected object %T", r.of.Name, object)
 	}
-	typedRow, err := d.Convert(typed)
+	typedRow, err := r.of.Convert(typed)
 	if err != nil {
 		return nil, err
 	}
@@ -164,34 +138,66 @@ func (d Description[O, R]) row(object kube.Object) (any, error) {
 	if row == nil {
 		return nil, nil
 	}
-	if err := check(d.Name, row); err != nil {
+	if err := check(r.of.Name, row); err != nil {
 		return nil, err
 	}
 	return row, nil
 }
 
-func (d Description[O, R]) addVerdicts(kind *Kind) {
-	if d.Verdict == nil {
-		return
+// Trim implements Rows.
+func (r rows[O, R]) Trim(object kube.Object) {
+	if typed, ok := object.(O); ok && r.of.Trim != nil {
+		r.of.Trim(typed)
 	}
-	kind.Verdict = func(row any) Verdict {
-		if typed, ok := row.(*R); ok {
-			return d.Verdict(typed)
-		}
-		return Verdict{}
+}
+
+// Has implements Rows.
+func (r rows[O, R]) Has(row any) bool {
+	typed, ok := row.(*R)
+	return ok && (r.of.Owns == nil || r.of.Owns(typed))
+}
+
+// Get implements Rows.
+func (r rows[O, R]) Get(tx store.ReadTx, id ID) any { return orNil(r.of.Table.Get(tx, id)) }
+
+// Put implements Rows.
+func (r rows[O, R]) Put(tx store.Tx, row any) error {
+	typed, ok := row.(*R)
+	if !ok {
+		return fmt.Errorf("put %s: unexpected row %T", r.of.Name, row)
 	}
-	kind.Verdicts = func(tx store.ReadTx) iter.Seq[Verdict] {
-		return func(yield func(Verdict) bool) {
-			for row := range d.Rows(tx) {
-				if d.has(row) && !yield(d.Verdict(row)) {
-					return
-				}
+	return r.of.Table.Put(tx, typed)
+}
+
+// Delete implements Rows.
+func (r rows[O, R]) Delete(tx store.Tx, id ID) error {
+	r.of.Table.Remove(tx, id)
+	return nil
+}
+
+// conditions implements Conditions for a description.
+type conditions[O kube.Object, R any] struct{ of Description[O, R] }
+
+// Verdict implements Conditions.
+func (c conditions[O, R]) Verdict(row any) Verdict {
+	if typed, ok := row.(*R); ok {
+		return c.of.Verdict(typed)
+	}
+	return Verdict{}
+}
+
+// Verdicts implements Conditions.
+func (c conditions[O, R]) Verdicts(tx store.ReadTx) iter.Seq[Verdict] {
+	return func(yield func(Verdict) bool) {
+		for row := range c.of.Rows(tx) {
+			if (rows[O, R](c)).Has(row) && !yield(c.of.Verdict(row)) {
+				return
 			}
 		}
 	}
 }
 
-// orNil makes of a nil pointer an Untyped nil.
+// orNil makes of a nil pointer an untyped nil.
 func orNil[R any](row *R) any {
 	if row == nil {
 		return nil

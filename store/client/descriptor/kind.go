@@ -24,34 +24,17 @@ func IDOf(object metav1.Object) ID {
 
 // Kind describes one kind of API object to everything that treats all kinds alike:
 // the operator's feed, events and metrics, a node's sources, and what aliothctl
-// verify collects. The functions take objects and rows of this kind only.
+// verify collects.
 type Kind struct {
 	// Name is the name of the kind in the API.
 	Name string
 	// Object and List are empty. They must not be changed.
 	Object kube.Object
 	List   kube.List
-	// Row converts an object; the row is an untyped nil for an object that has none. It
-	// returns an error where a text can't be read or the row contradicts itself (see Check).
-	Row func(object kube.Object) (row any, err error)
-	// Check returns an error for a row that contradicts itself.
-	Check func(row any) error
-	// Trim removes the parts of an object of this kind that Row and the controllers do not read,
-	// before a cache keeps it. It ignores objects of other kinds.
-	Trim func(object kube.Object)
-	// Has reports whether a row is of this kind.
-	Has func(row any) bool
-	// Get returns the row of an object, or an untyped nil.
-	Get func(tx store.ReadTx, id ID) (row any)
-	// Put inserts or replaces a row.
-	Put func(tx store.Tx, row any) error
-	// Delete removes the row of an object if it has the UID.
-	Delete func(tx store.Tx, id ID) error
-
-	// Verdict returns the verdict in the conditions of a row, and the zero value without a row.
-	// It is nil for a kind without conditions. Verdicts yields the verdicts of all rows.
-	Verdict  func(row any) Verdict
-	Verdicts func(tx store.ReadTx) iter.Seq[Verdict]
+	// Rows converts the objects, and keeps the rows.
+	Rows
+	// Conditions reads the verdicts about objects; nil for a kind without conditions.
+	Conditions Conditions
 	// Optional is true where the API may lack the kind: a cluster need not have its area.
 	Optional bool
 	// OwnEvents is true where a controller writes events of its own about the
@@ -62,6 +45,33 @@ type Kind struct {
 	// that it follows of VPCs and others as it needs them.
 	OnNode func(node string) Scope
 	Of     Scopes
+}
+
+// Rows converts objects of a kind to rows, and keeps them in a store. The methods take objects and
+// rows of this kind only, unless something else is said.
+type Rows interface {
+	// Row converts an object; the row is an untyped nil for an object that has none. It
+	// returns an error where a text can't be read or the row contradicts itself (see Kind.Check).
+	Row(object kube.Object) (row any, err error)
+	// Trim removes the parts of an object of this kind that Row and the controllers do not read,
+	// before a cache keeps it. It ignores objects of other kinds.
+	Trim(object kube.Object)
+	// Has reports whether a row is of this kind.
+	Has(row any) bool
+	// Get returns the row of an object, or an untyped nil.
+	Get(tx store.ReadTx, id ID) (row any)
+	// Put inserts or replaces a row.
+	Put(tx store.Tx, row any) error
+	// Delete removes the row of an object if it has the UID.
+	Delete(tx store.Tx, id ID) error
+}
+
+// Conditions reads the conditions of a kind from its rows.
+type Conditions interface {
+	// Verdict returns the verdict in the conditions of a row, and the zero value without a row.
+	Verdict(row any) Verdict
+	// Verdicts yields the verdicts of all rows.
+	Verdicts(tx store.ReadTx) iter.Seq[Verdict]
 }
 
 // Extent is the part of the API that a node follows on behalf of something that it needs.
@@ -117,6 +127,9 @@ type Verdict struct {
 	NotIsolated string
 }
 
+// Check returns an error for a row that contradicts itself.
+func (k *Kind) Check(row any) error { return check(k.Name, row) }
+
 // IsFollowed reports whether nodes follow objects of the kind.
 func (k *Kind) IsFollowed() bool { return k.OnNode != nil || len(k.Of) > 0 }
 
@@ -134,10 +147,12 @@ type Scope struct {
 // Of is the kind of objects O with rows R.
 type Of[O kube.Object, R any] struct {
 	*Kind
-	// Convert is Row with types and without the check. It returns nil for an object that has
-	// no row.
-	Convert func(object O) (*R, error)
+	description Description[O, R]
 }
+
+// Convert is Row with types and without the check. It returns nil for an object that has
+// no row.
+func (o Of[O, R]) Convert(object O) (*R, error) { return o.description.Convert(object) }
 
 // Read converts an object and checks its row, as Row does.
 func (o Of[O, R]) Read(object O) (*R, error) {
@@ -153,10 +168,3 @@ func (o Of[O, R]) Read(object O) (*R, error) {
 
 // New returns an empty object of the kind.
 func (o Of[O, R]) New() O { return o.NewObject().(O) }
-
-// PutBy returns a kind whose rows are put in another way.
-func (o Of[O, R]) PutBy(put func(tx store.Tx, row *R) error) *Kind {
-	kind := *o.Kind
-	kind.Put = putter(kind.Name, put)
-	return &kind
-}

@@ -65,18 +65,23 @@ func TestSet_RowWaitsForOther_Reported(t *testing.T) {
 	wantLeftOut(t, set)
 }
 
+// refusing refuses one Address.
+type refusing struct{ descriptor.Rows }
+
+// Put implements descriptor.Rows.
+func (r refusing) Put(tx store.Tx, row any) error {
+	if row.(*store.Address).Name == "blue.10.0.0.1" {
+		return errors.New("no")
+	}
+	return r.Rows.Put(tx, row)
+}
+
 // TestSet_StoreRefusesRow_OthersPut has an error that is not a conflict.
 func TestSet_StoreRefusesRow_OthersPut(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &v1alpha1.Address{})
 	kind := *source.src.scope.Kind
-	put := kind.Put
-	kind.Put = func(tx store.Tx, row any) error {
-		if row.(*store.Address).Name == "blue.10.0.0.1" {
-			return errors.New("no")
-		}
-		return put(tx, row)
-	}
+	kind.Rows = refusing{kind.Rows}
 	source.src.scope = descriptor.Scope{Kind: &kind}
 	must(t, source.Replace([]kube.Object{addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.2", "b", 1)}, "2"))
 	wantAddresses(t, set, "blue.10.0.0.2 b")

@@ -47,36 +47,54 @@ func describePod() descriptor.Description[*corev1.Pod, store.Pod] {
 	}
 }
 
-// podOfAnySort returns the kind of a pod which has a row of one of two types. The type never
-// changes in the pod's life.
+// podOfAnySort returns the kind of a pod which has a row of one of two types.
 func podOfAnySort() *descriptor.Kind {
 	kind := descriptor.Untyped(describePod())
 	host := descriptor.Untyped(descriptor.Description[*corev1.Pod, store.HostPod]{
 		Name: "Pod", Object: &corev1.Pod{}, List: &corev1.PodList{}, Convert: convertHostPod,
 		Table: descriptor.ByUID(store.GetHostPod, store.PutHostPod, store.DeleteHostPod),
 	})
-	pod := *kind
-	kind.Row = func(object kube.Object) (any, error) {
-		if row, err := pod.Row(object); row != nil || err != nil {
-			return row, err
-		}
-		return host.Row(object)
-	}
-	kind.Has = func(row any) bool { return pod.Has(row) || host.Has(row) }
-	kind.Get = func(tx store.ReadTx, id descriptor.ID) any {
-		if row := pod.Get(tx, id); row != nil {
-			return row
-		}
-		return host.Get(tx, id)
-	}
-	kind.Put = func(tx store.Tx, row any) error {
-		if host.Has(row) {
-			return host.Put(tx, row)
-		}
-		return pod.Put(tx, row)
-	}
-	kind.Delete = func(tx store.Tx, id descriptor.ID) error { return errors.Join(pod.Delete(tx, id), host.Delete(tx, id)) }
+	kind.Rows = rowsOfAnySort{Rows: kind.Rows, host: host.Rows}
 	return kind
+}
+
+// rowsOfAnySort has the rows of pods that are not on their node's network, and the rows of pods
+// that are. The sort never changes in the pod's life.
+type rowsOfAnySort struct {
+	descriptor.Rows
+	host descriptor.Rows
+}
+
+// Row implements descriptor.Rows.
+func (s rowsOfAnySort) Row(object kube.Object) (any, error) {
+	if row, err := s.Rows.Row(object); row != nil || err != nil {
+		return row, err
+	}
+	return s.host.Row(object)
+}
+
+// Has implements descriptor.Rows.
+func (s rowsOfAnySort) Has(row any) bool { return s.Rows.Has(row) || s.host.Has(row) }
+
+// Get implements descriptor.Rows.
+func (s rowsOfAnySort) Get(tx store.ReadTx, id descriptor.ID) any {
+	if row := s.Rows.Get(tx, id); row != nil {
+		return row
+	}
+	return s.host.Get(tx, id)
+}
+
+// Put implements descriptor.Rows.
+func (s rowsOfAnySort) Put(tx store.Tx, row any) error {
+	if s.host.Has(row) {
+		return s.host.Put(tx, row)
+	}
+	return s.Rows.Put(tx, row)
+}
+
+// Delete implements descriptor.Rows.
+func (s rowsOfAnySort) Delete(tx store.Tx, id descriptor.ID) error {
+	return errors.Join(s.Rows.Delete(tx, id), s.host.Delete(tx, id))
 }
 
 // convertHostPod converts a pod on the network of its node, or returns nil for any other.

@@ -4,7 +4,6 @@
 package ipamapi
 
 import (
-	"iter"
 	"slices"
 
 	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
@@ -23,58 +22,65 @@ var Groups = []string{multitenancyv1alpha1.GroupVersion.Group, acnv1alpha1.Group
 // follow none of them: a daemon writes its NodeInfo, and attaches by Addresses alone.
 var (
 	PodNetworks = map[string]*descriptor.Kind{
-		multitenancyv1alpha1.GroupVersion.Group: defineNodeIPAM(multitenancyv1alpha1.GroupVersion.Group, podNetworkTable,
-			nodeIPAM[*multitenancyv1alpha1.PodNetwork, nodeipam.PodNetwork]{
-				"PodNetwork", &multitenancyv1alpha1.PodNetwork{}, &multitenancyv1alpha1.PodNetworkList{}, convertPodNetwork,
+		multitenancyv1alpha1.GroupVersion.Group: inGroup(multitenancyv1alpha1.GroupVersion.Group, podNetworkTable,
+			descriptor.Description[*multitenancyv1alpha1.PodNetwork, nodeipam.PodNetwork]{
+				Name: "PodNetwork", Object: &multitenancyv1alpha1.PodNetwork{}, List: &multitenancyv1alpha1.PodNetworkList{},
+				Convert: sure(convertPodNetwork),
+				Verdict: podNetworkVerdict, Rows: nodeipam.PodNetworks,
 			}),
-		acnv1alpha1.GroupVersion.Group: defineNodeIPAM(acnv1alpha1.GroupVersion.Group, podNetworkTable,
-			nodeIPAM[*acnv1alpha1.PodNetwork, nodeipam.PodNetwork]{
-				"PodNetwork", &acnv1alpha1.PodNetwork{}, &acnv1alpha1.PodNetworkList{},
-				func(in *acnv1alpha1.PodNetwork) *nodeipam.PodNetwork {
+		acnv1alpha1.GroupVersion.Group: inGroup(acnv1alpha1.GroupVersion.Group, podNetworkTable,
+			descriptor.Description[*acnv1alpha1.PodNetwork, nodeipam.PodNetwork]{
+				Name: "PodNetwork", Object: &acnv1alpha1.PodNetwork{}, List: &acnv1alpha1.PodNetworkList{},
+				Convert: sure(func(in *acnv1alpha1.PodNetwork) *nodeipam.PodNetwork {
 					return convertPodNetwork((*multitenancyv1alpha1.PodNetwork)(in))
-				},
+				}),
+				Verdict: podNetworkVerdict, Rows: nodeipam.PodNetworks,
 			}),
 	}
 	PodNetworkInstances = map[string]*descriptor.Kind{
-		multitenancyv1alpha1.GroupVersion.Group: defineNodeIPAM(multitenancyv1alpha1.GroupVersion.Group, instanceTable,
-			nodeIPAM[*multitenancyv1alpha1.PodNetworkInstance, nodeipam.Instance]{
-				"PodNetworkInstance", &multitenancyv1alpha1.PodNetworkInstance{}, &multitenancyv1alpha1.PodNetworkInstanceList{}, convertInstance,
+		multitenancyv1alpha1.GroupVersion.Group: inGroup(multitenancyv1alpha1.GroupVersion.Group, instanceTable,
+			descriptor.Description[*multitenancyv1alpha1.PodNetworkInstance, nodeipam.Instance]{
+				Name: "PodNetworkInstance", Object: &multitenancyv1alpha1.PodNetworkInstance{}, List: &multitenancyv1alpha1.PodNetworkInstanceList{},
+				Convert: sure(convertInstance),
+				Verdict: instanceVerdict, Rows: nodeipam.Instances,
 			}),
-		acnv1alpha1.GroupVersion.Group: defineNodeIPAM(acnv1alpha1.GroupVersion.Group, instanceTable,
-			nodeIPAM[*acnv1alpha1.PodNetworkInstance, nodeipam.Instance]{
-				"PodNetworkInstance", &acnv1alpha1.PodNetworkInstance{}, &acnv1alpha1.PodNetworkInstanceList{},
-				func(in *acnv1alpha1.PodNetworkInstance) *nodeipam.Instance {
+		acnv1alpha1.GroupVersion.Group: inGroup(acnv1alpha1.GroupVersion.Group, instanceTable,
+			descriptor.Description[*acnv1alpha1.PodNetworkInstance, nodeipam.Instance]{
+				Name: "PodNetworkInstance", Object: &acnv1alpha1.PodNetworkInstance{}, List: &acnv1alpha1.PodNetworkInstanceList{},
+				Convert: sure(func(in *acnv1alpha1.PodNetworkInstance) *nodeipam.Instance {
 					return convertInstance((*multitenancyv1alpha1.PodNetworkInstance)(in))
-				},
+				}),
+				Verdict: instanceVerdict, Rows: nodeipam.Instances,
 			}),
 	}
 	PodNetworkConfigs = map[string]*descriptor.Kind{
-		multitenancyv1alpha1.GroupVersion.Group: defineNodeIPAM(multitenancyv1alpha1.GroupVersion.Group, podConfigTable,
-			nodeIPAM[*multitenancyv1alpha1.MultitenantPodNetworkConfig, nodeipam.PodConfig]{
-				"MultitenantPodNetworkConfig", &multitenancyv1alpha1.MultitenantPodNetworkConfig{}, &multitenancyv1alpha1.MultitenantPodNetworkConfigList{},
-				func(in *multitenancyv1alpha1.MultitenantPodNetworkConfig) *nodeipam.PodConfig {
+		multitenancyv1alpha1.GroupVersion.Group: inGroup(multitenancyv1alpha1.GroupVersion.Group, podConfigTable,
+			descriptor.Description[*multitenancyv1alpha1.MultitenantPodNetworkConfig, nodeipam.PodConfig]{
+				Name: "MultitenantPodNetworkConfig", Object: &multitenancyv1alpha1.MultitenantPodNetworkConfig{}, List: &multitenancyv1alpha1.MultitenantPodNetworkConfigList{},
+				Convert: sure(func(in *multitenancyv1alpha1.MultitenantPodNetworkConfig) *nodeipam.PodConfig {
 					return podConfig(in, &in.Spec.PodNetworkChoice, string(in.Status.Status))
-				},
+				}),
 			}),
-		acnv1alpha1.GroupVersion.Group: defineNodeIPAM(acnv1alpha1.GroupVersion.Group, podConfigTable,
-			nodeIPAM[*acnv1alpha1.MultiTenantPodNetworkConfig, nodeipam.PodConfig]{
-				"MultiTenantPodNetworkConfig", &acnv1alpha1.MultiTenantPodNetworkConfig{}, &acnv1alpha1.MultiTenantPodNetworkConfigList{},
-				func(in *acnv1alpha1.MultiTenantPodNetworkConfig) *nodeipam.PodConfig {
+		acnv1alpha1.GroupVersion.Group: inGroup(acnv1alpha1.GroupVersion.Group, podConfigTable,
+			descriptor.Description[*acnv1alpha1.MultiTenantPodNetworkConfig, nodeipam.PodConfig]{
+				Name: "MultiTenantPodNetworkConfig", Object: &acnv1alpha1.MultiTenantPodNetworkConfig{}, List: &acnv1alpha1.MultiTenantPodNetworkConfigList{},
+				Convert: sure(func(in *acnv1alpha1.MultiTenantPodNetworkConfig) *nodeipam.PodConfig {
 					return podConfig(in, &in.Spec, string(in.Status.Status))
-				},
+				}),
 			}),
 	}
 	NodeInfos = map[string]*descriptor.Kind{
-		multitenancyv1alpha1.GroupVersion.Group: defineNodeIPAM(multitenancyv1alpha1.GroupVersion.Group, nodeInfoTable,
-			nodeIPAM[*multitenancyv1alpha1.NodeInfo, nodeipam.NodeInfo]{
-				"NodeInfo", &multitenancyv1alpha1.NodeInfo{}, &multitenancyv1alpha1.NodeInfoList{}, convertNodeInfo,
+		multitenancyv1alpha1.GroupVersion.Group: inGroup(multitenancyv1alpha1.GroupVersion.Group, nodeInfoTable,
+			descriptor.Description[*multitenancyv1alpha1.NodeInfo, nodeipam.NodeInfo]{
+				Name: "NodeInfo", Object: &multitenancyv1alpha1.NodeInfo{}, List: &multitenancyv1alpha1.NodeInfoList{},
+				Convert: sure(convertNodeInfo),
 			}),
-		acnv1alpha1.GroupVersion.Group: defineNodeIPAM(acnv1alpha1.GroupVersion.Group, nodeInfoTable,
-			nodeIPAM[*acnv1alpha1.NodeInfo, nodeipam.NodeInfo]{
-				"NodeInfo", &acnv1alpha1.NodeInfo{}, &acnv1alpha1.NodeInfoList{},
-				func(in *acnv1alpha1.NodeInfo) *nodeipam.NodeInfo {
+		acnv1alpha1.GroupVersion.Group: inGroup(acnv1alpha1.GroupVersion.Group, nodeInfoTable,
+			descriptor.Description[*acnv1alpha1.NodeInfo, nodeipam.NodeInfo]{
+				Name: "NodeInfo", Object: &acnv1alpha1.NodeInfo{}, List: &acnv1alpha1.NodeInfoList{},
+				Convert: sure(func(in *acnv1alpha1.NodeInfo) *nodeipam.NodeInfo {
 					return &nodeipam.NodeInfo{Meta: values.Meta(in), VMUniqueID: in.Status.VMUniqueID}
-				},
+				}),
 			}),
 	}
 )
@@ -90,70 +96,75 @@ func OfGroups(groups []string) []*descriptor.Kind {
 	return list
 }
 
-// nodeIPAM is a kind of objects O in a group, with rows R. Convert leaves the Ref to
-// defineNodeIPAM.
-type nodeIPAM[O kube.Object, R any] struct {
-	name    string
-	object  O
-	list    kube.List
-	convert func(O) *R
+// podNetworkTable has the PodNetworks of a group.
+func podNetworkTable(group string) descriptor.Table[nodeipam.PodNetwork] {
+	return byRef(group, nodeipam.GetPodNetwork, nodeipam.PutPodNetwork, nodeipam.DeletePodNetwork)
 }
 
-// nodeIPAMTable has the rows R of a kind in all groups.
-type nodeIPAMTable[R any] struct {
-	get    func(store.ReadTx, nodeipam.Ref) *R
-	put    func(store.Tx, *R) error
-	remove func(store.Tx, nodeipam.Ref, string) bool
-	ref    func(*R) *nodeipam.Ref
-	// rows and verdict are nil for a kind without conditions.
-	rows    func(store.ReadTx) iter.Seq[*R]
-	verdict func(*R) descriptor.Verdict
+func podNetworkVerdict(row *nodeipam.PodNetwork) descriptor.Verdict {
+	return descriptor.Verdict{Ready: row.Ready, Reason: row.Reason, Message: row.Message, ID: descriptor.ID{Name: row.Name, UID: row.UID}}
 }
 
-var (
-	podNetworkTable = nodeIPAMTable[nodeipam.PodNetwork]{
-		get: nodeipam.GetPodNetwork, put: nodeipam.PutPodNetwork, remove: nodeipam.DeletePodNetwork,
-		ref: func(row *nodeipam.PodNetwork) *nodeipam.Ref { return &row.Ref }, rows: nodeipam.PodNetworks,
-		verdict: func(row *nodeipam.PodNetwork) descriptor.Verdict {
-			return descriptor.Verdict{Ready: row.Ready, Reason: row.Reason, Message: row.Message, ID: descriptor.ID{Name: row.Name, UID: row.UID}}
-		},
-	}
-	instanceTable = nodeIPAMTable[nodeipam.Instance]{
-		get: nodeipam.GetInstance, put: nodeipam.PutInstance, remove: nodeipam.DeleteInstance,
-		ref: func(row *nodeipam.Instance) *nodeipam.Ref { return &row.Ref }, rows: nodeipam.Instances,
-		verdict: func(row *nodeipam.Instance) descriptor.Verdict {
-			return descriptor.Verdict{
-				Ready: row.Ready, Reason: row.Reason, Message: row.Message, ID: descriptor.ID{Namespace: row.Namespace, Name: row.Name, UID: row.UID},
-			}
-		},
-	}
-	podConfigTable = nodeIPAMTable[nodeipam.PodConfig]{
-		get: nodeipam.GetPodConfig, put: nodeipam.PutPodConfig, remove: nodeipam.DeletePodConfig,
-		ref: func(row *nodeipam.PodConfig) *nodeipam.Ref { return &row.Ref },
-	}
-	nodeInfoTable = nodeIPAMTable[nodeipam.NodeInfo]{
-		get: nodeipam.GetNodeInfo, put: nodeipam.PutNodeInfo, remove: nodeipam.DeleteNodeInfo,
-		ref: func(row *nodeipam.NodeInfo) *nodeipam.Ref { return &row.Ref },
-	}
-)
+// instanceTable has the PodNetworkInstances of a group.
+func instanceTable(group string) descriptor.Table[nodeipam.Instance] {
+	return byRef(group, nodeipam.GetInstance, nodeipam.PutInstance, nodeipam.DeleteInstance)
+}
 
-func defineNodeIPAM[O kube.Object, R any](group string, table nodeIPAMTable[R], kind nodeIPAM[O, R]) *descriptor.Kind {
-	ref := func(id descriptor.ID) nodeipam.Ref {
-		return nodeipam.Ref{Group: group, Namespace: id.Namespace, Name: id.Name}
+func instanceVerdict(row *nodeipam.Instance) descriptor.Verdict {
+	return descriptor.Verdict{
+		Ready: row.Ready, Reason: row.Reason, Message: row.Message, ID: descriptor.ID{Namespace: row.Namespace, Name: row.Name, UID: row.UID},
 	}
-	return descriptor.Define(&all, descriptor.Description[O, R]{
-		Name: kind.name, Object: kind.object, List: kind.list, Optional: true,
-		Convert: func(in O) (*R, error) {
-			row := kind.convert(in)
-			*table.ref(row) = ref(descriptor.IDOf(in))
-			return row, nil
-		},
-		Table: descriptor.Table[R]{
-			Get:    func(tx store.ReadTx, id descriptor.ID) *R { return table.get(tx, ref(id)) },
-			Put:    table.put,
-			Remove: func(tx store.Tx, id descriptor.ID) { table.remove(tx, ref(id), id.UID) },
-		},
-		Owns: func(row *R) bool { return table.ref(row).Group == group },
-		Rows: table.rows, Verdict: table.verdict,
-	}).Kind
+}
+
+// podConfigTable has the configs of pods of a group.
+func podConfigTable(group string) descriptor.Table[nodeipam.PodConfig] {
+	return byRef(group, nodeipam.GetPodConfig, nodeipam.PutPodConfig, nodeipam.DeletePodConfig)
+}
+
+// nodeInfoTable has the NodeInfos of a group.
+func nodeInfoTable(group string) descriptor.Table[nodeipam.NodeInfo] {
+	return byRef(group, nodeipam.GetNodeInfo, nodeipam.PutNodeInfo, nodeipam.DeleteNodeInfo)
+}
+
+// byRef returns a table whose rows are found by group, namespace and name.
+func byRef[R any](
+	group string, get func(store.ReadTx, nodeipam.Ref) *R, put func(store.Tx, *R) error, remove func(store.Tx, nodeipam.Ref, string) bool,
+) descriptor.Table[R] {
+	return descriptor.Table[R]{
+		Get:    func(tx store.ReadTx, id descriptor.ID) *R { return get(tx, refOf(group, id)) },
+		Put:    put,
+		Remove: func(tx store.Tx, id descriptor.ID) { remove(tx, refOf(group, id), id.UID) },
+	}
+}
+
+func refOf(group string, id descriptor.ID) nodeipam.Ref {
+	return nodeipam.Ref{Group: group, Namespace: id.Namespace, Name: id.Name}
+}
+
+// sure returns a conversion that never fails.
+func sure[O kube.Object, R any](convert func(O) *R) func(O) (*R, error) {
+	return func(in O) (*R, error) { return convert(in), nil }
+}
+
+// row is a row R of one of the groups.
+type row[R any] interface {
+	*R
+	Reference() *nodeipam.Ref
+}
+
+// inGroup defines a kind in a group. Its conversion leaves the Ref to inGroup.
+func inGroup[O kube.Object, R any, P row[R]](
+	group string, table func(group string) descriptor.Table[R], d descriptor.Description[O, R],
+) *descriptor.Kind {
+	convert := d.Convert
+	d.Convert = func(in O) (*R, error) {
+		row, err := convert(in)
+		if row != nil {
+			*P(row).Reference() = refOf(group, descriptor.IDOf(in))
+		}
+		return row, err
+	}
+	d.Optional, d.Table = true, table(group)
+	d.Owns = func(row *R) bool { return P(row).Reference().Group == group }
+	return descriptor.Define(&all, d).Kind
 }

@@ -26,10 +26,15 @@ import (
 type Network struct {
 	*descriptor.Kind
 	Group string
+	networkObjects
+}
+
+// networkObjects reads objects of one kind of networks.
+type networkObjects interface {
 	// Fields returns spec and status of an object of the kind.
-	Fields func(object kube.Object) (*danmv1.NetworkSpec, *danmv1.NetworkStatus)
+	Fields(object kube.Object) (*danmv1.NetworkSpec, *danmv1.NetworkStatus)
 	// Convert returns the row of an object of the kind.
-	Convert func(object kube.Object) *multinet.Network
+	Convert(object kube.Object) *multinet.Network
 }
 
 // Ref names a network of the kind.
@@ -41,10 +46,15 @@ func (k Network) Ref(namespace, name string) multinet.Ref {
 type Config struct {
 	*descriptor.Kind
 	Group string
+	configObjects
+}
+
+// configObjects reads TenantConfigs of one group.
+type configObjects interface {
 	// Status returns the status of an object of the kind.
-	Status func(object kube.Object) *danmv1.TenantConfigStatus
+	Status(object kube.Object) *danmv1.TenantConfigStatus
 	// Convert returns the row of an object of the kind.
-	Convert func(object kube.Object) *multinet.TenantConfig
+	Convert(object kube.Object) *multinet.TenantConfig
 }
 
 // Networks are the kinds of networks outside of every VPC, in both API groups. TenantConfigs are
@@ -100,20 +110,14 @@ func inGroup(name string, all ...defined) []Network {
 }
 
 func (g group[O]) define(name string) Network {
-	ref := func(id descriptor.ID) multinet.Ref {
-		return multinet.Ref{Group: name, Kind: g.name, Namespace: id.Namespace, Name: id.Name}
-	}
-	convert := func(in O) *multinet.Network {
-		f := g.fields(in)
-		return outsideNetwork(in, ref(descriptor.IDOf(in)), f.spec, f.status)
-	}
+	objects := networksIn[O]{g, name}
 	kind := descriptor.Define(&all, descriptor.Description[O, multinet.Network]{
 		Name: g.name, Object: g.object, List: g.list, Optional: true,
-		Convert: func(in O) (*multinet.Network, error) { return convert(in), nil },
+		Convert: func(in O) (*multinet.Network, error) { return objects.Convert(in), nil },
 		Table: descriptor.Table[multinet.Network]{
-			Get:    func(tx store.ReadTx, id descriptor.ID) *multinet.Network { return multinet.Get(tx, ref(id)) },
+			Get:    func(tx store.ReadTx, id descriptor.ID) *multinet.Network { return multinet.Get(tx, objects.ref(id)) },
 			Put:    multinet.Put,
-			Remove: func(tx store.Tx, id descriptor.ID) { multinet.Delete(tx, ref(id), id.UID) },
+			Remove: func(tx store.Tx, id descriptor.ID) { multinet.Delete(tx, objects.ref(id), id.UID) },
 		},
 		Owns: func(row *multinet.Network) bool { return row.Kind == g.name && row.Group == name },
 		Verdict: func(row *multinet.Network) descriptor.Verdict {
@@ -123,14 +127,30 @@ func (g group[O]) define(name string) Network {
 		},
 		Rows: multinet.Networks,
 	})
-	return Network{
-		Kind: kind.Kind, Group: name,
-		Fields: func(object kube.Object) (*danmv1.NetworkSpec, *danmv1.NetworkStatus) {
-			f := g.fields(object.(O))
-			return f.spec, f.status
-		},
-		Convert: func(object kube.Object) *multinet.Network { return convert(object.(O)) },
-	}
+	return Network{kind.Kind, name, objects}
+}
+
+// networksIn reads networks O of a group.
+type networksIn[O kube.Object] struct {
+	group[O]
+	groupName string
+}
+
+// ref names a network of the kind.
+func (n networksIn[O]) ref(id descriptor.ID) multinet.Ref {
+	return multinet.Ref{Group: n.groupName, Kind: n.name, Namespace: id.Namespace, Name: id.Name}
+}
+
+// Fields implements networkObjects.
+func (n networksIn[O]) Fields(object kube.Object) (*danmv1.NetworkSpec, *danmv1.NetworkStatus) {
+	f := n.fields(object.(O))
+	return f.spec, f.status
+}
+
+// Convert implements networkObjects.
+func (n networksIn[O]) Convert(object kube.Object) *multinet.Network {
+	spec, status := n.Fields(object)
+	return outsideNetwork(object, n.ref(descriptor.IDOf(object)), spec, status)
 }
 
 // outsideNetwork converts a network. It never fails: Invalid describes unusable parts.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/values"
@@ -111,8 +112,8 @@ func number(value int32, limit int64, field string, invalid *values.Faults) uint
 // readRanges reads the ranges of both families, and their routes.
 func readRanges(row *multinet.Network, o *danmv1.NetworkOptions, invalid *values.Faults) {
 	v4, v6 := cmp.Or(o.AllocationPool, &danmv1.AllocationPool{}), cmp.Or(o.AllocationPoolV6, &danmv1.AllocationPoolV6{})
-	row.V4 = family{"cidr", "allocation_pool", netip.Addr.Is4, invalid}.read(o.CIDR, pool{start: v4.Start, end: v4.End})
-	row.V6 = family{"net6", "allocation_pool_v6", netip.Addr.Is6, invalid}.read(o.Net6, pool{v6.CIDR, v6.Start, v6.End})
+	row.V4 = family{"cidr", "allocation_pool", ipfamily.IPv4, invalid}.read(o.CIDR, pool{start: v4.Start, end: v4.End})
+	row.V6 = family{"net6", "allocation_pool_v6", ipfamily.IPv6, invalid}.read(o.Net6, pool{v6.CIDR, v6.Start, v6.End})
 	row.Routes = append(readRoutes(o.Routes, row.V4.Prefix, "routes", "cidr", invalid), readRoutes(o.Routes6, row.V6.Prefix, "routes6", "net6", invalid)...)
 }
 
@@ -122,7 +123,7 @@ type pool struct{ cidr, start, end string }
 // family reads the range of a family by the names of its fields.
 type family struct {
 	field, pool string
-	is          func(netip.Addr) bool
+	is          ipfamily.Family
 	invalid     *values.Faults
 }
 
@@ -149,7 +150,7 @@ func (f family) read(text string, p pool) multinet.Range {
 
 func (f family) prefix(text, field string) (netip.Prefix, bool) {
 	prefix, err := netip.ParsePrefix(text)
-	if err != nil || !f.is(prefix.Addr()) || prefix.Addr().Is4In6() {
+	if err != nil || !f.is.Has(prefix.Addr()) || prefix.Addr().Is4In6() {
 		f.invalid.Add("%s %s is no range of the family in CIDR notation", field, said.Quote(text))
 		return netip.Prefix{}, false
 	}

@@ -29,10 +29,10 @@ type config struct {
 }
 
 func defineConfig[O kube.Object](group string, object O, list kube.List, fields func(O) config) Config {
-	convert := func(in O) *multinet.TenantConfig { return tenantConfig(in, group, fields(in)) }
+	objects := configsIn[O]{group, fields}
 	kind := descriptor.Define(&all, descriptor.Description[O, multinet.TenantConfig]{
 		Name: "TenantConfig", Object: object, List: list, Optional: true,
-		Convert: func(in O) (*multinet.TenantConfig, error) { return convert(in), nil },
+		Convert: func(in O) (*multinet.TenantConfig, error) { return objects.Convert(in), nil },
 		Table: descriptor.Table[multinet.TenantConfig]{
 			Get: func(tx store.ReadTx, id descriptor.ID) *multinet.TenantConfig {
 				return multinet.GetTenantConfig(tx, group, id.Name)
@@ -46,11 +46,23 @@ func defineConfig[O kube.Object](group string, object O, list kube.List, fields 
 		},
 		Rows: multinet.TenantConfigs,
 	})
-	return Config{
-		Kind: kind.Kind, Group: group,
-		Status:  func(object kube.Object) *danmv1.TenantConfigStatus { return fields(object.(O)).status },
-		Convert: func(object kube.Object) *multinet.TenantConfig { return convert(object.(O)) },
-	}
+	return Config{kind.Kind, group, objects}
+}
+
+// configsIn reads TenantConfigs O of a group.
+type configsIn[O kube.Object] struct {
+	group  string
+	fields func(O) config
+}
+
+// Status implements configObjects.
+func (c configsIn[O]) Status(object kube.Object) *danmv1.TenantConfigStatus {
+	return c.fields(object.(O)).status
+}
+
+// Convert implements configObjects.
+func (c configsIn[O]) Convert(object kube.Object) *multinet.TenantConfig {
+	return tenantConfig(object, c.group, c.fields(object.(O)))
 }
 
 // tenantConfig converts a TenantConfig. It never fails: Invalid describes unusable parts.

@@ -13,6 +13,9 @@ import (
 // Ref names an object in its API group. Namespace is "" for a PodNetwork and a NodeInfo.
 type Ref struct{ Group, Namespace, Name string }
 
+// Reference returns the Ref of a row, in place.
+func (r *Ref) Reference() *Ref { return r }
+
 func (r Ref) key() []byte { return memory.TextKey(r.Namespace, r.Name, r.Group) }
 
 // PodNetwork is the row of a PodNetwork of either group. Key: (Name, Group).

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,7 +79,7 @@ func (c *countingCreator) Create(ctx context.Context, object client.Object, opts
 
 // claimInNetwork claims an address for each of as many pods, which only the store has.
 func claimInNetwork(ctx context.Context, writer client.Client, n *ipam.NetworkRange) (time.Duration, error) {
-	rows, err := store.New()
+	rows, err := store.NewCentral()
 	if err != nil {
 		return 0, err
 	}
@@ -96,8 +98,8 @@ func claimInNetwork(ctx context.Context, writer client.Client, n *ipam.NetworkRa
 		return 0, err
 	}
 	claimer := &claim.Claimer{
-		Client: writer, Live: writer, Store: rows, Resting: &ipam.Resting{}, Term: operatortest.Term(true),
-		Feed: feed.New(nil, logr.Discard()), Now: time.Now,
+		Client: writer, Live: writer, Store: rows.Store, Resting: &ipam.Resting{}, Term: operatortest.Term(true),
+		Feed: feed.New(nil, logr.Discard()), Clock: clock.RealClock{},
 	}
 	return eachOf(ctx, networkAddresses, func(ctx context.Context, i int) error {
 		pod := podOf(i)

@@ -162,17 +162,25 @@ func rescoped(narrow func(string) descriptor.Scope, keep func(row any) bool) fun
 	return func(name string) descriptor.Scope {
 		scope := narrow(name)
 		kind := *scope.Kind
-		row := kind.Row
-		kind.Row = func(object kube.Object) (any, error) {
-			made, err := row(object)
-			if err != nil || !keep(made) {
-				return nil, err
-			}
-			return made, nil
-		}
+		kind.Rows = kept{kind.Rows, keep}
 		scope.Kind = &kind
 		return scope
 	}
+}
+
+// kept makes the same rows, and forgets rows that keep refuses.
+type kept struct {
+	descriptor.Rows
+	keep func(row any) bool
+}
+
+// Row implements descriptor.Rows.
+func (k kept) Row(object kube.Object) (any, error) {
+	made, err := k.Rows.Row(object)
+	if err != nil || !k.keep(made) {
+		return nil, err
+	}
+	return made, nil
 }
 
 // unprogrammed are the passes of a node that programs nothing. It answers roll calls with

@@ -63,7 +63,7 @@ func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor
 	n := &node{name: name, nodes: via.nodes, cfg: cnid.DefaultConfig(), Meter: transport.NewMeter(), journal: j, log: log.With("node", name)}
 	n.cfg.NodeName, n.cfg.ScaledEndpoints = name, true
 	var err error
-	if n.store, err = store.NewForNode(); err != nil {
+	if n.store, err = store.New(); err != nil {
 		return nil, err
 	}
 	if n.api, err = newClient(via, n.Meter); err != nil {

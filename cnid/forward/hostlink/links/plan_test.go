@@ -293,7 +293,7 @@ func TestLinkPlan_PodsOnDevice_NotNode(t *testing.T) {
 }
 
 func TestLinkState_ObjectsAndAttachments_BothIncluded(t *testing.T) {
-	s, err := store.NewForNode()
+	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)
 	}

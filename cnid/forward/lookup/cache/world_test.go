@@ -62,7 +62,7 @@ func newWorld(t testing.TB) *world {
 
 func emptyWorld(t testing.TB, seed uint64) *world {
 	t.Helper()
-	s, err := store.NewForNode()
+	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,8 @@ import (
 	"context"
 	"log/slog"
 	"sync/atomic"
-	"time"
+
+	"k8s.io/utils/clock"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,7 +44,7 @@ type Config struct {
 	Current func(ctx context.Context) (map[string]any, error)
 	// Nodes returns all nodes. Rollouts need it.
 	Nodes func(ctx context.Context) ([]corev1.Node, error)
-	Now   func() time.Time
+	Clock clock.PassiveClock
 	Log   *slog.Logger
 }
 

@@ -38,7 +38,7 @@ func (h *Handler) putEnactment(ctx context.Context, row *nmstate.Enactment) erro
 	if err != nil {
 		return err
 	}
-	return kube.PatchStatus(ctx, h.api, object, enactmentStatus(row, &object.Status, metav1.NewTime(h.cfg.Now()))...)
+	return kube.PatchStatus(ctx, h.api, object, enactmentStatus(row, &object.Status, metav1.NewTime(h.cfg.Clock.Now()))...)
 }
 
 // enactmentFor returns the object that a row was made of, and a new one for a new row.

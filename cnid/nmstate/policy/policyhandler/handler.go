@@ -73,7 +73,7 @@ func (h *Handler) pass(ctx context.Context, name string, r rows) (again time.Dur
 	if err := h.confirmGone(ctx, r.orphans()); err != nil {
 		return 0, err
 	}
-	now := h.cfg.Now()
+	now := h.cfg.Clock.Now()
 	r = h.fresh(ctx, name, r, now)
 	changes, unwritten, err := h.enactments(ctx, func(stuck map[nmstate.Reference]bool) enact.Changes {
 		return enact.Node(r.situation(node, stuck, now))

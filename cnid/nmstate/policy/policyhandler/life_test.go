@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -60,7 +62,7 @@ func newBlueNode(name string) *corev1.Node {
 // once handles policies, with all nodes.
 func (l life) once() {
 	l.Helper()
-	cfg := configFor(l.T, l.api, nil, time.Now)
+	cfg := configFor(l.T, l.api, nil, clock.RealClock{})
 	objects, err := cfg.Nodes(l.Context())
 	l.must(err)
 	var names []string

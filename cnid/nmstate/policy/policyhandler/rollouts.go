@@ -78,7 +78,7 @@ func (r *Rollouts) pass(ctx context.Context, ref nmstate.Reference) (time.Durati
 }
 
 func (r *Rollouts) read(ref nmstate.Reference, objects []corev1.Node) enact.Nodes {
-	nodes := enact.Nodes{Now: r.cfg.Now()}
+	nodes := enact.Nodes{Now: r.cfg.Clock.Now()}
 	for i := range objects {
 		nodes.Nodes = append(nodes.Nodes, policyNode(&objects[i]))
 	}

@@ -58,7 +58,7 @@ func (h *Handler) putOwners(ctx context.Context, state *nmstate.State, owners en
 	for _, one := range owners.List {
 		list = append(list, nmstatev1beta1.Owner{Path: one.Path, Owner: one.Owner})
 	}
-	now := metav1.NewTime(h.cfg.Now())
+	now := metav1.NewTime(h.cfg.Clock.Now())
 	return kube.PatchStatus(ctx, h.api, object,
 		kube.Set{Field: "owners", Value: list},
 		kube.Set{Field: "moreOwners", Value: owners.More},

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -148,6 +150,12 @@ type world struct {
 	now time.Time
 }
 
+// Now implements clock.PassiveClock.
+func (w *world) Now() time.Time { return w.now }
+
+// Since implements clock.PassiveClock.
+func (w *world) Since(then time.Time) time.Duration { return w.now.Sub(then) }
+
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), api: &memoryAPI{}}
@@ -158,15 +166,15 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.cfg = configFor(t, w.api, rows, func() time.Time { return w.now })
+	w.cfg = configFor(t, w.api, rows, w)
 	w.sync()
 	return w
 }
 
-func configFor(t *testing.T, api API, rows *store.Store, now func() time.Time) Config {
+func configFor(t *testing.T, api API, rows *store.Store, clock clock.PassiveClock) Config {
 	t.Helper()
 	return Config{
-		API: api, Store: rows, Now: now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		API: api, Store: rows, Clock: clock, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Node: func(ctx context.Context, name string) (*corev1.Node, error) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			return node, api.Get(ctx, node)
