@@ -35,7 +35,7 @@ func (b *nodeBuilder) closed() {
 		add(state.ClosedDefaultVPC, vpc.Prefixes...)
 	}
 	add(state.ClosedService, b.in.ServiceRanges...)
-	add(state.ClosedLinkLocal, linkLocal...)
+	add(state.ClosedLinkLocal, sound.LinkLocal()...)
 	add(state.ClosedLinkLocal,
 		// Addresses that mean the node itself reach even less far (RFC 1122 section
 		// 3.2.1.3, RFC 4291 section 2.5).
@@ -61,8 +61,6 @@ func (b *nodeBuilder) closed() {
 	}
 	slices.SortFunc(b.part.Closed, func(a, b state.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
 }
-
-var linkLocal = []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10")}
 
 // closedLists are the entries of one VPC's own lists. The datapath goes by the longest
 // prefix, and a denied range wins however short it is: so what is allowed inside

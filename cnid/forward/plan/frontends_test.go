@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
 )
@@ -137,11 +138,11 @@ func TestFrontends_LocalPolicy_ClientAddressShown(t *testing.T) {
 		row.ExternalNodeLocal, row.HealthCheckNodePort = true, 32000
 		return store.PutService(tx, &row)
 	})
-	checked := func() []HealthCheck {
+	checked := func() []serviceplan.HealthCheck {
 		var p Planner
 		return w.plan(&p, serveNodePorts).Health
 	}
-	if diff := cmp.Diff([]HealthCheck{{ServiceRef{"blue", "web"}, 32000, 1}}, checked()); diff != "" {
+	if diff := cmp.Diff([]serviceplan.HealthCheck{{Service: serviceplan.Ref{Namespace: "blue", Name: "web"}, Port: 32000, Backends: 1}}, checked()); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
 	}
 	defer func() {

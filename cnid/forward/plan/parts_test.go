@@ -111,7 +111,7 @@ func TestPlanParts_UndeclaredRow_AllStale(t *testing.T) {
 	}{{&unheardOf{}, true}, {&store.RollCall{}, false}, {nil, false}} {
 		s := newStale()
 		(&comparison{stale: s, in: testInput(), here: map[string]bool{"default": true}}).row(c.row)
-		if got := !reflect.DeepEqual(s, newStale()); got != c.want || got && (!s.node || !s.services.all || !s.vpcs["default"]) {
+		if got := !reflect.DeepEqual(s, newStale()); got != c.want || got && (!s.node || !s.services.All || !s.vpcs["default"]) {
 			t.Errorf("%T makes stale: %+v", c.row, s)
 		}
 	}

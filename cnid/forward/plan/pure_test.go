@@ -15,7 +15,7 @@ import (
 var (
 	onlyData = []string{"ebpf/datapath/state", "ebpf/datapath/hook", "cnid/forward/netdev/hostdev", "store"}
 	pure     = slices.Concat(onlyData, []string{
-		"cnid/forward/netfilter/ruleset", "cnid/forward/plan", "cnid/inspect/verify", "cnid/inspect/nodestatus", "cnid/cni/decision", "cnid/forward/lookup/cache",
+		"cnid/forward/netfilter/ruleset", "cnid/forward/plan", "cnid/forward/plan/serviceplan", "cnid/inspect/verify", "cnid/inspect/nodestatus", "cnid/cni/decision", "cnid/forward/lookup/cache",
 		"store/rules/allocation", "store/rules/replies", "store/rules/services", "store/rules/tenancy", "operator/ipam",
 	})
 )

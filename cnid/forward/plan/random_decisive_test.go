@@ -57,7 +57,7 @@ func (r *randomWorld) changeServiceRange(tx store.Tx, remove bool) error {
 // changeOwnAddress takes all addresses in the default VPC from a node, or gives it one.
 func (r *randomWorld) changeOwnAddress(tx store.Tx) error {
 	name := r.of("node1", "node2")
-	own := OwnAddresses(tx, name, "default")
+	own := store.OwnAddresses(tx, name, "default")
 	if len(own) == 0 {
 		return address("default", map[string]string{"node1": "10.244.7.1", "node2": "10.244.7.2"}[name], name, store.HolderNode, name)(tx)
 	}

@@ -171,7 +171,7 @@ func (b *vpcBuilder) nodeInterface() {
 	iface := state.Interface{Ifindex: b.in.NodePeer, VNI: b.row.VNI, Node: true}
 	isUsed := usedByHosts(b.tx, b.in.Config, b.row)
 	var gateways []netip.Addr
-	for _, row := range OwnAddresses(b.tx, b.in.Node, b.row.Name) {
+	for _, row := range store.OwnAddresses(b.tx, b.in.Node, b.row.Name) {
 		mac, err := journal.ParseMAC(row.MAC)
 		if err != nil || isUsed(row.IP) {
 			continue // the schema allows no other MAC; the IP is in use
@@ -200,29 +200,6 @@ func gatewayFor(subnet *store.Subnet, ip netip.Addr) netip.Addr {
 		return netip.Addr{}
 	}
 	return subnet.Gateways[at]
-}
-
-// OwnAddresses returns the Addresses that a node holds for itself in the
-// default VPC, at most one per family, IPv4 first.
-func OwnAddresses(tx store.ReadTx, node, defaultVPC string) []*store.Address {
-	var own []*store.Address
-	for _, row := range store.AddressesByNode(tx, node) {
-		mine := row.Holder.Kind == store.HolderNode && row.Holder.Name == node && row.VPC == defaultVPC && !row.Deleting
-		if mine {
-			own = append(own, row)
-		}
-	}
-	slices.SortFunc(own, func(a, b *store.Address) int {
-		return cmp.Or(a.Created.Compare(b.Created), a.IP.Compare(b.IP))
-	})
-	var list []*store.Address
-	for _, family := range ipfamily.Both {
-		at := slices.IndexFunc(own, func(row *store.Address) bool { return family.Has(row.IP) })
-		if at >= 0 {
-			list = append(list, own[at])
-		}
-	}
-	return list
 }
 
 // harmless are the prefixes of the default VPC without an address of the node itself, or of a

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package serviceplan
 
 import (
 	"maps"
@@ -126,12 +126,4 @@ func (v *virtualAddresses) assemble(vni uint32, vip netip.Addr) *state.VirtualAd
 	}
 	a.Services = sortServices(a.Services)
 	return a
-}
-
-// together are the services of all virtual addresses.
-func (v *virtualAddresses) together() (list []state.Service) {
-	for a := range v.list.All() {
-		list = append(list, a.Services...)
-	}
-	return list
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package serviceplan
 
 import (
 	"cmp"
@@ -132,22 +132,22 @@ func (h *healthChecks) settle() (changed bool) {
 	return true
 }
 
-// exposure is what the part of a VPC has of how its Services are reached from outside.
-type exposure struct {
-	// preserving counts the Services whose pods see the addresses of clients.
+// Exposure is the part of a VPC that depends on the clients outside of its Services.
+type Exposure struct {
+	// Preserves reports that pods of the VPC see the addresses of clients.
+	Preserves bool
+	// Ports has the ports of nodes that lead to the VPC's Services, if its egress may lead to
+	// nodes. A slice is never changed: another one replaces it.
+	Ports []state.NodePort
+	// preserving counts the Services whose pods see the addresses of clients, ports the
+	// Services of each port.
 	preserving int
-	// ports counts those of nodes that lead to its Services, where its egress may lead to
-	// nodes.
-	ports map[state.NodePort]int
+	ports      map[state.NodePort]int
 	// stale reports that counts have changed.
 	stale bool
-	// preserves and list are what they come to. list is never changed: another one takes
-	// its place.
-	preserves bool
-	list      []state.NodePort
 }
 
-func (e *exposure) put(s *servicePlan, n int) {
+func (e *Exposure) put(s *servicePlan, n int) {
 	if s.preserves {
 		e.preserving += n
 	}
@@ -161,21 +161,21 @@ func (e *exposure) put(s *servicePlan, n int) {
 	e.stale = true
 }
 
-// settle brings them up to date, and reports whether any of them changed. Where as many
-// ports are counted as are listed, and each of these is, they are the same.
-func (e *exposure) settle() (changed bool) {
+// settle updates the exported fields from the counts, and reports whether one changed. The
+// ports are the same if their number is, and if each listed port is counted.
+func (e *Exposure) settle() (changed bool) {
 	if !e.stale {
 		return false
 	}
 	e.stale = false
 	preserves := e.preserving > 0
-	same := len(e.ports) == len(e.list) && !slices.ContainsFunc(e.list, func(p state.NodePort) bool { return e.ports[p] == 0 })
-	if same && preserves == e.preserves {
+	same := len(e.ports) == len(e.Ports) && !slices.ContainsFunc(e.Ports, func(p state.NodePort) bool { return e.ports[p] == 0 })
+	if same && preserves == e.Preserves {
 		return false
 	}
-	e.preserves = preserves
+	e.Preserves = preserves
 	if !same {
-		e.list = slices.SortedFunc(maps.Keys(e.ports), compareNodePorts)
+		e.Ports = slices.SortedFunc(maps.Keys(e.ports), compareNodePorts)
 	}
 	return true
 }
