@@ -212,8 +212,9 @@ func (w *world) costOfChange(t testing.TB, p *Planner, what string, change ...fu
 }
 
 // TestPlanCost_TenantCrowd_OthersUnaffected: a tenant has a pod here and any number of rows of one
-// sort. A change of another tenant's row costs as much as without them. Of a change of what is
-// reached from outside, the list of all frontends is copied, which node ports and pools bound.
+// sort. A change of another tenant's row costs as much as without them. After a
+// change of a frontend, the planner copies the list of all frontends. Node ports and pools limit
+// its length.
 func TestPlanCost_TenantCrowd_OthersUnaffected(t *testing.T) {
 	const few, perFrontend = 20, 10
 	many := soak.Or(t, 10_000, 2_000)

@@ -163,7 +163,7 @@ func TestFrontends_LocalPolicy_ClientAddressShown(t *testing.T) {
 	}
 }
 
-// TestFrontends_SourceRanges_HoldAtAllExternalAddresses: external IPs are no way around the ranges of a
+// TestFrontends_SourceRanges_HoldAtAllExternalAddresses: external IPs do not lead around the ranges of a
 // load balancer. Its node port has none.
 func TestFrontends_SourceRanges_HoldAtAllExternalAddresses(t *testing.T) {
 	const named = "198.51.100.7"

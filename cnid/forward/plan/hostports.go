@@ -152,8 +152,8 @@ type ClosedPort struct {
 	Refusal PortRefusal
 }
 
-// hostPorts are those of all pods, of two that clash the older's, and those that are
-// closed.
+// hostPorts plans the node's ports of all pods, and lists the closed ones. Of two ports that
+// clash, the older pod has its port.
 func (b *nodeBuilder) hostPorts() {
 	b.plan.filter.HostPorts, b.plan.closed = nil, nil
 	for at, rec := range b.live {

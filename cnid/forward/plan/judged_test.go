@@ -36,7 +36,7 @@ func newFollower(t *testing.T, cluster *world) *follower {
 	return &follower{world: newWorld(t), cluster: cluster.store}
 }
 
-// catchUp gives the node the rows that have changed, and what is judged by now.
+// catchUp gives the node the rows that have changed, and the present verdicts.
 func (f *follower) catchUp(t *testing.T, judge func(store.ReadTx) []*scaled.Endpoint) {
 	t.Helper()
 	f.cluster.View(func(from store.ReadTx) {
@@ -56,7 +56,7 @@ func (f *follower) catchUp(t *testing.T, judge func(store.ReadTx) []*scaled.Endp
 	})
 }
 
-// followSome has the VPCs and namespaces of which the node needs something, and no others.
+// followSome puts the VPCs and namespaces that the node needs, and deletes all others.
 func (f *follower) followSome(tx store.Tx, from store.ReadTx) (err error) {
 	vpcs, namespaces := f.needs(from)
 	for _, row := range store.ListVPCs(tx) {
@@ -83,8 +83,8 @@ func (f *follower) followSome(tx store.Tx, from store.ReadTx) (err error) {
 	return err
 }
 
-// needs are the names of the VPCs with anything on the node, and of the namespaces by which
-// its ports are granted.
+// needs returns the names of the VPCs with anything on the node, and of the namespaces whose
+// grants concern the node's ports.
 func (f *follower) needs(from store.ReadTx) (vpcs, namespaces map[string]bool) {
 	cfg := testConfig()
 	vpcs, namespaces = map[string]bool{cfg.DefaultVPC: true}, map[string]bool{}
@@ -205,11 +205,11 @@ func partsOf(v *services.Verdict) (rows []*scaled.Endpoint) {
 	return rows
 }
 
-// followed is a random world, with a node that follows what is judged in it.
+// followed is a random world, with a node that follows the verdicts about it.
 type followed struct {
 	*randomWorld
 	node *follower
-	// rows and scaled plan by the rows and by what is judged.
+	// rows plans by the rows, scaled by the verdicts.
 	rows, scaled *Planner
 }
 

@@ -45,8 +45,8 @@ type nodePart struct {
 	plan func(*nodeBuilder)
 }
 
-// onPart declares a dependency of a node's part on rows of a kind, or on those for which
-// when holds; nil: on all.
+// onPart declares a dependency of a node's part on rows of a kind. when selects the
+// rows; nil selects all.
 func onPart[Row any](part string, when func(Input, *Row) bool) dependency {
 	return onRow(func(c *comparison, row *Row) {
 		if when == nil || when(c.in, row) {
@@ -169,7 +169,7 @@ var irrelevant = []reflect.Type{
 	reflect.TypeFor[*nmstate.State](), reflect.TypeFor[*nmstate.Policy](), reflect.TypeFor[*nmstate.Enactment](),
 }
 
-// dependencies are those of all parts, by the kind of the row.
+// dependencies has the dependencies of all parts, by the kind of the row.
 var dependencies = func() map[reflect.Type][]dependency {
 	all := map[reflect.Type][]dependency{}
 	declare := func(p part) {
@@ -186,7 +186,7 @@ var dependencies = func() map[reflect.Type][]dependency {
 	return all
 }()
 
-// comparison marks what is stale by the rows that have changed.
+// comparison marks the parts that changed rows make stale.
 type comparison struct {
 	stale *stale
 	tx    store.ReadTx
@@ -214,8 +214,8 @@ func (c *comparison) row(row any) {
 
 func (c *comparison) services() *serviceplan.Stale { return &c.stale.services }
 
-// pod marks the VPCs of which addresses name a pod that has changed: whether they count,
-// and whether missing ones are kept for it, follows from the pod.
+// pod marks the VPCs with addresses that name a changed pod. The pod decides whether its
+// addresses count, and whether the operator keeps missing ones for it.
 func (c *comparison) pod(row *store.Pod) {
 	now := store.GetPod(c.tx, row.UID)
 	for _, rec := range c.in.Records {
@@ -267,8 +267,8 @@ func (c *comparison) addressOfService(row *store.Address) {
 	}
 }
 
-// network marks the Services that may belong to a Network's VPC: those of its namespace
-// and of its tenant that name it, or none.
+// network marks the Services that may belong to a Network's VPC: the Services
+// of its namespace and of its tenant that name the Network, or no Network.
 func (c *comparison) network(row *store.Network) {
 	namespaces := []string{row.Namespace}
 	for _, ns := range store.NamespacesByTenant(c.tx, row.Tenant) {

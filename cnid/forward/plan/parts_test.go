@@ -164,8 +164,8 @@ func (m missing) plan(kept func(*Planner) whole) whole {
 	return kept(m.planner)
 }
 
-// changing is a world that changes step by step, the plan of it that is made anew, and that
-// of a planner which has planned after each step.
+// changing is a world that changes step by step, with two plans: one is made from nothing, and
+// one by a planner that has planned after each step.
 type changing struct {
 	step func()
 	anew func() whole

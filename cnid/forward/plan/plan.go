@@ -45,7 +45,7 @@ type Config struct {
 	APIServer serviceplan.Ref
 	// Reserved are further addresses of API servers, which the node itself must reach.
 	Reserved []netip.Addr
-	// Infrastructure are ranges in which the kubelet may have business of its own.
+	// Infrastructure are ranges whose hosts the kubelet may contact for itself.
 	Infrastructure []netip.Prefix
 	// Metadata are the addresses of cloud metadata services, closed to every VPC
 	// that does not list them by themselves.
@@ -63,10 +63,10 @@ type Config struct {
 	// ScaledEndpoints reports that the operator judges who the backends of Services are. The
 	// node follows its ScaledEndpoints then, and no Services, EndpointSlices and Networks.
 	ScaledEndpoints bool
-	// Kinds are those of attachments, with what they can.
+	// Kinds has the kinds of attachments, with their capabilities.
 	Kinds attach.Catalog
-	// NetnsCookie is that of the node's own network namespace; 0: unknown, and it is
-	// left out.
+	// NetnsCookie is the cookie of the node's own network namespace. 0 means unknown: the
+	// namespace is left out.
 	NetnsCookie uint64
 }
 

@@ -17,10 +17,10 @@ import (
 	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
-// Planner plans one node again and again. It keeps what it has planned, and plans again
-// what depends on a row or a record that has changed: what it returns is the same as that
-// of Build, part by part, and of a part that is the same the pointer is. The zero value
-// has planned nothing yet. Its method must not be called at the same time.
+// Planner plans one node again and again. It keeps the parts of its plan, and plans a part
+// again if a row or a record changes that the part depends on. The result is equal to the
+// result of Build, part by part, and an unchanged part keeps its pointer. The zero value has
+// planned nothing yet. Its method must not be called at the same time.
 type Planner struct {
 	// in and revision are what the last plan was made of.
 	in       Input
@@ -30,8 +30,8 @@ type Planner struct {
 	vpcs     map[string]*vpcPlan
 	domains  domains
 	services serviceplan.Planner
-	// owners are the tenants to which external addresses belong, as far as changed Services
-	// have asked for them ("" for nobody): see comparison.service.
+	// owners has the tenants of the external addresses that changed Services have named, ""
+	// for nobody: see comparison.service.
 	owners map[netip.Addr]string
 	node   *nodePlan
 	want   Wanted
@@ -105,8 +105,7 @@ func (p *Planner) planServices(tx store.ReadTx, stale *serviceplan.Stale) (chang
 	return p.services.Plan(tx, p.in.forServices(), now, stale)
 }
 
-// planNode plans those of the node's own parts that are stale, and reports whether any
-// of it changed.
+// planNode plans the stale parts of the node itself, and reports whether one changed.
 func (p *Planner) planNode(tx store.ReadTx, stale *stale) (changed bool) {
 	last := p.node
 	if last != nil && !stale.node && len(stale.parts) == 0 {
@@ -169,8 +168,8 @@ type joint struct {
 	whole     *state.State
 }
 
-// joinedVPC is a VPC's part with what Services add to it. Most VPCs of a node have not
-// changed since the last plan, so what is made of the same is not compared.
+// joinedVPC adds the fields of Services to a VPC's part. Most VPCs of a node have not changed
+// since the last plan, so a result of the same input is not compared.
 func (p *Planner) joinedVPC(v *vpcPlan, e *serviceplan.Exposure) *state.State {
 	now := joint{part: v.part, exposed: e != nil}
 	if e != nil {
@@ -217,8 +216,8 @@ func newStale() *stale {
 	return &stale{vpcs: map[string]bool{}, parts: map[string]bool{}, services: serviceplan.NewStale()}
 }
 
-// compare finds what is stale in the last plan: by the journal and the
-// configuration, and by what parts declare of the rows that have changed.
+// compare finds the stale parts of the last plan: by the journal, by the configuration, and by
+// the declared dependencies on changed rows.
 func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 	s := newStale()
 	s.vpcs = p.in.Tables.Changed(in.Tables)
@@ -280,7 +279,7 @@ func zoneOf(row any, node string) string {
 // sameList reports whether two slices are one.
 func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// records marks the VPCs in which others are attached.
+// records marks the VPCs whose attached records have changed.
 func (s *stale) records(last, now map[string][]journal.Record) {
 	for name := range last {
 		if now[name] == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// prepare brings about a state in which one row decides, and has the next step change that
-// row alone: among other changes such a state is too rare.
+// prepare makes one row decisive, and has the next step change that row alone. Random changes
+// make such a state too rarely.
 func (r *randomWorld) prepare(tx store.Tx) error {
 	switch r.IntN(7) {
 	case 0:

@@ -35,8 +35,8 @@ func newBuilder(tx store.ReadTx, cfg Config, here Here) *builder {
 	return b
 }
 
-// service plans one; nil: this node has no part of it. A shared Service is translated as
-// such in its own VPC too; a Service of a named Network is not shared.
+// service plans one Service; nil: this node has no part of it. A shared Service is translated
+// as a shared one in its own VPC too; a Service of a named Network is not shared.
 func (b *builder) service(ref Ref) *servicePlan {
 	of := b.judged(ref)
 	s := &servicePlan{ref: ref}
@@ -56,7 +56,7 @@ func (b *builder) service(ref Ref) *servicePlan {
 	return s
 }
 
-// fill plans what a Service is in its own VPC, in every VPC, and for clients outside.
+// fill plans a Service for its own VPC, for every VPC, and for clients outside.
 func (b *builder) fill(s *servicePlan, v *services.Verdict) {
 	switch {
 	case s.shared:
@@ -70,9 +70,9 @@ func (b *builder) fill(s *servicePlan, v *services.Verdict) {
 	}
 }
 
-// vpcOf returns the VPC of a Service: the row or, on a node that does not follow the VPC,
-// what the operator has written of it. Nil: neither is there, or the verdict is about another
-// life of the VPC.
+// vpcOf returns the VPC of a Service: the row or, on a node that does not follow the VPC, the
+// fields that the operator has written. Nil: neither exists, or the verdict is about an earlier
+// or later VPC of the name.
 func (b *builder) vpcOf(v *services.Verdict) *store.VPC {
 	row := store.GetVPC(b.tx, v.VPC)
 	switch {
@@ -84,7 +84,7 @@ func (b *builder) vpcOf(v *services.Verdict) *store.VPC {
 	return nil
 }
 
-// ageOf has what orders Services by age.
+// ageOf returns a row with the fields that order Services by age.
 func ageOf(v *services.Verdict) store.Service {
 	return store.Service{Meta: store.Meta{UID: v.ServiceUID, Created: v.Created}, Namespace: v.Namespace, Name: v.Service}
 }
@@ -107,8 +107,8 @@ func (b *builder) outside(ref Ref, of judged) (list []*servicePlan) {
 	return list
 }
 
-// endpoints are the virtual addresses and ports of a Service in a VPC, or in the network of a
-// domain, with their backends; with 0 for the VNI those for every VPC.
+// endpoints returns the virtual addresses and ports of a Service in a VPC, or in the network of
+// a domain, with their backends. A VNI of 0 means every VPC.
 func (b *builder) endpoints(v *services.Verdict, vni uint32, vips []netip.Addr) []state.Service {
 	var list []state.Service
 	for _, vip := range vips {
@@ -130,7 +130,7 @@ func (b *builder) endpoints(v *services.Verdict, vni uint32, vips []netip.Addr) 
 	return list
 }
 
-// backends are those of a Service in a VPC, or in the network of a domain.
+// backends returns the backends of a Service in a VPC, or in the network of a domain.
 func (b *builder) backends(v *services.Verdict, port store.ServicePort, family ipfamily.Family) (list []state.Backend) {
 	for _, backend := range v.Reached(b.tx, b.cfg.Node, port, family) {
 		list = append(list, state.Backend{IP: backend.Addr(), Port: backend.Port(), Outside: backend.Outside})
@@ -138,7 +138,7 @@ func (b *builder) backends(v *services.Verdict, port store.ServicePort, family i
 	return list
 }
 
-// everywhere are the backends of a shared Service, so that all nodes list them alike.
+// everywhere returns the backends of a shared Service. All nodes list them alike.
 func everywhere(v *services.Verdict, port store.ServicePort, family ipfamily.Family) (list []state.Backend) {
 	for _, backend := range v.Everywhere(port, family) {
 		list = append(list, state.Backend{IP: backend.Addr(), Port: backend.Port()})
@@ -157,8 +157,8 @@ func Protocol(name string) uint8 {
 	return 0
 }
 
-// sortServices orders services by their keys. Two of one key can't be, but while one
-// takes the address of another that is gone.
+// sortServices orders services by their keys. Two services have one key only while one takes
+// the address of a deleted one.
 func sortServices(list []state.Service) []state.Service {
 	slices.SortStableFunc(list, compareServices)
 	return slices.CompactFunc(list, func(a, b state.Service) bool { return compareServices(a, b) == 0 })
@@ -168,21 +168,21 @@ func compareServices(a, b state.Service) int {
 	return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.VIP.Compare(b.VIP), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
 }
 
-// judged is what a node knows of a Service: the operator's verdicts, or its own.
+// judged has the verdicts about a Service: the operator's, or the node's own.
 type judged struct {
-	// home is the verdict in its VPC, or that of a Service of no VPC; nil: there is no such
-	// Service. outside are those in networks outside of every VPC.
+	// home is the verdict in the Service's VPC, or without a VPC; nil: the Service does not
+	// exist. outside has the verdicts in networks outside of every VPC.
 	home    *services.Verdict
 	outside []*services.Verdict
-	// named are the addresses by which the verdicts, or what they mean here, may change.
+	// named has the addresses whose rows may change the verdicts, or their effect here.
 	named []netip.Addr
-	// wide reports that the verdicts go by nodes, ranges and tenants too: see
+	// wide reports that the verdicts depend on nodes, ranges and tenants too: see
 	// services.IsWide.
 	wide bool
 }
 
-// judged finds the verdicts about a Service: those that the operator wrote or, if nodes judge
-// themselves, those that follow from the rows.
+// judged finds the verdicts about a Service: the operator's or, if nodes judge themselves, the
+// verdicts that follow from the rows.
 func (b *builder) judged(ref Ref) (of judged) {
 	if !b.cfg.ScaledEndpoints {
 		return b.judge(ref)
@@ -206,8 +206,8 @@ func addressesIn(v *services.Verdict) (list []netip.Addr) {
 	return list
 }
 
-// judge judges a Service if this node may have a part of it: of most Services of a cluster it
-// has none.
+// judge judges a Service if this node may have a part of it. A node has no part of most
+// Services of a cluster.
 func (b *builder) judge(ref Ref) (of judged) {
 	row := store.GetService(b.tx, ref.Namespace, ref.Name)
 	if row == nil {
@@ -232,6 +232,6 @@ func (b *builder) isShared(row *store.Service) bool {
 	return row.Network == "" && b.shared[Ref{row.Namespace, row.Name}]
 }
 
-// isPartial reports whether this node lacks Addresses of a VPC: it has all of those whose
-// packets it carries.
+// isPartial reports whether this node lacks Addresses of a VPC. It has all Addresses of the
+// VPCs whose packets it carries.
 func (b *builder) isPartial(vpc string) bool { return b.here.Numbers[vpc] == 0 }

@@ -13,13 +13,13 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// frontends are those of all Services.
+// frontends has the frontends of all Services.
 type frontends struct {
 	// claims are the Services that have a frontend, by its key.
 	claims map[frontendKey][]*servicePlan
-	// changed have to be decided anew.
+	// changed has the keys to decide again.
 	changed map[frontendKey]bool
-	// list is never changed: another one takes its place.
+	// list is never changed: another one replaces it.
 	list []*ruleset.Frontend
 }
 
@@ -34,7 +34,7 @@ func newFrontends() frontends {
 	return frontends{claims: map[frontendKey][]*servicePlan{}, changed: map[frontendKey]bool{}}
 }
 
-// put adds those of a Service (n = 1), or takes them out (-1).
+// put adds the frontends of a Service (n = 1), or removes them (-1).
 func (f *frontends) put(s *servicePlan, n int) {
 	for _, one := range s.frontends {
 		key := frontendKey{one.IP, one.Protocol, one.Port}
@@ -43,7 +43,7 @@ func (f *frontends) put(s *servicePlan, n int) {
 	}
 }
 
-// settle brings the list up to date, and reports whether it changed.
+// settle updates the list, and reports whether it changed.
 func (f *frontends) settle() (changed bool) {
 	if len(f.changed) == 0 {
 		return false
@@ -72,7 +72,7 @@ func (f *frontends) settle() (changed bool) {
 	return true
 }
 
-// merge returns a sorted list without those that are gone and with those that come.
+// merge returns a sorted list without the frontends in gone, and with the frontends in come.
 func merge(list []*ruleset.Frontend, gone map[*ruleset.Frontend]bool, come []*ruleset.Frontend) []*ruleset.Frontend {
 	var all []*ruleset.Frontend
 	all = slices.Grow(all, len(list)-len(gone)+len(come))
@@ -88,8 +88,7 @@ func merge(list []*ruleset.Frontend, gone map[*ruleset.Frontend]bool, come []*ru
 	return append(all, come...)
 }
 
-// winner is the frontend that the oldest Service has which claims a key, nil where there is
-// none.
+// winner returns the frontend of the oldest Service that claims a key, or nil.
 func (f *frontends) winner(key frontendKey, asked *ruleset.Frontend) *ruleset.Frontend {
 	claims := f.claims[key]
 	if len(claims) == 0 {
@@ -100,12 +99,12 @@ func (f *frontends) winner(key frontendKey, asked *ruleset.Frontend) *ruleset.Fr
 	return s.frontends[at]
 }
 
-// healthChecks are those of all Services.
+// healthChecks has the health checks of all Services.
 type healthChecks struct {
-	// byAge are the Services that have one, the oldest first.
+	// byAge has the Services with a health check, the oldest first.
 	byAge []*servicePlan
 	stale bool
-	// list is never changed: another one takes its place.
+	// list is never changed: another one replaces it.
 	list []HealthCheck
 }
 
@@ -115,7 +114,7 @@ func (h *healthChecks) put(s *servicePlan, n int) {
 	}
 }
 
-// settle brings the list up to date, and reports whether it changed.
+// settle updates the list, and reports whether it changed.
 func (h *healthChecks) settle() (changed bool) {
 	if !h.stale {
 		return false

@@ -19,17 +19,17 @@ import (
 	"github.com/alioth-net/alioth/store/sound"
 )
 
-// frontendBuilder plans what leads from outside to the backends of a Service. It finds
-// backends here by Address objects and the journal, and those of other nodes by the node
-// that slices name.
+// frontendBuilder plans the frontends that lead from outside to the backends of a Service. It
+// finds local backends by Address objects and the journal, and the backends of other nodes by
+// the node that slices name.
 type frontendBuilder struct {
 	tx   store.ReadTx
 	cfg  Config
 	here Here
-	// nodes are the addresses of other nodes in the default VPC, by name and family
-	// (IPv4 first), in which they take what is sent on.
+	// nodes has the addresses of other nodes in the default VPC, by name and family (IPv4
+	// first). They receive forwarded packets there.
 	nodes map[string][2]netip.Addr
-	// nodeIPs are all addresses of nodes, once they have been asked for.
+	// nodeIPs has all addresses of nodes, after their first use.
 	nodeIPs map[netip.Addr]bool
 }
 
@@ -37,9 +37,9 @@ func newFrontendBuilder(tx store.ReadTx, cfg Config, here Here) frontendBuilder 
 	return frontendBuilder{tx: tx, cfg: cfg, here: here, nodes: map[string][2]netip.Addr{}}
 }
 
-// externalAddresses are those of a Service that are not the node's: claimed for it as a
-// load balancer, and granted to its tenant. An address that leads to nodes or inside of the
-// cluster is left out, also where an object claims it.
+// externalAddresses returns the external addresses of a Service: claimed for it as a load
+// balancer, and granted to its tenant. frontendBuilder.port leaves out an address of a node or
+// of the cluster, even if an object claims it.
 func externalAddresses(tx store.ReadTx, v *services.Verdict) []netip.Addr {
 	if !v.ExternalLoadBalancer {
 		return v.ExternalIPs
@@ -53,8 +53,7 @@ func externalAddresses(tx store.ReadTx, v *services.Verdict) []netip.Addr {
 	return append(claimed, v.ExternalIPs...)
 }
 
-// expose plans how clients outside reach a Service of a VPC, for the families that it has
-// addresses of.
+// expose plans the frontends of a Service of a VPC, for the families of its addresses.
 func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, v *services.Verdict) {
 	s.preserves = v.ExternalNodeLocal
 	if v.HealthCheckNodePort != 0 {
@@ -73,8 +72,8 @@ func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, v *services.Ver
 	s.frontends = slices.CompactFunc(s.frontends, func(a, b *ruleset.Frontend) bool { return a.Compare(b) == 0 })
 }
 
-// port adds one port of a Service for one family: at the node's addresses, and at
-// those that lead to all nodes.
+// port adds one port of a Service for one family: at the node's addresses, and at the external
+// addresses.
 func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, family ipfamily.Family) {
 	frontend := b.frontend(vpc, v, port, proto, family)
 	if port.NodePort != 0 {
@@ -151,7 +150,7 @@ func (b *frontendBuilder) frontend(vpc *store.VPC, v *services.Verdict, port sto
 	return frontend
 }
 
-// elsewhere adds to places those of other nodes, which have the addresses that at returns.
+// elsewhere adds the places of other nodes, which have the addresses that at returns.
 func (b *frontendBuilder) elsewhere(places []netip.AddrPort, spread services.Spread, port uint16, at func(node string) netip.Addr) []netip.AddrPort {
 	places = slices.Clone(places)
 	for _, name := range slices.Sorted(maps.Keys(spread.Elsewhere)) {
@@ -162,8 +161,8 @@ func (b *frontendBuilder) elsewhere(places []netip.AddrPort, spread services.Spr
 	return places
 }
 
-// hidden are the addresses of a family that pods of a VPC can't answer when they are
-// asked by one from outside: they lead somewhere else.
+// hidden returns the ranges of a family that pods of a VPC can't answer as clients outside: an
+// answer would lead to something else.
 func (b *frontendBuilder) hidden(vpc *store.VPC, family ipfamily.Family) []netip.Prefix {
 	list := append(slices.Clone(vpc.Prefixes), sound.LinkLocal()...)
 	if home := store.GetVPC(b.tx, b.cfg.DefaultVPC); home != nil {
@@ -179,9 +178,9 @@ func atMost(list []netip.AddrPort) []netip.AddrPort {
 	return list[:min(len(list), state.MaxBackends)]
 }
 
-// reached are the places of backends on this node: pods by their shadows, those on its
-// network by its own address. A pod that is not attached has none, and the port of the
-// tunnel has none, because only nodes may send to it.
+// reached returns the places of backends on this node: a pod at its shadow, and a pod on the
+// node's network at the node's address. A pod that is not attached has none, nor has the port of
+// the tunnel, because only nodes may send to it.
 func (b *frontendBuilder) reached(vpc string, proto uint8, backends []netip.AddrPort) []netip.AddrPort {
 	var list []netip.AddrPort
 	for _, backend := range backends {
@@ -194,8 +193,9 @@ func (b *frontendBuilder) reached(vpc string, proto uint8, backends []netip.Addr
 	return list
 }
 
-// openly is the address of another node on the nodes' own network, at which it sees who
-// asks; where it has none of the family, the one in the default VPC.
+// openly returns the address of another node on the nodes' own network, where it sees the
+// client's address. A node without such an address of the family has its address in the default
+// VPC.
 func (b *frontendBuilder) openly(name string, family ipfamily.Family) netip.Addr {
 	if row := store.GetNode(b.tx, name); row != nil {
 		for _, ip := range row.Addresses {
@@ -207,7 +207,7 @@ func (b *frontendBuilder) openly(name string, family ipfamily.Family) netip.Addr
 	return b.ofNode(name, family)
 }
 
-// ofNode is the address of another node in the default VPC, or the zero value.
+// ofNode returns the address of another node in the default VPC, or the zero value.
 func (b *frontendBuilder) ofNode(name string, family ipfamily.Family) netip.Addr {
 	if !b.here.Relays {
 		return netip.Addr{}

@@ -59,8 +59,8 @@ type Here struct {
 	// Reached has the addresses at which the node reaches local backends: a pod at its
 	// shadow address, and a pod on the node's network at the node's own address.
 	Reached map[VPCAddress]netip.Addr
-	// Relays reports that this node has an address in the default VPC, from which it
-	// forwards to other nodes.
+	// Relays reports that this node has an address in the default VPC. It forwards from there
+	// to other nodes.
 	Relays bool
 }
 

@@ -36,14 +36,13 @@ type Planner struct {
 	exposures map[string]*Exposure
 }
 
-// servicePlan is what is planned of one Service. It is never changed: another one takes
-// its place.
+// servicePlan is the plan of one Service. It is never changed: another one replaces it.
 type servicePlan struct {
 	ref Ref
-	// row has what orders Services by age, and nothing else.
+	// row has the fields that order Services by age, and nothing else.
 	row store.Service
-	// vpc is the name of the Service's VPC, or "". outside has a plan for each network
-	// outside of every VPC in which the Service has backends, with its domain as vpc.
+	// vpc is the name of the Service's VPC, or "". outside has a plan for each network outside
+	// of every VPC with backends of the Service, with its domain as vpc.
 	vpc     string
 	outside []*servicePlan
 	// shared reports that services are for every VPC, inside that they are for the
@@ -51,16 +50,16 @@ type servicePlan struct {
 	shared, inside bool
 	services       []state.Service
 	usage          services.Usage
-	// named are the addresses that its slices name.
+	// named has the addresses that the Service's slices name.
 	named []netip.Addr
-	// wide reports that it goes by nodes, ranges and tenants too: see services.IsWide.
+	// wide reports that the plan depends on nodes, ranges and tenants too: see services.IsWide.
 	wide bool
-	// exposed reports that clients outside reach it, by what follows.
+	// exposed reports that clients outside reach the Service, by the following fields.
 	exposed   bool
 	frontends []*ruleset.Frontend
 	// preserves reports that its pods see the addresses of clients outside.
 	preserves bool
-	// ports of nodes that pods of its VPC may ask for.
+	// ports has the node ports that pods of its VPC may connect to.
 	ports  []state.NodePort
 	health *HealthCheck
 }
@@ -164,7 +163,7 @@ func (p *Planner) resolve(tx store.ReadTx, cfg Config, stale *Stale) map[Ref]boo
 	return refs
 }
 
-// resolveGeneral finds those that are stale whatever they are called.
+// resolveGeneral finds the Services that are stale by their properties.
 func (p *Planner) resolveGeneral(tx store.ReadTx, stale *Stale) {
 	for ref, s := range p.planned {
 		if stale.All || stale.Exposed && s.exposed || stale.Wide && s.wide {
@@ -181,7 +180,7 @@ func (p *Planner) resolveGeneral(tx store.ReadTx, stale *Stale) {
 	}
 }
 
-// replace puts what is planned of a Service in the place of what was; either may be nil.
+// replace replaces the plan of a Service. The plan before and the plan after may be nil.
 func (p *Planner) replace(ref Ref, now *servicePlan) {
 	last := p.planned[ref]
 	if last == now || last != nil && now != nil && reflect.DeepEqual(last, now) {
@@ -197,7 +196,7 @@ func (p *Planner) replace(ref Ref, now *servicePlan) {
 	}
 }
 
-// join adds a Service to the members of its VPC or network (n = 1), or takes it out (-1).
+// join adds a Service to the members of its VPC or network (n = 1), or removes it (-1).
 func (p *Planner) join(s *servicePlan, n int) {
 	if n < 0 {
 		delete(p.members[s.vpc], s.ref)
@@ -209,7 +208,7 @@ func (p *Planner) join(s *servicePlan, n int) {
 	p.members[s.vpc][s.ref] = s
 }
 
-// index adds a Service (n = 1), or takes it out (-1), wherever it is known by what it has.
+// index adds a Service to all indexes (n = 1), or removes it (-1).
 func (p *Planner) index(s *servicePlan, n int) {
 	p.join(s, n)
 	for _, outside := range s.outside {
@@ -238,7 +237,7 @@ func (p *Planner) index(s *servicePlan, n int) {
 	}
 }
 
-// put adds a Service to those of a key (n = 1), or takes it out (-1).
+// put adds a Service to the list of a key (n = 1), or removes it (-1).
 func put[K comparable](index map[K][]*servicePlan, key K, s *servicePlan, n int) {
 	if n > 0 {
 		index[key] = append(index[key], s)
@@ -250,7 +249,8 @@ func put[K comparable](index map[K][]*servicePlan, key K, s *servicePlan, n int)
 	}
 }
 
-// settle brings what Services share up to date, and reports whether any of it changed.
+// settle updates the virtual addresses, frontends, health checks and exposures, and reports
+// whether any changed.
 func (p *Planner) settle() (changed bool) {
 	for name, v := range p.vpcs {
 		changed = v.settle(p.here.Numbers[name]) || changed
@@ -295,7 +295,7 @@ func (p *Planner) HealthChecks() []HealthCheck { return p.health.list }
 // Exposure returns the exposure of a VPC, or nil before clients outside reach one of its Services.
 func (p *Planner) Exposure(vpc string) *Exposure { return p.exposures[vpc] }
 
-// inOrder inserts into a list that is sorted by age (n = 1), or takes out (-1).
+// inOrder inserts into a list that is sorted by age (n = 1), or removes (-1).
 func inOrder(list []*servicePlan, s *servicePlan, n int) []*servicePlan {
 	at, found := slices.BinarySearchFunc(list, s, byAge)
 	switch {
