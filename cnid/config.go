@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers"
 	"github.com/alioth-net/alioth/cnid/forward/hostlink"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/cnid/system/podresources"
@@ -61,7 +62,7 @@ type Config struct {
 	Shadows []netip.Prefix
 	// SharedServices are the Services that every VPC reaches, beside the Services that
 	// SharedService objects name.
-	SharedServices []plan.ServiceRef
+	SharedServices []serviceplan.Ref
 	// Infrastructure are ranges where the kubelet may have business of its own.
 	Infrastructure []netip.Prefix
 	// Metadata are the addresses of cloud metadata services.
@@ -163,7 +164,7 @@ func DefaultConfig() Config {
 		BPFDir: programs.DefaultPinDir, CNIBinDir: "/opt/cni/bin", CNIConfDir: "/etc/cni/net.d",
 		DefaultVPC: v1alpha1.DefaultVPCName,
 		Shadows:    []netip.Prefix{netip.MustParsePrefix(v1alpha1.ShadowCIDR4), netip.MustParsePrefix(v1alpha1.ShadowCIDR6)},
-		SharedServices: []plan.ServiceRef{
+		SharedServices: []serviceplan.Ref{
 			apiServerService(), {Namespace: "kube-system", Name: "kube-dns"},
 		},
 		Metadata:       defaultMetadata(),
@@ -192,8 +193,8 @@ func defaultMetadata() []netip.Addr {
 	}
 }
 
-func apiServerService() plan.ServiceRef {
-	return plan.ServiceRef{Namespace: "default", Name: "kubernetes"}
+func apiServerService() serviceplan.Ref {
+	return serviceplan.Ref{Namespace: "default", Name: "kubernetes"}
 }
 
 // check returns the first setting that a person must correct, as an error.

@@ -4,12 +4,14 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/store/memory"
 )
 
@@ -209,6 +211,27 @@ func AddressesByService(tx ReadTx, service *Service) []*Address {
 // AddressesByNode returns the addresses that are in use on a node, by IP.
 func AddressesByNode(tx ReadTx, node string) []*Address {
 	return addresses.List(tx, byNode, memory.TextKey(node))
+}
+
+// OwnAddresses returns the Addresses that a node holds for itself in the default VPC, at most one
+// per family, IPv4 first. Of two Addresses of one family the older counts.
+func OwnAddresses(tx ReadTx, node, defaultVPC string) (list []*Address) {
+	var own []*Address
+	for _, row := range AddressesByNode(tx, node) {
+		if row.Holder.Kind == HolderNode && row.Holder.Name == node && row.VPC == defaultVPC && !row.Deleting {
+			own = append(own, row)
+		}
+	}
+	slices.SortFunc(own, func(a, b *Address) int {
+		return cmp.Or(a.Created.Compare(b.Created), a.IP.Compare(b.IP))
+	})
+	for _, family := range ipfamily.Both {
+		at := slices.IndexFunc(own, func(row *Address) bool { return family.Has(row.IP) })
+		if at >= 0 {
+			list = append(list, own[at])
+		}
+	}
+	return list
 }
 
 // AddressesByNodeIP returns the addresses of different domains with the same IP on a

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cmd/process/guard"
 	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
-	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/cnid/lifecycle/stateformat"
 	"github.com/alioth-net/alioth/cnid/nodeipam/deviceplugin"
@@ -208,7 +208,7 @@ func (o *options) prepare() (cnid.Config, *slog.Logger, error) {
 	if cfg.Metadata, err = parseAll("--metadata-addresses", o.metadata, netip.ParseAddr); err != nil {
 		return cfg, nil, err
 	}
-	cfg.SharedServices, err = parseAll("--shared-services", o.sharedServices, plan.ParseServiceRef)
+	cfg.SharedServices, err = parseAll("--shared-services", o.sharedServices, serviceplan.ParseRef)
 	return cfg, log, err
 }
 

@@ -30,6 +30,11 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("224.0.0.0/3"), netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
 }
 
+// LinkLocal returns the link-local range of each family.
+func LinkLocal() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10")}
+}
+
 // IsHost reports whether an address can belong to one host. It refuses the addresses of all
 // hosts, of many hosts, and of the node that uses the address.
 func IsHost(ip netip.Addr) bool {

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 )
 
 // HealthChecks report to external load balancers whether this node has backends of a
@@ -33,7 +33,7 @@ type HealthChecks struct {
 type healthCheck struct {
 	server *http.Server
 	// said is guarded by mu of HealthChecks.
-	said plan.HealthCheck
+	said serviceplan.HealthCheck
 }
 
 // NewHealthChecks returns HealthChecks without ports.
@@ -42,7 +42,7 @@ func NewHealthChecks(log *slog.Logger) *HealthChecks {
 }
 
 // Update opens and closes ports according to the list.
-func (h *HealthChecks) Update(list []plan.HealthCheck) {
+func (h *HealthChecks) Update(list []serviceplan.HealthCheck) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	wanted := map[uint16]bool{}
@@ -69,7 +69,7 @@ func (h *HealthChecks) Update(list []plan.HealthCheck) {
 
 // open begins to serve one, called with mu held. After an error the next update tries
 // again.
-func (h *HealthChecks) open(check plan.HealthCheck) {
+func (h *HealthChecks) open(check serviceplan.HealthCheck) {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("", strconv.Itoa(int(check.Port))))
 	if err != nil {
 		if !h.failed[check.Port] {
@@ -104,7 +104,7 @@ type healthAnswer struct {
 	ServiceProxyHealthy bool `json:"serviceProxyHealthy"`
 }
 
-func answerHealth(w http.ResponseWriter, said plan.HealthCheck) {
+func answerHealth(w http.ResponseWriter, said serviceplan.HealthCheck) {
 	answer := healthAnswer{LocalEndpoints: said.Backends, ServiceProxyHealthy: true}
 	answer.Service.Namespace, answer.Service.Name = said.Service.Namespace, said.Service.Name
 	body, err := json.Marshal(answer)

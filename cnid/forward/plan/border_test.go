@@ -53,8 +53,8 @@ func outsideOf(t *testing.T, s state.State, vni uint32) (list []string) {
 	return list
 }
 
-// closedTo returns the class by which an address is closed to a VPC, 0 if it is not: the
-// longest prefix decides, among those for all and among its own.
+// closedTo returns the class of the entry that closes an address to a VPC, or 0. The longest
+// prefix decides, among the entries for all VPCs and the VPC's own.
 func closedTo(s state.State, vni uint32, ip netip.Addr) state.ClosedClass {
 	for _, of := range []uint32{0, vni} {
 		var found state.ClosedPrefix

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
@@ -211,8 +212,9 @@ func (w *world) costOfChange(t testing.TB, p *Planner, what string, change ...fu
 }
 
 // TestPlanCost_TenantCrowd_OthersUnaffected: a tenant has a pod here and any number of rows of one
-// sort. A change of another tenant's row costs as much as without them. Of a change of what is
-// reached from outside, the list of all frontends is copied, which node ports and pools bound.
+// sort. A change of another tenant's row costs as much as without them. After a
+// change of a frontend, the planner copies the list of all frontends. Node ports and pools limit
+// its length.
 func TestPlanCost_TenantCrowd_OthersUnaffected(t *testing.T) {
 	const few, perFrontend = 20, 10
 	many := soak.Or(t, 10_000, 2_000)
@@ -234,7 +236,7 @@ func TestPlanCost_TenantCrowd_OthersUnaffected(t *testing.T) {
 }
 
 // frontends returns how many frontends the last plan has.
-func (w *world) frontends(p *Planner) int { return len(p.services.frontends.list) }
+func (w *world) frontends(p *Planner) int { return len(p.services.Frontends()) }
 
 // TestPlan_CrowdSharesExternalIP_GivenOnce: the owner of an address is not looked for again by each of
 // the Services that name it, and a change of one that is not the owner's plans no other.
@@ -247,8 +249,8 @@ func TestPlan_CrowdSharesExternalIP_GivenOnce(t *testing.T) {
 		row := *toggled
 		row.ExternalIPs = named
 		w.putAll(t, &row)
-		var planned map[ServiceRef]bool
-		w.store.View(func(tx store.ReadTx) { planned = p.compare(tx, w.input(serveNodePorts)).services.refs })
+		var planned map[serviceplan.Ref]bool
+		w.store.View(func(tx store.ReadTx) { planned = p.compare(tx, w.input(serveNodePorts)).services.Refs })
 		w.plan(p, serveNodePorts)
 		if len(planned) != 1 {
 			t.Errorf("change %d of one Service plans %d", n, len(planned))

@@ -35,7 +35,7 @@ func (b *nodeBuilder) closed() {
 		add(state.ClosedDefaultVPC, vpc.Prefixes...)
 	}
 	add(state.ClosedService, b.in.ServiceRanges...)
-	add(state.ClosedLinkLocal, linkLocal...)
+	add(state.ClosedLinkLocal, sound.LinkLocal()...)
 	add(state.ClosedLinkLocal,
 		// Addresses that mean the node itself reach even less far (RFC 1122 section
 		// 3.2.1.3, RFC 4291 section 2.5).
@@ -62,12 +62,10 @@ func (b *nodeBuilder) closed() {
 	slices.SortFunc(b.part.Closed, func(a, b state.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
 }
 
-var linkLocal = []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10")}
-
-// closedLists are the entries of one VPC's own lists. The datapath goes by the longest
-// prefix, and a denied range wins however short it is: so what is allowed inside
-// of one is left out. There is an entry for all of IPv4 beside one for all of
-// IPv6, because to the datapath IPv4 is a part of it.
+// closedLists returns the entries of one VPC's own lists. The datapath uses the longest
+// prefix, and a denied range has precedence over any allowed range inside of it: these are
+// left out. IPv4 and IPv6 have an entry each for all addresses, because IPv4 addresses are a
+// part of IPv6 in the datapath.
 func closedLists(vpc *store.VPC, metadata []netip.Addr) []state.ClosedPrefix {
 	if !vpc.EgressMasquerade || len(vpc.EgressDeny)+len(vpc.EgressAllow) == 0 {
 		return nil

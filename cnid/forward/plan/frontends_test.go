@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
 )
@@ -137,11 +138,11 @@ func TestFrontends_LocalPolicy_ClientAddressShown(t *testing.T) {
 		row.ExternalNodeLocal, row.HealthCheckNodePort = true, 32000
 		return store.PutService(tx, &row)
 	})
-	checked := func() []HealthCheck {
+	checked := func() []serviceplan.HealthCheck {
 		var p Planner
 		return w.plan(&p, serveNodePorts).Health
 	}
-	if diff := cmp.Diff([]HealthCheck{{ServiceRef{"blue", "web"}, 32000, 1}}, checked()); diff != "" {
+	if diff := cmp.Diff([]serviceplan.HealthCheck{{Service: serviceplan.Ref{Namespace: "blue", Name: "web"}, Port: 32000, Backends: 1}}, checked()); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
 	}
 	defer func() {
@@ -162,7 +163,7 @@ func TestFrontends_LocalPolicy_ClientAddressShown(t *testing.T) {
 	}
 }
 
-// TestFrontends_SourceRanges_HoldAtAllExternalAddresses: external IPs are no way around the ranges of a
+// TestFrontends_SourceRanges_HoldAtAllExternalAddresses: external IPs do not lead around the ranges of a
 // load balancer. Its node port has none.
 func TestFrontends_SourceRanges_HoldAtAllExternalAddresses(t *testing.T) {
 	const named = "198.51.100.7"

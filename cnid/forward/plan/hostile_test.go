@@ -69,7 +69,7 @@ func edits(of reflect.Type, name string, path func(reflect.Value) reflect.Value)
 	return list
 }
 
-// editsOfKind are the edits of a type that is none of the values of rows.
+// editsOfKind returns the edits of a type that rows do not have as a value.
 func editsOfKind(of reflect.Type, name string, path func(reflect.Value) reflect.Value) (list []edit) {
 	then := func(what string, change func(field reflect.Value)) {
 		list = append(list, edit{name + what, func(row reflect.Value) {

@@ -109,7 +109,7 @@ func idOf(row any) descriptor.ID {
 	return id
 }
 
-// healthyRows are the rows of others, beside those of tenants.
+// healthyRows adds the rows of others to the rows of tenants.
 func healthyRows(t *testing.T) *world {
 	t.Helper()
 	w := scaledTenants(t)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rules/tenancy"
@@ -112,7 +113,7 @@ func nameOf(owner *tenancy.NodePortOwner, tenant string) string {
 	if owner.Tenant != tenant {
 		return "another tenant's Service"
 	}
-	return "Service " + ServiceRef{owner.Namespace, owner.Name}.String()
+	return "Service " + serviceplan.Ref{Namespace: owner.Namespace, Name: owner.Name}.String()
 }
 
 // asksItself reports whether what the node sends to itself may go to a pod: one of the
@@ -151,8 +152,8 @@ type ClosedPort struct {
 	Refusal PortRefusal
 }
 
-// hostPorts are those of all pods, of two that clash the older's, and those that are
-// closed.
+// hostPorts plans the node's ports of all pods, and lists the closed ones. Of two ports that
+// clash, the older pod has its port.
 func (b *nodeBuilder) hostPorts() {
 	b.plan.filter.HostPorts, b.plan.closed = nil, nil
 	for at, rec := range b.live {
@@ -187,7 +188,7 @@ func hostProtocol(name string) uint8 {
 	if name == "SCTP" {
 		return unix.IPPROTO_SCTP
 	}
-	return protocol(name)
+	return serviceplan.Protocol(name)
 }
 
 // onLoopback reports whether a port of the pod is open at the node's IPv4 loopback

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -35,7 +36,7 @@ func newFollower(t *testing.T, cluster *world) *follower {
 	return &follower{world: newWorld(t), cluster: cluster.store}
 }
 
-// catchUp gives the node the rows that have changed, and what is judged by now.
+// catchUp gives the node the rows that have changed, and the present verdicts.
 func (f *follower) catchUp(t *testing.T, judge func(store.ReadTx) []*scaled.Endpoint) {
 	t.Helper()
 	f.cluster.View(func(from store.ReadTx) {
@@ -55,7 +56,7 @@ func (f *follower) catchUp(t *testing.T, judge func(store.ReadTx) []*scaled.Endp
 	})
 }
 
-// followSome has the VPCs and namespaces of which the node needs something, and no others.
+// followSome puts the VPCs and namespaces that the node needs, and deletes all others.
 func (f *follower) followSome(tx store.Tx, from store.ReadTx) (err error) {
 	vpcs, namespaces := f.needs(from)
 	for _, row := range store.ListVPCs(tx) {
@@ -82,8 +83,8 @@ func (f *follower) followSome(tx store.Tx, from store.ReadTx) (err error) {
 	return err
 }
 
-// needs are the names of the VPCs with anything on the node, and of the namespaces by which
-// its ports are granted.
+// needs returns the names of the VPCs with anything on the node, and of the namespaces whose
+// grants concern the node's ports.
 func (f *follower) needs(from store.ReadTx) (vpcs, namespaces map[string]bool) {
 	cfg := testConfig()
 	vpcs, namespaces = map[string]bool{cfg.DefaultVPC: true}, map[string]bool{}
@@ -167,10 +168,11 @@ func replaceScaled(tx store.Tx, rows []*scaled.Endpoint) error {
 // judgeAll judges all Services as the operator does, but for what a node lacks: the VPCs
 // that it does not carry are partial. Each verdict is cut into parts of two backends.
 func judgeAll(tx store.ReadTx, cfg Config, present map[string]uint32) (rows []*scaled.Endpoint) {
-	b := newServiceBuilder(tx, Input{Config: cfg}, present, places{})
 	rules := services.Rules{
-		DefaultVPC: cfg.DefaultVPC, Shared: b.isShared, Partial: b.isPartial, Node: cfg.Node,
-		Reserved: func(row *store.Service) bool { return refOf(row) == cfg.APIServer },
+		DefaultVPC: cfg.DefaultVPC, Node: cfg.Node,
+		Shared:   func(row *store.Service) bool { return isShared(tx, cfg, row) },
+		Partial:  func(vpc string) bool { return present[vpc] == 0 },
+		Reserved: func(row *store.Service) bool { return serviceplan.RefOf(row) == cfg.APIServer },
 	}
 	for _, service := range store.ListServices(tx) {
 		for _, v := range append(services.JudgeOutside(tx, rules, service), services.Judge(tx, rules, service)) {
@@ -178,6 +180,14 @@ func judgeAll(tx store.ReadTx, cfg Config, present map[string]uint32) (rows []*s
 		}
 	}
 	return rows
+}
+
+// isShared reports whether every VPC reaches a Service, by the configuration or by a row.
+func isShared(tx store.ReadTx, cfg Config, service *store.Service) bool {
+	named := slices.ContainsFunc(store.ListSharedServices(tx), func(row *store.SharedService) bool {
+		return row.ServiceNamespace == service.Namespace && row.ServiceName == service.Name
+	})
+	return service.Network == "" && (named || slices.Contains(cfg.SharedServices, serviceplan.RefOf(service)))
 }
 
 func partsOf(v *services.Verdict) (rows []*scaled.Endpoint) {
@@ -195,11 +205,11 @@ func partsOf(v *services.Verdict) (rows []*scaled.Endpoint) {
 	return rows
 }
 
-// followed is a random world, with a node that follows what is judged in it.
+// followed is a random world, with a node that follows the verdicts about it.
 type followed struct {
 	*randomWorld
 	node *follower
-	// rows and scaled plan by the rows and by what is judged.
+	// rows plans by the rows, scaled by the verdicts.
 	rows, scaled *Planner
 }
 
@@ -238,7 +248,7 @@ func (f *followed) plans(t *testing.T) (byRows, byVerdicts whole) {
 	*f.node.world = *f.world
 	f.node.store = rows
 	f.node.catchUp(t, func(tx store.ReadTx) []*scaled.Endpoint {
-		return judgeAll(tx, f.input(f.adapt).Config, f.rows.services.present)
+		return judgeAll(tx, f.input(f.adapt).Config, f.rows.hereForServices(tx).Numbers)
 	})
 	return byRows, together(f.node.plan(f.scaled, f.follows))
 }

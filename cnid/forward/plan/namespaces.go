@@ -87,9 +87,8 @@ func (b *nodeBuilder) nodeNamespace() {
 	}
 }
 
-// domains are the networks outside of every VPC that pods here are attached to and in which
-// there are Services. The interfaces have no part in the datapath, but the pods' sockets
-// reach the Services.
+// domains has the networks outside of every VPC that have Services and attached pods on this
+// node. The interfaces have no part in the datapath, but the pods' sockets reach the Services.
 type domains struct {
 	// members are the attachments, the oldest first.
 	members []domainMember
@@ -103,8 +102,8 @@ type domainMember struct {
 	number uint32
 }
 
-// domainsHere finds them. Without an address of Alioth's an interface is no member: its
-// packets to a backend would leave through another interface.
+// domainsHere finds these networks. An interface without an address of Alioth's does not count:
+// its packets to a backend would leave through another interface.
 func domainsHere(tx store.ReadTx, in Input) domains {
 	d := domains{numbers: map[string]uint32{}}
 	for _, rec := range in.Records {
@@ -122,7 +121,7 @@ func domainsHere(tx store.ReadTx, in Input) domains {
 }
 
 // identify reports whether the addresses of an interface identify a client of Services: each
-// is that of one host, and there is one of a family at most.
+// belongs to one host, and each family has one at most.
 func identify(addrs []netip.Prefix) bool {
 	var have [2]bool
 	for _, prefix := range addrs {

@@ -29,8 +29,8 @@ type nodePlan struct {
 	lost   []Lost
 }
 
-// nodeBuilder plans what belongs to no VPC alone, in parts: each of nodeParts replaces
-// what is its own of the last plan.
+// nodeBuilder plans the state that belongs to the node and not to one VPC. Each of nodeParts
+// replaces its own fields of the last plan.
 type nodeBuilder struct {
 	tx store.ReadTx
 	in Input
@@ -69,8 +69,8 @@ func (b *nodeBuilder) result() *nodePlan {
 	return &plan
 }
 
-// nodes adds the addresses of this node, and those from which tunnel packets are
-// accepted. This node's own are not among them: no other host may use them as source.
+// nodes adds the addresses of this node, and the permitted sources of tunnel packets. This
+// node's own addresses are not permitted: no other host may use them as source.
 func (b *nodeBuilder) nodes() {
 	var own, others []netip.Addr
 	for _, row := range store.ListNodes(b.tx) {

@@ -15,8 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// nodePortServices are so many Services as a node of a large cluster has, all of which
-// have a node port.
+// nodePortServices is the number of Services in a large cluster. All of them have a node port.
 const nodePortServices = 5000
 
 func nodePortName(n int) string { return fmt.Sprintf("web-%d", n) }

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -44,8 +45,8 @@ type nodePart struct {
 	plan func(*nodeBuilder)
 }
 
-// onPart declares a dependency of a node's part on rows of a kind, or on those for which
-// when holds; nil: on all.
+// onPart declares a dependency of a node's part on rows of a kind. when selects the
+// rows; nil selects all.
 func onPart[Row any](part string, when func(Input, *Row) bool) dependency {
 	return onRow(func(c *comparison, row *Row) {
 		if when == nil || when(c.in, row) {
@@ -95,11 +96,11 @@ func isOfDefaultVPC(in Input, row *store.Subnet) bool { return row.VPC == in.Def
 func isThisNode(in Input, row *store.Node) bool { return row.Name == in.Node }
 
 func isOfAPIServer(in Input, row *store.EndpointSlice) bool {
-	return in.APIServer == ServiceRef{row.Namespace, row.Service}
+	return in.APIServer == serviceplan.Ref{Namespace: row.Namespace, Name: row.Service}
 }
 
 func isJudgedAPIServer(in Input, row *scaled.Endpoint) bool {
-	return in.APIServer == ServiceRef{row.Namespace, row.Service}
+	return in.APIServer == serviceplan.Ref{Namespace: row.Namespace, Name: row.Service}
 }
 
 // vpcPart are the parts of VPCs, by name.
@@ -126,29 +127,29 @@ var vpcPart = part{"vpc", []dependency{
 var servicesPart = part{"services", []dependency{
 	onRow(func(c *comparison, row *store.Service) { c.service(row) }),
 	onRow(func(c *comparison, row *store.EndpointSlice) {
-		c.services().refs[ServiceRef{row.Namespace, row.Service}] = true
+		c.services().Mark(row.Namespace, row.Service)
 	}),
 	onRow(func(c *comparison, row *scaled.Endpoint) {
-		c.services().refs[ServiceRef{row.Namespace, row.Service}] = true
+		c.services().Mark(row.Namespace, row.Service)
 	}),
 	onRow(func(c *comparison, row *store.SharedService) {
-		c.services().refs[ServiceRef{row.ServiceNamespace, row.ServiceName}] = true
+		c.services().Mark(row.ServiceNamespace, row.ServiceName)
 	}),
 	onRow((*comparison).addressOfService),
 	onRow(func(c *comparison, row *store.VPC) {
-		c.services().vpcs[row.Name] = true
+		c.services().VPCs[row.Name] = true
 		if isDefaultVPC(c.in, row) {
-			c.services().wide, c.services().exposed = true, true
+			c.services().Wide, c.services().Exposed = true, true
 		}
 	}),
 	onRow((*comparison).network),
 	onRow(func(c *comparison, row *store.Namespace) {
 		c.inNamespace(row.Name)
-		c.services().wide = true
+		c.services().Wide = true
 		c.withExternalIPs()
 	}),
-	onRow(func(c *comparison, _ *store.Node) { c.services().wide, c.services().exposed = true, true }),
-	onRow(func(c *comparison, _ *store.ServiceCIDR) { c.services().wide = true }),
+	onRow(func(c *comparison, _ *store.Node) { c.services().Wide, c.services().Exposed = true, true }),
+	onRow(func(c *comparison, _ *store.ServiceCIDR) { c.services().Wide = true }),
 	onRow(func(c *comparison, row *store.HostPod) {
 		if row.Node == c.in.Node {
 			c.inNamespace(row.Namespace)
@@ -156,8 +157,8 @@ var servicesPart = part{"services", []dependency{
 	}),
 	onRow(func(c *comparison, _ *external.Pool) { c.withExternalIPs() }),
 	onRow(func(c *comparison, row *external.Address) {
-		c.services().refs[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true
-		c.services().anywhere[row.IP] = true // egress leads to none
+		c.services().Mark(row.Holder.Namespace, row.Holder.Name)
+		c.services().Anywhere[row.IP] = true // egress leads to none
 		c.naming(row.IP)
 	}),
 }}
@@ -168,7 +169,7 @@ var irrelevant = []reflect.Type{
 	reflect.TypeFor[*nmstate.State](), reflect.TypeFor[*nmstate.Policy](), reflect.TypeFor[*nmstate.Enactment](),
 }
 
-// dependencies are those of all parts, by the kind of the row.
+// dependencies has the dependencies of all parts, by the kind of the row.
 var dependencies = func() map[reflect.Type][]dependency {
 	all := map[reflect.Type][]dependency{}
 	declare := func(p part) {
@@ -185,7 +186,7 @@ var dependencies = func() map[reflect.Type][]dependency {
 	return all
 }()
 
-// comparison marks what is stale by the rows that have changed.
+// comparison marks the parts that changed rows make stale.
 type comparison struct {
 	stale *stale
 	tx    store.ReadTx
@@ -207,14 +208,14 @@ func (c *comparison) row(row any) {
 	}
 	if !known && !slices.Contains(irrelevant, reflect.TypeOf(row)) {
 		c.stale.vpcsOf(c.here)
-		c.stale.domains, c.stale.node, c.stale.services.all = true, true, true
+		c.stale.domains, c.stale.node, c.stale.services.All = true, true, true
 	}
 }
 
-func (c *comparison) services() *staleServices { return &c.stale.services }
+func (c *comparison) services() *serviceplan.Stale { return &c.stale.services }
 
-// pod marks the VPCs of which addresses name a pod that has changed: whether they count,
-// and whether missing ones are kept for it, follows from the pod.
+// pod marks the VPCs with addresses that name a changed pod. The pod decides whether its
+// addresses count, and whether the operator keeps missing ones for it.
 func (c *comparison) pod(row *store.Pod) {
 	now := store.GetPod(c.tx, row.UID)
 	for _, rec := range c.in.Records {
@@ -234,7 +235,7 @@ func (c *comparison) pod(row *store.Pod) {
 // service marks a Service. If one of its external addresses belongs to another tenant than
 // before, it marks all Services that name the address: a tenant can make any number of them.
 func (c *comparison) service(row *store.Service) {
-	c.services().refs[refOf(row)] = true
+	c.services().Mark(row.Namespace, row.Name)
 	for _, ip := range row.ExternalIPs {
 		owner := services.OwnerOfExternalIP(c.tx, ip)
 		if last, known := c.owners[ip]; !known || last != owner {
@@ -257,17 +258,17 @@ func isNamed(tx store.ReadTx, ip netip.Addr) bool {
 // addressOfService marks the Services whose slices name an address, the one whose virtual
 // address it is, and those that lead to another node by it.
 func (c *comparison) addressOfService(row *store.Address) {
-	c.services().named[vpcAddress{row.Domain(), row.IP}] = true
+	c.services().Named[serviceplan.VPCAddress{VPC: row.Domain(), IP: row.IP}] = true
 	switch row.Holder.Kind {
 	case store.HolderService:
-		c.services().refs[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true
+		c.services().Mark(row.Holder.Namespace, row.Holder.Name)
 	case store.HolderNode:
-		c.services().exposed = true
+		c.services().Exposed = true
 	}
 }
 
-// network marks the Services that may belong to a Network's VPC: those of its namespace
-// and of its tenant that name it, or none.
+// network marks the Services that may belong to a Network's VPC: the Services
+// of its namespace and of its tenant that name the Network, or no Network.
 func (c *comparison) network(row *store.Network) {
 	namespaces := []string{row.Namespace}
 	for _, ns := range store.NamespacesByTenant(c.tx, row.Tenant) {
@@ -276,7 +277,7 @@ func (c *comparison) network(row *store.Network) {
 	for _, namespace := range namespaces {
 		for _, label := range []string{row.Name, ""} {
 			for _, service := range store.ServicesByNetwork(c.tx, namespace, label) {
-				c.services().refs[refOf(service)] = true
+				c.services().Mark(service.Namespace, service.Name)
 			}
 		}
 	}
@@ -284,10 +285,10 @@ func (c *comparison) network(row *store.Network) {
 
 func (c *comparison) inNamespace(name string) {
 	for part := range scaled.ByNamespace(c.tx, name) {
-		c.services().refs[ServiceRef{part.Namespace, part.Service}] = true
+		c.services().Mark(part.Namespace, part.Service)
 	}
 	for _, service := range store.ServicesByNamespace(c.tx, name) {
-		c.services().refs[refOf(service)] = true
+		c.services().Mark(service.Namespace, service.Name)
 	}
 }
 
@@ -296,13 +297,13 @@ func (c *comparison) inNamespace(name string) {
 func (c *comparison) withExternalIPs() {
 	clear(c.owners)
 	for _, service := range store.ServicesWithExternalIPs(c.tx) {
-		c.services().refs[refOf(service)] = true
+		c.services().Mark(service.Namespace, service.Name)
 	}
 }
 
 // naming marks the Services that name an external address.
 func (c *comparison) naming(ip netip.Addr) {
 	for service := range store.ServicesNaming(c.tx, ip) {
-		c.services().refs[refOf(service)] = true
+		c.services().Mark(service.Namespace, service.Name)
 	}
 }

@@ -111,7 +111,7 @@ func TestPlanParts_UndeclaredRow_AllStale(t *testing.T) {
 	}{{&unheardOf{}, true}, {&store.RollCall{}, false}, {nil, false}} {
 		s := newStale()
 		(&comparison{stale: s, in: testInput(), here: map[string]bool{"default": true}}).row(c.row)
-		if got := !reflect.DeepEqual(s, newStale()); got != c.want || got && (!s.node || !s.services.all || !s.vpcs["default"]) {
+		if got := !reflect.DeepEqual(s, newStale()); got != c.want || got && (!s.node || !s.services.All || !s.vpcs["default"]) {
 			t.Errorf("%T makes stale: %+v", c.row, s)
 		}
 	}
@@ -164,8 +164,8 @@ func (m missing) plan(kept func(*Planner) whole) whole {
 	return kept(m.planner)
 }
 
-// changing is a world that changes step by step, the plan of it that is made anew, and that
-// of a planner which has planned after each step.
+// changing is a world that changes step by step, with two plans: one is made from nothing, and
+// one by a planner that has planned after each step.
 type changing struct {
 	step func()
 	anew func() whole

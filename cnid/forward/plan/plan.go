@@ -15,35 +15,17 @@ package plan
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
-	"strings"
 
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/cnid/forward/tablesync"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
-
-// ServiceRef names a Service.
-type ServiceRef struct {
-	Namespace, Name string
-}
-
-// String returns the reference in the form namespace/name.
-func (r ServiceRef) String() string { return r.Namespace + "/" + r.Name }
-
-// ParseServiceRef reads a reference in the form namespace/name.
-func ParseServiceRef(text string) (ServiceRef, error) {
-	namespace, name, found := strings.Cut(text, "/")
-	if !found || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return ServiceRef{}, fmt.Errorf("service %q: want namespace/name", text)
-	}
-	return ServiceRef{Namespace: namespace, Name: name}, nil
-}
 
 // Config is what does not change while a daemon runs.
 type Config struct {
@@ -57,13 +39,13 @@ type Config struct {
 	ServiceRanges []netip.Prefix
 	// SharedServices are those that every VPC reaches, beside those that
 	// SharedService objects name.
-	SharedServices []ServiceRef
+	SharedServices []serviceplan.Ref
 	// APIServer is the Service whose backends the node itself must reach under
 	// their real addresses.
-	APIServer ServiceRef
+	APIServer serviceplan.Ref
 	// Reserved are further addresses of API servers, which the node itself must reach.
 	Reserved []netip.Addr
-	// Infrastructure are ranges in which the kubelet may have business of its own.
+	// Infrastructure are ranges whose hosts the kubelet may contact for itself.
 	Infrastructure []netip.Prefix
 	// Metadata are the addresses of cloud metadata services, closed to every VPC
 	// that does not list them by themselves.
@@ -81,10 +63,10 @@ type Config struct {
 	// ScaledEndpoints reports that the operator judges who the backends of Services are. The
 	// node follows its ScaledEndpoints then, and no Services, EndpointSlices and Networks.
 	ScaledEndpoints bool
-	// Kinds are those of attachments, with what they can.
+	// Kinds has the kinds of attachments, with their capabilities.
 	Kinds attach.Catalog
-	// NetnsCookie is that of the node's own network namespace; 0: unknown, and it is
-	// left out.
+	// NetnsCookie is the cookie of the node's own network namespace. 0 means unknown: the
+	// namespace is left out.
 	NetnsCookie uint64
 }
 
@@ -112,7 +94,7 @@ type Wanted struct {
 	Datapath state.Parts
 	Devices  hostdev.State
 	Filter   ruleset.State
-	Health   []HealthCheck
+	Health   []serviceplan.HealthCheck
 	// ClosedPorts lead to none of the running pods that ask for them.
 	ClosedPorts []ClosedPort
 	// Lost are the attachments that are left out of it all. Without an interface
@@ -128,14 +110,6 @@ func (w Wanted) Announced() []netip.Addr {
 		return node.Announced
 	}
 	return nil
-}
-
-// HealthCheck is the reply to external load balancers at a port of this node.
-type HealthCheck struct {
-	Service ServiceRef
-	Port    uint16
-	// Backends is how many ready ones the Service has on this node.
-	Backends int
 }
 
 // Lost is an attachment that the API has nothing for any more.

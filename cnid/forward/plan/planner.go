@@ -10,16 +10,17 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
-// Planner plans one node again and again. It keeps what it has planned, and plans again
-// what depends on a row or a record that has changed: what it returns is the same as that
-// of Build, part by part, and of a part that is the same the pointer is. The zero value
-// has planned nothing yet. Its method must not be called at the same time.
+// Planner plans one node again and again. It keeps the parts of its plan, and plans a part
+// again if a row or a record changes that the part depends on. The result is equal to the
+// result of Build, part by part, and an unchanged part keeps its pointer. The zero value has
+// planned nothing yet. Its method must not be called at the same time.
 type Planner struct {
 	// in and revision are what the last plan was made of.
 	in       Input
@@ -28,9 +29,9 @@ type Planner struct {
 	attached map[string][]journal.Record
 	vpcs     map[string]*vpcPlan
 	domains  domains
-	services servicesPlan
-	// owners are the tenants to which external addresses belong, as far as changed Services
-	// have asked for them ("" for nobody): see comparison.service.
+	services serviceplan.Planner
+	// owners has the tenants of the external addresses that changed Services have named, ""
+	// for nobody: see comparison.service.
 	owners map[netip.Addr]string
 	node   *nodePlan
 	want   Wanted
@@ -42,9 +43,9 @@ func (p *Planner) Plan(tx store.ReadTx, in Input) Wanted {
 	stale := p.compare(tx, in)
 	p.in, p.revision = in, tx.Revision()
 	changed := p.planVPCs(tx, stale)
-	stale.services.here = stale.node
+	stale.services.Here = stale.node
 	p.planDomains(tx, stale)
-	changed = p.services.plan(tx, in, p.vpcs, p.domains.numbers, &stale.services) || changed
+	changed = p.planServices(tx, &stale.services) || changed
 	changed = p.planNode(tx, stale) || changed
 	if changed || first {
 		p.want = p.join()
@@ -92,11 +93,19 @@ func (p *Planner) planDomains(tx store.ReadTx, stale *stale) {
 		return
 	}
 	p.domains = now
-	stale.parts[namespacesPart], stale.services.here = true, true
+	stale.parts[namespacesPart], stale.services.Here = true, true
 }
 
-// planNode plans those of the node's own parts that are stale, and reports whether any
-// of it changed.
+// planServices plans the stale Services, and reports whether any changed.
+func (p *Planner) planServices(tx store.ReadTx, stale *serviceplan.Stale) (changed bool) {
+	var now *serviceplan.Here
+	if stale.NeedsHere() {
+		now = p.hereForServices(tx)
+	}
+	return p.services.Plan(tx, p.in.forServices(), now, stale)
+}
+
+// planNode plans the stale parts of the node itself, and reports whether one changed.
 func (p *Planner) planNode(tx store.ReadTx, stale *stale) (changed bool) {
 	last := p.node
 	if last != nil && !stale.node && len(stale.parts) == 0 {
@@ -127,14 +136,14 @@ func (p *Planner) planNode(tx store.ReadTx, stale *stale) (changed bool) {
 // the node's, comes to it here; a part that is the same stays.
 func (p *Planner) join() Wanted {
 	want := Wanted{
-		Devices: p.node.devices, Filter: p.node.filter, Health: p.services.health.list, ClosedPorts: p.node.closed, Lost: p.node.lost,
+		Devices: p.node.devices, Filter: p.node.filter, Health: p.services.HealthChecks(), ClosedPorts: p.node.closed, Lost: p.node.lost,
 		Roles: Roles{Listed: map[string]int64{}, Complete: map[string]bool{}},
 	}
-	want.Filter.Frontends = p.services.frontends.list
-	want.Datapath.Services = p.services.byVNI()
+	want.Filter.Frontends = p.services.Frontends()
+	want.Datapath.Services = p.services.ByVNI()
 	want.Datapath.VPCs = make(map[uint32]*state.State, len(p.vpcs)+1)
 	want.Datapath.VPCs[0] = p.joined(0, p.node.part, func(part *state.State) {
-		part.Services = p.services.shared.together()
+		part.Services = p.services.Shared()
 	})
 	for name, v := range p.vpcs {
 		if v.here.listed > 0 {
@@ -144,7 +153,7 @@ func (p *Planner) join() Wanted {
 			want.Roles.Complete[member] = true
 		}
 		if v.part != nil {
-			want.Datapath.VPCs[v.here.vni] = p.joinedVPC(v, p.services.exposures[name])
+			want.Datapath.VPCs[v.here.vni] = p.joinedVPC(v, p.services.Exposure(name))
 		}
 	}
 	return want
@@ -159,12 +168,12 @@ type joint struct {
 	whole     *state.State
 }
 
-// joinedVPC is a VPC's part with what Services add to it. Most VPCs of a node have not
-// changed since the last plan, so what is made of the same is not compared.
-func (p *Planner) joinedVPC(v *vpcPlan, e *exposure) *state.State {
+// joinedVPC adds the fields of Services to a VPC's part. Most VPCs of a node have not changed
+// since the last plan, so a result of the same input is not compared.
+func (p *Planner) joinedVPC(v *vpcPlan, e *serviceplan.Exposure) *state.State {
 	now := joint{part: v.part, exposed: e != nil}
 	if e != nil {
-		now.preserves, now.ports = e.preserves, e.list
+		now.preserves, now.ports = e.Preserves, e.Ports
 	}
 	last := v.joint
 	if last.part == now.part && last.exposed == now.exposed && last.preserves == now.preserves && sameList(last.ports, now.ports) {
@@ -200,18 +209,15 @@ type stale struct {
 	// names of those that are.
 	node     bool
 	parts    map[string]bool
-	services staleServices
+	services serviceplan.Stale
 }
 
 func newStale() *stale {
-	return &stale{
-		vpcs: map[string]bool{}, parts: map[string]bool{},
-		services: staleServices{refs: map[ServiceRef]bool{}, vpcs: map[string]bool{}, named: map[vpcAddress]bool{}, anywhere: map[netip.Addr]bool{}},
-	}
+	return &stale{vpcs: map[string]bool{}, parts: map[string]bool{}, services: serviceplan.NewStale()}
 }
 
-// compare finds what is stale in the last plan: by the journal and the
-// configuration, and by what parts declare of the rows that have changed.
+// compare finds the stale parts of the last plan: by the journal, by the configuration, and by
+// the declared dependencies on changed rows.
 func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 	s := newStale()
 	s.vpcs = p.in.Tables.Changed(in.Tables)
@@ -226,7 +232,7 @@ func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 	}
 	changes, ok := store.ChangesSince(tx, p.revision)
 	if p.node == nil || !ok || (p.in.Tables == nil) != (in.Tables == nil) || p.in.NodePeer != in.NodePeer || !reflect.DeepEqual(p.in.Config, in.Config) {
-		s.vpcs[p.in.DefaultVPC], s.domains, s.node, s.services.all = true, true, true, true
+		s.vpcs[p.in.DefaultVPC], s.domains, s.node, s.services.All = true, true, true, true
 		s.vpcsOf(p.here(tx, in))
 		p.owners = map[netip.Addr]string{}
 		return s
@@ -240,7 +246,7 @@ func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 			c.row(row)
 		}
 		if zoneOf(change.Old, in.Node) != zoneOf(change.New, in.Node) { // other backends are preferred
-			s.services.all = true
+			s.services.All = true
 		}
 	}
 	return s
@@ -273,7 +279,7 @@ func zoneOf(row any, node string) string {
 // sameList reports whether two slices are one.
 func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// records marks the VPCs in which others are attached.
+// records marks the VPCs whose attached records have changed.
 func (s *stale) records(last, now map[string][]journal.Record) {
 	for name := range last {
 		if now[name] == nil {

@@ -28,7 +28,7 @@ func (b *nodeBuilder) probes() {
 	probed, hooked := map[netip.Addr]bool{}, map[netip.Addr]bool{}
 	lead := func(rec journal.Record, ip, shadow netip.Addr) {
 		if own.has(ip) || !sound.IsHost(ip) {
-			return // the kubelet probes what is on the node's network there
+			return // the kubelet probes a host or pod on the node's network there
 		}
 		if !probed[ip] {
 			probed[ip] = true
@@ -60,8 +60,8 @@ func (b *nodeBuilder) probes() {
 
 // isProbed reports whether the kubelet may probe the pod of a record, or call its hooks,
 // under addresses in a VPC. Record.Probed covers pods that are gone from the API.
-// Addresses outside of every VPC, and those of other CNI plugins, are on networks that the
-// node itself may use.
+// Addresses outside of every VPC, and addresses of other CNI plugins, are on networks that
+// the node itself may use.
 func isProbed(tx store.ReadTx, rec journal.Record) bool {
 	if !rec.Carried() {
 		return false
@@ -131,8 +131,8 @@ type nodesOwn struct {
 	ranges []netip.Prefix
 }
 
-// ownAddresses are this node's, under which the kubelet probes pods on the host's
-// network, and those of the infrastructure. It probes nothing under another node's.
+// ownAddresses returns this node's addresses, at which the kubelet probes pods on the node's
+// network, and the ranges of the infrastructure. The kubelet probes no address of another node.
 func ownAddresses(tx store.ReadTx, cfg Config) nodesOwn {
 	own := nodesOwn{ranges: cfg.Infrastructure}
 	if self := store.GetNode(tx, cfg.Node); self != nil {

@@ -94,7 +94,7 @@ func TestProbes_PodWithoutInterface_KubeletRefused(t *testing.T) {
 	}
 }
 
-// node2With is node2 with one more address that is no InternalIP.
+// node2With is node2 with an additional address, which is not an InternalIP.
 func node2With(extra string) func(store.Tx) error {
 	return func(tx store.Tx) error {
 		return store.PutNode(tx, &store.Node{

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// pure are the packages that change no kernel: states, what plans them, and what compares
-// them. Those of onlyData make no system call either.
+// pure has the packages that change no kernel: the states, the plans and the comparisons. The
+// packages of onlyData make no system call either.
 var (
 	onlyData = []string{"ebpf/datapath/state", "ebpf/datapath/hook", "cnid/forward/netdev/hostdev", "store"}
 	pure     = slices.Concat(onlyData, []string{
-		"cnid/forward/netfilter/ruleset", "cnid/forward/plan", "cnid/inspect/verify", "cnid/inspect/nodestatus", "cnid/cni/decision", "cnid/forward/lookup/cache",
+		"cnid/forward/netfilter/ruleset", "cnid/forward/plan", "cnid/forward/plan/serviceplan", "cnid/inspect/verify", "cnid/inspect/nodestatus", "cnid/cni/decision", "cnid/forward/lookup/cache",
 		"store/rules/allocation", "store/rules/replies", "store/rules/services", "store/rules/tenancy", "operator/ipam",
 	})
 )

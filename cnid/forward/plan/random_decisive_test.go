@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// prepare brings about a state in which one row decides, and has the next step change that
-// row alone: among other changes such a state is too rare.
+// prepare makes one row decisive, and has the next step change that row alone. Random changes
+// make such a state too rarely.
 func (r *randomWorld) prepare(tx store.Tx) error {
 	switch r.IntN(7) {
 	case 0:
@@ -57,7 +57,7 @@ func (r *randomWorld) changeServiceRange(tx store.Tx, remove bool) error {
 // changeOwnAddress takes all addresses in the default VPC from a node, or gives it one.
 func (r *randomWorld) changeOwnAddress(tx store.Tx) error {
 	name := r.of("node1", "node2")
-	own := OwnAddresses(tx, name, "default")
+	own := store.OwnAddresses(tx, name, "default")
 	if len(own) == 0 {
 		return address("default", map[string]string{"node1": "10.244.7.1", "node2": "10.244.7.2"}[name], name, store.HolderNode, name)(tx)
 	}

@@ -139,7 +139,7 @@ func outsideSlice(network store.NetworkRef, namespace, service string, ends ...s
 }
 
 // prepareOutside has a Service lead to a pod in a network that a pod here is attached to, and
-// then changes one of the rows by which it does.
+// then changes one of the rows that this depends on.
 func (r *randomWorld) prepareOutside(tx store.Tx) error {
 	at := slices.IndexFunc(r.records, func(rec journal.Record) bool {
 		return !rec.InVPC() && rec.Phase == journal.PhaseDone && rec.Device.NetnsCookie != 0 && len(rec.Addrs) > 0

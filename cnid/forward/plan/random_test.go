@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// randomWorld is a world in which anything may happen.
+// randomWorld changes any of its rows at random.
 type randomWorld struct {
 	*world
 	*rand.Rand
@@ -348,7 +348,7 @@ func (r *randomWorld) changeNetwork(tx store.Tx, remove bool) error {
 	})
 }
 
-// changeGrant grants ports of nodes to tenants, or no more.
+// changeGrant grants ports of nodes to tenants, or withdraws the grant.
 func (r *randomWorld) changeGrant(tx store.Tx, remove bool) error {
 	name := r.of("g1", "g2")
 	if remove {
@@ -454,7 +454,7 @@ func (r *randomWorld) serviceName() (namespace, name string) {
 	return "default", r.of("kubernetes", "web")
 }
 
-// serviceUID is that of a Service, or of one that was or will be in its place.
+// serviceUID returns the UID of a Service, or of an earlier or later Service of the name.
 func (r *randomWorld) serviceUID(namespace, name string) string {
 	return namespace + "/" + name + r.of("", "", "", " again")
 }

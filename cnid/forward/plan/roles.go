@@ -36,8 +36,8 @@ type roleBuilder struct {
 	out     []state.Role
 	// complete are the names of the members of this node whose tables are complete.
 	complete []string
-	// listed is the revision that the plan has, 0 for none: below that of a member which
-	// leaves and is still used.
+	// listed is the revision that the plan has, 0 for none. It is below the revision of a
+	// leaving member that is still used.
 	listed int64
 }
 
@@ -98,7 +98,7 @@ func (b *roleBuilder) bouncers(subnet *store.Subnet) uint32 {
 	return b.role(subnet.UID, has, has)
 }
 
-// role adds a role of which this node is a member, or the table of which it does not have.
+// role adds a role if this node is its member, or does not have its table.
 func (b *roleBuilder) role(key string, complete, has bool) uint32 {
 	own := b.own(key)
 	if own == nil && has {
@@ -126,9 +126,8 @@ func (b *roleBuilder) own(key string) *roles.Member {
 	return nil
 }
 
-// others are the addresses of the members that serve, without this node; if none serves,
-// those that leave, which answer until this node has acknowledged that it lists them no
-// more.
+// others returns the addresses of the other members that serve. If none serves, it returns the
+// leaving members, which answer until this node has acknowledged that it no longer lists them.
 func (b *roleBuilder) others(key string) []netip.Addr {
 	list := b.serving(key)
 	if len(list) == 0 && b.own(key) == nil {

@@ -41,8 +41,8 @@ type here struct {
 	opensAll bool
 	// node is the node's own interface, in the default VPC alone.
 	node hostdev.NodeInterface
-	// uid is that of the VPC, listed the revision of its role members, 0 for none, and
-	// complete the names of those of this node whose tables are complete.
+	// uid is the UID of the VPC, and listed the revision of its role members, 0 for none.
+	// complete has the names of the members on this node whose tables are complete.
 	uid      string
 	listed   int64
 	complete []string
@@ -65,9 +65,9 @@ type vpcBuilder struct {
 	roles     *roleBuilder
 }
 
-// planVPC plans the VPC of a name from the records that are attached in it, the
-// oldest first. It reads the VPC's own rows and those of the nodes; for the default
-// VPC those of the API server's Service as well.
+// planVPC plans the VPC of a name from the records that are attached in it, the oldest first.
+// It reads the VPC's own rows and the rows of nodes; for the default VPC it also reads the
+// rows of the API server's Service.
 func planVPC(tx store.ReadTx, in Input, name string, attached []journal.Record) *vpcPlan {
 	b := &vpcBuilder{tx: tx, in: in, self: store.GetNode(tx, in.Node), row: store.GetVPC(tx, name), addresses: map[netip.Addr]state.Address{}}
 	b.chooseLive(attached)
@@ -116,7 +116,7 @@ func (b *vpcBuilder) chooseLive(attached []journal.Record) {
 // WhyLost explains why an attachment has lost its addresses, or returns "". A journal can
 // disagree with the API after a restore of the API from an older backup, or after claims
 // were deleted by hand. Then the API has precedence, because all other components use it
-// (docs/design/010). A missing Address is no loss while the allocation status of a living
+// (docs/design/010). A missing Address is not a loss while the allocation status of a living
 // pod has it: the operator keeps it for the pod and creates it again.
 func WhyLost(tx store.ReadTx, rec journal.Record) string {
 	vpc := store.GetVPC(tx, rec.VPC)
@@ -171,7 +171,7 @@ func (b *vpcBuilder) nodeInterface() {
 	iface := state.Interface{Ifindex: b.in.NodePeer, VNI: b.row.VNI, Node: true}
 	isUsed := usedByHosts(b.tx, b.in.Config, b.row)
 	var gateways []netip.Addr
-	for _, row := range OwnAddresses(b.tx, b.in.Node, b.row.Name) {
+	for _, row := range store.OwnAddresses(b.tx, b.in.Node, b.row.Name) {
 		mac, err := journal.ParseMAC(row.MAC)
 		if err != nil || isUsed(row.IP) {
 			continue // the schema allows no other MAC; the IP is in use
@@ -202,29 +202,6 @@ func gatewayFor(subnet *store.Subnet, ip netip.Addr) netip.Addr {
 	return subnet.Gateways[at]
 }
 
-// OwnAddresses returns the Addresses that a node holds for itself in the
-// default VPC, at most one per family, IPv4 first.
-func OwnAddresses(tx store.ReadTx, node, defaultVPC string) []*store.Address {
-	var own []*store.Address
-	for _, row := range store.AddressesByNode(tx, node) {
-		mine := row.Holder.Kind == store.HolderNode && row.Holder.Name == node && row.VPC == defaultVPC && !row.Deleting
-		if mine {
-			own = append(own, row)
-		}
-	}
-	slices.SortFunc(own, func(a, b *store.Address) int {
-		return cmp.Or(a.Created.Compare(b.Created), a.IP.Compare(b.IP))
-	})
-	var list []*store.Address
-	for _, family := range ipfamily.Both {
-		at := slices.IndexFunc(own, func(row *store.Address) bool { return family.Has(row.IP) })
-		if at >= 0 {
-			list = append(list, own[at])
-		}
-	}
-	return list
-}
-
 // harmless are the prefixes of the default VPC without an address of the node itself, or of a
 // host that the node must reach. Routing or filtering such a prefix would disconnect the node
 // from the API server, and so prevent a repair. An address of another node does not take away
@@ -237,8 +214,8 @@ func harmless(tx store.ReadTx, cfg Config, vpc *store.VPC) []netip.Prefix {
 	})
 }
 
-// usedByHosts returns a function that reports whether an address in the default VPC is that of
-// a host which the node must reach under its real meaning.
+// usedByHosts returns a function that reports whether an address in the default VPC belongs to
+// a host that the node must reach at this address.
 func usedByHosts(tx store.ReadTx, cfg Config, vpc *store.VPC) func(netip.Addr) bool {
 	must, others := needed(tx, cfg), addressesOf(store.ListNodes(tx)...)
 	return func(ip netip.Addr) bool {
@@ -295,8 +272,8 @@ func (b *vpcBuilder) remotes() {
 	}
 }
 
-// holds reports whether an address belongs to a table that this node has. Those of the
-// nodes are on each node.
+// holds reports whether an address belongs to a table that this node has. Each
+// node has the addresses of all nodes.
 func (b *vpcBuilder) holds(row *store.Address) bool {
 	return b.roles.table.Has(row.Subnet) || row.Holder.Kind == store.HolderNode
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/cnid/forward/tablesync"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -51,8 +52,8 @@ func testConfig() Config {
 		Node: "node1", DefaultVPC: "default",
 		Shadows:        prefixes("169.254.64.0/18", "fd41:6c69:6f74:6801::/64"),
 		ServiceRanges:  prefixes("10.96.0.0/16"),
-		SharedServices: []ServiceRef{{"default", "kubernetes"}, {"kube-system", "kube-dns"}},
-		APIServer:      ServiceRef{"default", "kubernetes"},
+		SharedServices: []serviceplan.Ref{{Namespace: "default", Name: "kubernetes"}, {Namespace: "kube-system", Name: "kube-dns"}},
+		APIServer:      serviceplan.Ref{Namespace: "default", Name: "kubernetes"},
 		TunnelPort:     4789,
 		Kinds:          drivers.All().Catalog(),
 	}
@@ -153,7 +154,7 @@ type whole struct {
 	Closed   []ClosedPort
 	Lost     []Lost
 	Roles    Roles
-	Health   []HealthCheck
+	Health   []serviceplan.HealthCheck
 }
 
 func together(w Wanted) whole {

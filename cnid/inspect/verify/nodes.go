@@ -12,7 +12,6 @@ import (
 
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/store"
 )
@@ -126,7 +125,7 @@ func (c *comparison) condition(node string, d *nodestatus.Dump) {
 // give it one.
 func (c *comparison) ownAddress(node string, d *nodestatus.Dump) {
 	vpc := store.GetVPC(c.tx, d.Config.DefaultVPC)
-	if vpc == nil || !vpc.Ready || vpc.VNI == 0 || vpc.Deleting || len(plan.OwnAddresses(c.tx, node, vpc.Name)) > 0 {
+	if vpc == nil || !vpc.Ready || vpc.VNI == 0 || vpc.Deleting || len(store.OwnAddresses(c.tx, node, vpc.Name)) > 0 {
 		return
 	}
 	if slices.ContainsFunc(store.SubnetsByVPC(c.tx, vpc.Name), func(s *store.Subnet) bool { return s.Ready && !s.Deleting }) {

@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus/convert"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
@@ -111,7 +112,7 @@ func (w *world) addNode(name, underlay, own string) {
 		Config: convert.Settings(plan.Config{
 			Kinds: drivers.All().Catalog(),
 			Node:  name, DefaultVPC: "default", Shadows: prefixes("169.254.64.0/18", "fd41::/64"), ServiceRanges: prefixes("10.96.0.0/16"),
-			SharedServices: []plan.ServiceRef{{Namespace: "default", Name: "kubernetes"}}, TunnelPort: 4789,
+			SharedServices: []serviceplan.Ref{{Namespace: "default", Name: "kubernetes"}}, TunnelPort: 4789,
 		}),
 		Links: []nodestatus.Link{
 			{Name: hostdev.Node, Index: 4, Up: true},

@@ -8,6 +8,7 @@ package convert
 import (
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
@@ -84,7 +85,7 @@ func Settings(c plan.Config) nodestatus.Settings {
 			External: can.External,
 		}
 	}
-	name := func(r plan.ServiceRef) nodestatus.ServiceName { return nodestatus.ServiceName(r) }
+	name := func(r serviceplan.Ref) nodestatus.ServiceName { return nodestatus.ServiceName(r) }
 	return nodestatus.Settings{
 		Node: c.Node, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
 		SharedServices: each(c.SharedServices, name), APIServer: name(c.APIServer), Reserved: c.Reserved, Infrastructure: c.Infrastructure,
@@ -102,7 +103,7 @@ func Config(s nodestatus.Settings) plan.Config {
 			External: can.External,
 		}
 	}
-	ref := func(n nodestatus.ServiceName) plan.ServiceRef { return plan.ServiceRef(n) }
+	ref := func(n nodestatus.ServiceName) serviceplan.Ref { return serviceplan.Ref(n) }
 	return plan.Config{
 		Node: s.Node, DefaultVPC: s.DefaultVPC, Shadows: s.Shadows, ServiceRanges: s.ServiceRanges,
 		SharedServices: each(s.SharedServices, ref), APIServer: ref(s.APIServer), Reserved: s.Reserved, Infrastructure: s.Infrastructure,

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package serviceplan
 
 import (
 	"maps"
@@ -16,63 +16,30 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
 	"github.com/alioth-net/alioth/store/rules/services"
+	"github.com/alioth-net/alioth/store/sound"
 )
 
-// places are where what comes from outside leads on this node, and whether it leads to
-// other nodes.
-type places struct {
-	// live are the addresses at which the node reaches what is here: pods under their
-	// shadows, and pods on its network under its own addresses.
-	live map[vpcAddress]netip.Addr
-	// relays reports that this node has an address in the default VPC, from which it
-	// sends on to other nodes.
-	relays bool
-}
-
-// placesHere finds them from what VPCs have here.
-func placesHere(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan) places {
-	p := places{live: map[vpcAddress]netip.Addr{}}
-	for _, v := range vpcs {
-		for _, rec := range v.here.live {
-			for _, prefix := range rec.Addrs {
-				if shadow := shadowOf(rec, prefix.Addr()); shadow.IsValid() {
-					p.live[vpcAddress{rec.VPC, prefix.Addr()}] = shadow
-				}
-			}
-		}
-	}
-	if home := vpcs[in.DefaultVPC]; home != nil {
-		p.relays = len(home.here.node.Addrs) > 0
-	}
-	if self := store.GetNode(tx, in.Node); self != nil {
-		for _, own := range self.Addresses {
-			p.live[vpcAddress{in.DefaultVPC, own}] = own
-		}
-	}
-	return p
-}
-
-// frontendBuilder plans what leads from outside to the backends of a Service. It finds
-// backends here by Address objects and the journal, and those of other nodes by the node
-// that slices name.
+// frontendBuilder plans the frontends that lead from outside to the backends of a Service. It
+// finds local backends by Address objects and the journal, and the backends of other nodes by
+// the node that slices name.
 type frontendBuilder struct {
-	tx     store.ReadTx
-	in     Input
-	places places
-	// nodes are the addresses of other nodes in the default VPC, by name and family
-	// (IPv4 first), in which they take what is sent on.
+	tx   store.ReadTx
+	cfg  Config
+	here Here
+	// nodes has the addresses of other nodes in the default VPC, by name and family (IPv4
+	// first). They receive forwarded packets there.
 	nodes map[string][2]netip.Addr
-	// nodeIPs are all addresses of nodes, once they have been asked for.
+	// nodeIPs has all addresses of nodes, after their first use.
 	nodeIPs map[netip.Addr]bool
 }
 
-func newFrontendBuilder(tx store.ReadTx, in Input, p places) frontendBuilder {
-	return frontendBuilder{tx: tx, in: in, places: p, nodes: map[string][2]netip.Addr{}}
+func newFrontendBuilder(tx store.ReadTx, cfg Config, here Here) frontendBuilder {
+	return frontendBuilder{tx: tx, cfg: cfg, here: here, nodes: map[string][2]netip.Addr{}}
 }
 
-// externalAddresses are those of a Service that are not the node's: claimed for it as a
-// load balancer, and granted to its tenant. An address that leads to nodes or inside of the
-// cluster is left out, also where an object claims it.
+// externalAddresses returns the external addresses of a Service: claimed for it as a load
+// balancer, and granted to its tenant. frontendBuilder.port leaves out an address of a node or
+// of the cluster, even if an object claims it.
 func externalAddresses(tx store.ReadTx, v *services.Verdict) []netip.Addr {
 	if !v.ExternalLoadBalancer {
 		return v.ExternalIPs
@@ -86,8 +53,7 @@ func externalAddresses(tx store.ReadTx, v *services.Verdict) []netip.Addr {
 	return append(claimed, v.ExternalIPs...)
 }
 
-// expose plans how clients outside reach a Service of a VPC, for the families that it has
-// addresses of.
+// expose plans the frontends of a Service of a VPC, for the families of its addresses.
 func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, v *services.Verdict) {
 	s.preserves = v.ExternalNodeLocal
 	if v.HealthCheckNodePort != 0 {
@@ -95,7 +61,7 @@ func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, v *services.Ver
 		s.health = &check
 	}
 	for _, port := range v.Ports {
-		if proto := protocol(port.Protocol); proto != 0 {
+		if proto := Protocol(port.Protocol); proto != 0 {
 			for _, vip := range v.ClusterIPs {
 				b.port(s, vpc, v, port, proto, ipfamily.Of(vip))
 			}
@@ -106,14 +72,14 @@ func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, v *services.Ver
 	s.frontends = slices.CompactFunc(s.frontends, func(a, b *ruleset.Frontend) bool { return a.Compare(b) == 0 })
 }
 
-// port adds one port of a Service for one family: at the node's addresses, and at
-// those that lead to all nodes.
+// port adds one port of a Service for one family: at the node's addresses, and at the external
+// addresses.
 func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, family ipfamily.Family) {
 	frontend := b.frontend(vpc, v, port, proto, family)
 	if port.NodePort != 0 {
 		node := frontend
 		s.frontends = append(s.frontends, &node)
-		if vpc.EgressMasquerade && vpc.Name != b.in.DefaultVPC { // pods of the default VPC reach nodes anyhow
+		if vpc.EgressMasquerade && vpc.Name != b.cfg.DefaultVPC { // pods of the default VPC reach nodes anyhow
 			s.ports = append(s.ports, state.NodePort{VNI: vpc.VNI, Proto: proto, Port: port.NodePort, Family: family})
 		}
 	}
@@ -132,12 +98,14 @@ func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, v *services.Verdi
 func (b *frontendBuilder) isInside(ip netip.Addr) bool {
 	if b.nodeIPs == nil {
 		b.nodeIPs = map[netip.Addr]bool{}
-		for _, own := range addressesOf(store.ListNodes(b.tx)...) {
-			b.nodeIPs[own] = true
+		for _, node := range store.ListNodes(b.tx) {
+			for _, own := range node.Reported() {
+				b.nodeIPs[own] = true
+			}
 		}
 	}
-	ranges := append(slices.Clone(b.in.Shadows), b.in.ServiceRanges...)
-	if home := store.GetVPC(b.tx, b.in.DefaultVPC); home != nil {
+	ranges := append(slices.Clone(b.cfg.Shadows), b.cfg.ServiceRanges...)
+	if home := store.GetVPC(b.tx, b.cfg.DefaultVPC); home != nil {
 		ranges = append(ranges, home.Prefixes...)
 	}
 	return b.nodeIPs[ip] || slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
@@ -147,21 +115,21 @@ func (b *frontendBuilder) isInside(ip netip.Addr) bool {
 func (b *frontendBuilder) healthCheck(v *services.Verdict) HealthCheck {
 	ready := map[netip.Addr]bool{}
 	if len(v.ClusterIPs) == 0 {
-		return HealthCheck{ServiceRef{v.Namespace, v.Service}, v.HealthCheckNodePort, 0}
+		return HealthCheck{Ref{v.Namespace, v.Service}, v.HealthCheckNodePort, 0}
 	}
 	for _, port := range v.Ports {
-		spread := v.Spread(b.tx, b.in.Node, port, ipfamily.Of(v.ClusterIPs[0]))
+		spread := v.Spread(b.tx, b.cfg.Node, port, ipfamily.Of(v.ClusterIPs[0]))
 		for _, backend := range spread.Here {
 			if spread.Ready {
 				ready[backend.Addr()] = true
 			}
 		}
 	}
-	return HealthCheck{ServiceRef{v.Namespace, v.Service}, v.HealthCheckNodePort, len(ready)}
+	return HealthCheck{Ref{v.Namespace, v.Service}, v.HealthCheckNodePort, len(ready)}
 }
 
 func (b *frontendBuilder) frontend(vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, family ipfamily.Family) ruleset.Frontend {
-	spread := v.Spread(b.tx, b.in.Node, port, family)
+	spread := v.Spread(b.tx, b.cfg.Node, port, family)
 	frontend := ruleset.Frontend{
 		Protocol: proto, IP: family.Unspecified(), Port: port.NodePort, Affinity: v.Affinity, Local: v.ExternalNodeLocal,
 		Here: atMost(b.reached(vpc.Name, proto, spread.Here)), All: b.reached(vpc.Name, proto, spread.Also),
@@ -182,7 +150,7 @@ func (b *frontendBuilder) frontend(vpc *store.VPC, v *services.Verdict, port sto
 	return frontend
 }
 
-// elsewhere adds to places those of other nodes, which have the addresses that at returns.
+// elsewhere adds the places of other nodes, which have the addresses that at returns.
 func (b *frontendBuilder) elsewhere(places []netip.AddrPort, spread services.Spread, port uint16, at func(node string) netip.Addr) []netip.AddrPort {
 	places = slices.Clone(places)
 	for _, name := range slices.Sorted(maps.Keys(spread.Elsewhere)) {
@@ -193,14 +161,14 @@ func (b *frontendBuilder) elsewhere(places []netip.AddrPort, spread services.Spr
 	return places
 }
 
-// hidden are the addresses of a family that pods of a VPC can't answer when they are
-// asked by one from outside: they lead somewhere else.
+// hidden returns the ranges of a family that pods of a VPC can't answer as clients outside: an
+// answer would lead to something else.
 func (b *frontendBuilder) hidden(vpc *store.VPC, family ipfamily.Family) []netip.Prefix {
-	list := append(slices.Clone(vpc.Prefixes), linkLocal...)
-	if home := store.GetVPC(b.tx, b.in.DefaultVPC); home != nil {
+	list := append(slices.Clone(vpc.Prefixes), sound.LinkLocal()...)
+	if home := store.GetVPC(b.tx, b.cfg.DefaultVPC); home != nil {
 		list = append(list, home.Prefixes...)
 	}
-	list = append(append(list, b.in.Shadows...), b.in.ServiceRanges...)
+	list = append(append(list, b.cfg.Shadows...), b.cfg.ServiceRanges...)
 	list = slices.DeleteFunc(list, func(p netip.Prefix) bool { return !family.Has(p.Addr()) })
 	slices.SortFunc(list, netip.Prefix.Compare)
 	return slices.Compact(list)
@@ -210,14 +178,14 @@ func atMost(list []netip.AddrPort) []netip.AddrPort {
 	return list[:min(len(list), state.MaxBackends)]
 }
 
-// reached are the places of backends on this node: pods by their shadows, those on its
-// network by its own address. A pod that is not attached has none, and the port of the
-// tunnel has none, because only nodes may send to it.
+// reached returns the places of backends on this node: a pod at its shadow, and a pod on the
+// node's network at the node's address. A pod that is not attached has none, nor has the port of
+// the tunnel, because only nodes may send to it.
 func (b *frontendBuilder) reached(vpc string, proto uint8, backends []netip.AddrPort) []netip.AddrPort {
 	var list []netip.AddrPort
 	for _, backend := range backends {
-		at, ok := b.places.live[vpcAddress{vpc, backend.Addr()}]
-		tunnel := at == backend.Addr() && proto == unix.IPPROTO_UDP && backend.Port() == b.in.TunnelPort
+		at, ok := b.here.Reached[VPCAddress{vpc, backend.Addr()}]
+		tunnel := at == backend.Addr() && proto == unix.IPPROTO_UDP && backend.Port() == b.cfg.TunnelPort
 		if ok && !tunnel {
 			list = append(list, netip.AddrPortFrom(at, backend.Port()))
 		}
@@ -225,8 +193,9 @@ func (b *frontendBuilder) reached(vpc string, proto uint8, backends []netip.Addr
 	return list
 }
 
-// openly is the address of another node on the nodes' own network, at which it sees who
-// asks; where it has none of the family, the one in the default VPC.
+// openly returns the address of another node on the nodes' own network, where it sees the
+// client's address. A node without such an address of the family has its address in the default
+// VPC.
 func (b *frontendBuilder) openly(name string, family ipfamily.Family) netip.Addr {
 	if row := store.GetNode(b.tx, name); row != nil {
 		for _, ip := range row.Addresses {
@@ -238,14 +207,14 @@ func (b *frontendBuilder) openly(name string, family ipfamily.Family) netip.Addr
 	return b.ofNode(name, family)
 }
 
-// ofNode is the address of another node in the default VPC, or the zero value.
+// ofNode returns the address of another node in the default VPC, or the zero value.
 func (b *frontendBuilder) ofNode(name string, family ipfamily.Family) netip.Addr {
-	if !b.places.relays {
+	if !b.here.Relays {
 		return netip.Addr{}
 	}
 	addrs, known := b.nodes[name]
 	if !known {
-		for _, own := range OwnAddresses(b.tx, name, b.in.DefaultVPC) {
+		for _, own := range store.OwnAddresses(b.tx, name, b.cfg.DefaultVPC) {
 			addrs[ipfamily.Of(own.IP).Index()] = own.IP
 		}
 		b.nodes[name] = addrs

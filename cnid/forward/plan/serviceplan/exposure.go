@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package serviceplan
 
 import (
 	"cmp"
@@ -13,13 +13,13 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// frontends are those of all Services.
+// frontends has the frontends of all Services.
 type frontends struct {
 	// claims are the Services that have a frontend, by its key.
 	claims map[frontendKey][]*servicePlan
-	// changed have to be decided anew.
+	// changed has the keys to decide again.
 	changed map[frontendKey]bool
-	// list is never changed: another one takes its place.
+	// list is never changed: another one replaces it.
 	list []*ruleset.Frontend
 }
 
@@ -34,7 +34,7 @@ func newFrontends() frontends {
 	return frontends{claims: map[frontendKey][]*servicePlan{}, changed: map[frontendKey]bool{}}
 }
 
-// put adds those of a Service (n = 1), or takes them out (-1).
+// put adds the frontends of a Service (n = 1), or removes them (-1).
 func (f *frontends) put(s *servicePlan, n int) {
 	for _, one := range s.frontends {
 		key := frontendKey{one.IP, one.Protocol, one.Port}
@@ -43,7 +43,7 @@ func (f *frontends) put(s *servicePlan, n int) {
 	}
 }
 
-// settle brings the list up to date, and reports whether it changed.
+// settle updates the list, and reports whether it changed.
 func (f *frontends) settle() (changed bool) {
 	if len(f.changed) == 0 {
 		return false
@@ -72,7 +72,7 @@ func (f *frontends) settle() (changed bool) {
 	return true
 }
 
-// merge returns a sorted list without those that are gone and with those that come.
+// merge returns a sorted list without the frontends in gone, and with the frontends in come.
 func merge(list []*ruleset.Frontend, gone map[*ruleset.Frontend]bool, come []*ruleset.Frontend) []*ruleset.Frontend {
 	var all []*ruleset.Frontend
 	all = slices.Grow(all, len(list)-len(gone)+len(come))
@@ -88,8 +88,7 @@ func merge(list []*ruleset.Frontend, gone map[*ruleset.Frontend]bool, come []*ru
 	return append(all, come...)
 }
 
-// winner is the frontend that the oldest Service has which claims a key, nil where there is
-// none.
+// winner returns the frontend of the oldest Service that claims a key, or nil.
 func (f *frontends) winner(key frontendKey, asked *ruleset.Frontend) *ruleset.Frontend {
 	claims := f.claims[key]
 	if len(claims) == 0 {
@@ -100,12 +99,12 @@ func (f *frontends) winner(key frontendKey, asked *ruleset.Frontend) *ruleset.Fr
 	return s.frontends[at]
 }
 
-// healthChecks are those of all Services.
+// healthChecks has the health checks of all Services.
 type healthChecks struct {
-	// byAge are the Services that have one, the oldest first.
+	// byAge has the Services with a health check, the oldest first.
 	byAge []*servicePlan
 	stale bool
-	// list is never changed: another one takes its place.
+	// list is never changed: another one replaces it.
 	list []HealthCheck
 }
 
@@ -115,7 +114,7 @@ func (h *healthChecks) put(s *servicePlan, n int) {
 	}
 }
 
-// settle brings the list up to date, and reports whether it changed.
+// settle updates the list, and reports whether it changed.
 func (h *healthChecks) settle() (changed bool) {
 	if !h.stale {
 		return false
@@ -132,22 +131,22 @@ func (h *healthChecks) settle() (changed bool) {
 	return true
 }
 
-// exposure is what the part of a VPC has of how its Services are reached from outside.
-type exposure struct {
-	// preserving counts the Services whose pods see the addresses of clients.
+// Exposure is the part of a VPC that depends on the clients outside of its Services.
+type Exposure struct {
+	// Preserves reports that pods of the VPC see the addresses of clients.
+	Preserves bool
+	// Ports has the ports of nodes that lead to the VPC's Services, if its egress may lead to
+	// nodes. A slice is never changed: another one replaces it.
+	Ports []state.NodePort
+	// preserving counts the Services whose pods see the addresses of clients, ports the
+	// Services of each port.
 	preserving int
-	// ports counts those of nodes that lead to its Services, where its egress may lead to
-	// nodes.
-	ports map[state.NodePort]int
+	ports      map[state.NodePort]int
 	// stale reports that counts have changed.
 	stale bool
-	// preserves and list are what they come to. list is never changed: another one takes
-	// its place.
-	preserves bool
-	list      []state.NodePort
 }
 
-func (e *exposure) put(s *servicePlan, n int) {
+func (e *Exposure) put(s *servicePlan, n int) {
 	if s.preserves {
 		e.preserving += n
 	}
@@ -161,21 +160,21 @@ func (e *exposure) put(s *servicePlan, n int) {
 	e.stale = true
 }
 
-// settle brings them up to date, and reports whether any of them changed. Where as many
-// ports are counted as are listed, and each of these is, they are the same.
-func (e *exposure) settle() (changed bool) {
+// settle updates the exported fields from the counts, and reports whether one changed. The
+// ports are the same if their number is, and if each listed port is counted.
+func (e *Exposure) settle() (changed bool) {
 	if !e.stale {
 		return false
 	}
 	e.stale = false
 	preserves := e.preserving > 0
-	same := len(e.ports) == len(e.list) && !slices.ContainsFunc(e.list, func(p state.NodePort) bool { return e.ports[p] == 0 })
-	if same && preserves == e.preserves {
+	same := len(e.ports) == len(e.Ports) && !slices.ContainsFunc(e.Ports, func(p state.NodePort) bool { return e.ports[p] == 0 })
+	if same && preserves == e.Preserves {
 		return false
 	}
-	e.preserves = preserves
+	e.Preserves = preserves
 	if !same {
-		e.list = slices.SortedFunc(maps.Keys(e.ports), compareNodePorts)
+		e.Ports = slices.SortedFunc(maps.Keys(e.ports), compareNodePorts)
 	}
 	return true
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package serviceplan
 
 import (
 	"maps"
@@ -13,19 +13,19 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// virtualAddresses are those of the Services of one VPC, or of those that are shared.
+// virtualAddresses has the virtual addresses of the Services of one VPC, or of shared Services.
 type virtualAddresses struct {
 	// limited reports that services.QuotaOfVPC applies to them.
 	limited bool
-	// byAge are the Services, the oldest first, and usage what they take together.
+	// byAge has the Services, the oldest first, and usage their usage together.
 	byAge []*servicePlan
 	usage services.Usage
-	// beyond are those for which there is no room.
+	// beyond has the Services that exceed the quota.
 	beyond map[*servicePlan]bool
-	// having are the Services that have a virtual address.
+	// having has the Services by their virtual addresses.
 	having map[netip.Addr][]*servicePlan
-	// stale reports that Services have been replaced; changed are the virtual
-	// addresses that have to be put together anew.
+	// stale reports that Services have been replaced. changed has the virtual addresses to
+	// assemble again.
 	stale   bool
 	changed map[netip.Addr]bool
 	list    state.VirtualAddresses
@@ -35,7 +35,7 @@ func newVirtualAddresses() *virtualAddresses {
 	return &virtualAddresses{having: map[netip.Addr][]*servicePlan{}, changed: map[netip.Addr]bool{}}
 }
 
-// vips are the virtual addresses of a Service, each once.
+// vips returns the virtual addresses of a Service, each once.
 func (s *servicePlan) vips() []netip.Addr {
 	var list []netip.Addr
 	for _, service := range s.services {
@@ -46,7 +46,7 @@ func (s *servicePlan) vips() []netip.Addr {
 	return list
 }
 
-// put adds a Service (n = 1), or takes it out (-1).
+// put adds a Service (n = 1), or removes it (-1).
 func (v *virtualAddresses) put(s *servicePlan, n int) {
 	v.stale = true
 	v.byAge = inOrder(v.byAge, s, n)
@@ -61,7 +61,7 @@ func (v *virtualAddresses) put(s *servicePlan, n int) {
 	}
 }
 
-// settle brings the list up to date, and reports whether it changed.
+// settle updates the list, and reports whether it changed.
 func (v *virtualAddresses) settle(vni uint32) (changed bool) {
 	if !v.stale {
 		return false
@@ -80,8 +80,8 @@ func (v *virtualAddresses) settle(vni uint32) (changed bool) {
 	return len(changes) > 0
 }
 
-// fit finds the Services for which there is no room, the youngest. It takes a look at
-// all only where there are any.
+// fit finds the youngest Services that exceed the quota. It reads all Services only if the
+// quota is exceeded.
 func (v *virtualAddresses) fit() {
 	last := v.beyond
 	v.beyond = nil
@@ -107,8 +107,8 @@ func (v *virtualAddresses) fit() {
 	}
 }
 
-// assemble puts a virtual address together; nil: no Service has it. If two Services have
-// the same port of it, the older one gets it.
+// assemble returns a virtual address with its services; nil: no Service has it. If two Services
+// have the same port of it, the older one gets it.
 func (v *virtualAddresses) assemble(vni uint32, vip netip.Addr) *state.VirtualAddress {
 	a := &state.VirtualAddress{VNI: vni, IP: vip}
 	for _, s := range slices.SortedFunc(slices.Values(v.having[vip]), byAge) {
@@ -126,12 +126,4 @@ func (v *virtualAddresses) assemble(vni uint32, vip netip.Addr) *state.VirtualAd
 	}
 	a.Services = sortServices(a.Services)
 	return a
-}
-
-// together are the services of all virtual addresses.
-func (v *virtualAddresses) together() (list []state.Service) {
-	for a := range v.list.All() {
-		list = append(list, a.Services...)
-	}
-	return list
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package serviceplan
 
 import (
 	"cmp"
@@ -17,39 +17,34 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// serviceBuilder plans single Services from one snapshot.
-type serviceBuilder struct {
-	tx store.ReadTx
-	in Input
-	// present is servicesPlan.present.
-	present map[string]uint32
-	// shared are the Services that every VPC reaches.
-	shared map[ServiceRef]bool
+// builder plans single Services from one snapshot.
+type builder struct {
+	// shared has the Services that every VPC reaches.
+	shared map[Ref]bool
 	frontendBuilder
 }
 
-func newServiceBuilder(tx store.ReadTx, in Input, present map[string]uint32, places places) *serviceBuilder {
-	b := &serviceBuilder{tx: tx, in: in, present: present, shared: map[ServiceRef]bool{}}
-	for _, ref := range in.SharedServices {
+func newBuilder(tx store.ReadTx, cfg Config, here Here) *builder {
+	b := &builder{shared: map[Ref]bool{}, frontendBuilder: newFrontendBuilder(tx, cfg, here)}
+	for _, ref := range cfg.SharedServices {
 		b.shared[ref] = true
 	}
 	for _, row := range store.ListSharedServices(tx) {
-		b.shared[ServiceRef{row.ServiceNamespace, row.ServiceName}] = true
+		b.shared[Ref{row.ServiceNamespace, row.ServiceName}] = true
 	}
-	b.frontendBuilder = newFrontendBuilder(tx, in, places)
 	return b
 }
 
-// service plans one; nil: this node has no part of it. A shared Service is translated as
-// such in its own VPC too; a Service of a named Network is not shared.
-func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
+// service plans one Service; nil: this node has no part of it. A shared Service is translated
+// as a shared one in its own VPC too; a Service of a named Network is not shared.
+func (b *builder) service(ref Ref) *servicePlan {
 	of := b.judged(ref)
 	s := &servicePlan{ref: ref}
 	if v := of.home; v != nil {
 		s.row, s.shared = ageOf(v), v.Shared
 		if vpc := b.vpcOf(v); vpc != nil {
-			s.vpc, s.inside = v.VPC, !s.shared && b.present[v.VPC] != 0
-			s.exposed = b.in.NodePorts && v.Fronted() && vpc.VNI != 0
+			s.vpc, s.inside = v.VPC, !s.shared && b.here.Numbers[v.VPC] != 0
+			s.exposed = b.cfg.NodePorts && v.Fronted() && vpc.VNI != 0
 		}
 	}
 	s.outside = b.outside(ref, of)
@@ -61,13 +56,13 @@ func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
 	return s
 }
 
-// fill plans what a Service is in its own VPC, in every VPC, and for clients outside.
-func (b *serviceBuilder) fill(s *servicePlan, v *services.Verdict) {
+// fill plans a Service for its own VPC, for every VPC, and for clients outside.
+func (b *builder) fill(s *servicePlan, v *services.Verdict) {
 	switch {
 	case s.shared:
 		s.services = b.endpoints(v, 0, v.ClusterIPs)
 	case s.inside:
-		s.services = b.endpoints(v, b.present[s.vpc], v.VIPs())
+		s.services = b.endpoints(v, b.here.Numbers[s.vpc], v.VIPs())
 		s.usage = v.Usage()
 	}
 	if s.exposed {
@@ -75,21 +70,21 @@ func (b *serviceBuilder) fill(s *servicePlan, v *services.Verdict) {
 	}
 }
 
-// vpcOf returns the VPC of a Service: the row or, on a node that does not follow the VPC,
-// what the operator has written of it. Nil: neither is there, or the verdict is about another
-// life of the VPC.
-func (b *serviceBuilder) vpcOf(v *services.Verdict) *store.VPC {
+// vpcOf returns the VPC of a Service: the row or, on a node that does not follow the VPC, the
+// fields that the operator has written. Nil: neither exists, or the verdict is about an earlier
+// or later VPC of the name.
+func (b *builder) vpcOf(v *services.Verdict) *store.VPC {
 	row := store.GetVPC(b.tx, v.VPC)
 	switch {
 	case row != nil && row.UID == v.VPCUID:
 		return row
-	case row == nil && b.in.ScaledEndpoints && v.InVPC != nil:
+	case row == nil && b.cfg.ScaledEndpoints && v.InVPC != nil:
 		return &store.VPC{Meta: store.Meta{UID: v.VPCUID}, Name: v.VPC, VNI: v.InVPC.VNI, Prefixes: v.InVPC.Prefixes}
 	}
 	return nil
 }
 
-// ageOf has what orders Services by age.
+// ageOf returns a row with the fields that order Services by age.
 func ageOf(v *services.Verdict) store.Service {
 	return store.Service{Meta: store.Meta{UID: v.ServiceUID, Created: v.Created}, Namespace: v.Namespace, Name: v.Service}
 }
@@ -98,9 +93,9 @@ func ageOf(v *services.Verdict) store.Service {
 func (s *servicePlan) isHere() bool { return s.shared || s.inside || s.exposed || s.outside != nil }
 
 // outside plans a Service in the networks outside of every VPC that are here.
-func (b *serviceBuilder) outside(ref ServiceRef, of judged) (list []*servicePlan) {
+func (b *builder) outside(ref Ref, of judged) (list []*servicePlan) {
 	for _, v := range of.outside {
-		number := b.present[v.VPC]
+		number := b.here.Numbers[v.VPC]
 		if number == 0 {
 			continue
 		}
@@ -112,13 +107,13 @@ func (b *serviceBuilder) outside(ref ServiceRef, of judged) (list []*servicePlan
 	return list
 }
 
-// endpoints are the virtual addresses and ports of a Service in a VPC, or in the network of a
-// domain, with their backends; with 0 for the VNI those for every VPC.
-func (b *serviceBuilder) endpoints(v *services.Verdict, vni uint32, vips []netip.Addr) []state.Service {
+// endpoints returns the virtual addresses and ports of a Service in a VPC, or in the network of
+// a domain, with their backends. A VNI of 0 means every VPC.
+func (b *builder) endpoints(v *services.Verdict, vni uint32, vips []netip.Addr) []state.Service {
 	var list []state.Service
 	for _, vip := range vips {
 		for _, port := range v.Ports {
-			proto := protocol(port.Protocol)
+			proto := Protocol(port.Protocol)
 			if proto == 0 {
 				continue
 			}
@@ -135,15 +130,15 @@ func (b *serviceBuilder) endpoints(v *services.Verdict, vni uint32, vips []netip
 	return list
 }
 
-// backends are those of a Service in a VPC, or in the network of a domain.
-func (b *serviceBuilder) backends(v *services.Verdict, port store.ServicePort, family ipfamily.Family) (list []state.Backend) {
-	for _, backend := range v.Reached(b.tx, b.in.Node, port, family) {
+// backends returns the backends of a Service in a VPC, or in the network of a domain.
+func (b *builder) backends(v *services.Verdict, port store.ServicePort, family ipfamily.Family) (list []state.Backend) {
+	for _, backend := range v.Reached(b.tx, b.cfg.Node, port, family) {
 		list = append(list, state.Backend{IP: backend.Addr(), Port: backend.Port(), Outside: backend.Outside})
 	}
 	return list
 }
 
-// everywhere are the backends of a shared Service, so that all nodes list them alike.
+// everywhere returns the backends of a shared Service. All nodes list them alike.
 func everywhere(v *services.Verdict, port store.ServicePort, family ipfamily.Family) (list []state.Backend) {
 	for _, backend := range v.Everywhere(port, family) {
 		list = append(list, state.Backend{IP: backend.Addr(), Port: backend.Port()})
@@ -151,8 +146,8 @@ func everywhere(v *services.Verdict, port store.ServicePort, family ipfamily.Fam
 	return list[:min(len(list), state.MaxBackends)]
 }
 
-// protocol returns the number of a protocol that the datapath serves, or 0.
-func protocol(name string) uint8 {
+// Protocol returns the number of a protocol that the datapath serves, or 0.
+func Protocol(name string) uint8 {
 	switch name {
 	case "TCP":
 		return unix.IPPROTO_TCP
@@ -162,8 +157,8 @@ func protocol(name string) uint8 {
 	return 0
 }
 
-// sortServices orders services by their keys. Two of one key can't be, but while one
-// takes the address of another that is gone.
+// sortServices orders services by their keys. Two services have one key only while one takes
+// the address of a deleted one.
 func sortServices(list []state.Service) []state.Service {
 	slices.SortStableFunc(list, compareServices)
 	return slices.CompactFunc(list, func(a, b state.Service) bool { return compareServices(a, b) == 0 })
@@ -173,23 +168,23 @@ func compareServices(a, b state.Service) int {
 	return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.VIP.Compare(b.VIP), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
 }
 
-// judged is what a node knows of a Service: the operator's verdicts, or its own.
+// judged has the verdicts about a Service: the operator's, or the node's own.
 type judged struct {
-	// home is the verdict in its VPC, or that of a Service of no VPC; nil: there is no such
-	// Service. outside are those in networks outside of every VPC.
+	// home is the verdict in the Service's VPC, or without a VPC; nil: the Service does not
+	// exist. outside has the verdicts in networks outside of every VPC.
 	home    *services.Verdict
 	outside []*services.Verdict
-	// named are the addresses by which the verdicts, or what they mean here, may change.
+	// named has the addresses whose rows may change the verdicts, or their effect here.
 	named []netip.Addr
-	// wide reports that the verdicts go by nodes, ranges and tenants too: see
+	// wide reports that the verdicts depend on nodes, ranges and tenants too: see
 	// services.IsWide.
 	wide bool
 }
 
-// judged finds the verdicts about a Service: those that the operator wrote or, if nodes judge
-// themselves, those that follow from the rows.
-func (b *serviceBuilder) judged(ref ServiceRef) (of judged) {
-	if !b.in.ScaledEndpoints {
+// judged finds the verdicts about a Service: the operator's or, if nodes judge themselves, the
+// verdicts that follow from the rows.
+func (b *builder) judged(ref Ref) (of judged) {
+	if !b.cfg.ScaledEndpoints {
 		return b.judge(ref)
 	}
 	of.home, of.outside = services.FromRows(scaled.ByService(b.tx, ref.Namespace, ref.Name))
@@ -211,32 +206,32 @@ func addressesIn(v *services.Verdict) (list []netip.Addr) {
 	return list
 }
 
-// judge judges a Service if this node may have a part of it: of most Services of a cluster it
-// has none.
-func (b *serviceBuilder) judge(ref ServiceRef) (of judged) {
+// judge judges a Service if this node may have a part of it. A node has no part of most
+// Services of a cluster.
+func (b *builder) judge(ref Ref) (of judged) {
 	row := store.GetService(b.tx, ref.Namespace, ref.Name)
 	if row == nil {
 		return of
 	}
-	rules := services.Rules{DefaultVPC: b.in.DefaultVPC, Shared: b.isShared, Partial: b.isPartial, Node: b.in.Node}
+	rules := services.Rules{DefaultVPC: b.cfg.DefaultVPC, Shared: b.isShared, Partial: b.isPartial, Node: b.cfg.Node}
 	of.named = services.Named(b.tx, row)
 	of.wide = row.Selectorless && len(of.named) > 0
-	vpc := services.VPCOf(b.tx, row, b.in.DefaultVPC)
-	if b.isShared(row) || b.present[vpc] != 0 || b.in.NodePorts && vpc != "" && services.IsExposed(row) {
+	vpc := services.VPCOf(b.tx, row, b.cfg.DefaultVPC)
+	if b.isShared(row) || b.here.Numbers[vpc] != 0 || b.cfg.NodePorts && vpc != "" && services.IsExposed(row) {
 		of.home = services.Judge(b.tx, rules, row)
-		of.wide = of.wide || b.present[vpc] != 0 && services.IsWide(b.tx, vpc, row, of.named)
+		of.wide = of.wide || b.here.Numbers[vpc] != 0 && services.IsWide(b.tx, vpc, row, of.named)
 	}
-	if slices.ContainsFunc(services.Outside(b.tx, row), func(domain string) bool { return b.present[domain] != 0 }) {
+	if slices.ContainsFunc(services.Outside(b.tx, row), func(domain string) bool { return b.here.Numbers[domain] != 0 }) {
 		of.outside = services.JudgeOutside(b.tx, rules, row)
 	}
 	return of
 }
 
 // isShared reports whether every VPC reaches a Service.
-func (b *serviceBuilder) isShared(row *store.Service) bool {
-	return row.Network == "" && b.shared[ServiceRef{row.Namespace, row.Name}]
+func (b *builder) isShared(row *store.Service) bool {
+	return row.Network == "" && b.shared[Ref{row.Namespace, row.Name}]
 }
 
-// isPartial reports whether this node lacks Addresses of a VPC: it has all of those whose
-// packets it carries.
-func (b *serviceBuilder) isPartial(vpc string) bool { return b.present[vpc] == 0 }
+// isPartial reports whether this node lacks Addresses of a VPC. It has all Addresses of the
+// VPCs whose packets it carries.
+func (b *builder) isPartial(vpc string) bool { return b.here.Numbers[vpc] == 0 }
