@@ -29,7 +29,7 @@ var plain = map[string]string{
 }
 
 // TestNoTextIsCutWithinACharacter: the API server refuses an object with a part of a character,
-// each time again. Mend a finding by said.Cut.
+// each time again. Mend a finding by quote.Cut.
 func TestNoTextIsCutWithinACharacter(t *testing.T) {
 	program, err := reads.Load(t.Context(), "../..", module, "./cmd/...")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 func object(t *testing.T, text string) (object map[string]any) {
@@ -37,7 +37,7 @@ func TestAlternativeNamesAreMergedByName(t *testing.T) {
 
 // TestANameThatNoMessageMayRepeatIsNotUsed: a node reports its state as it likes.
 func TestANameThatNoMessageMayRepeatIsNotUsed(t *testing.T) {
-	for _, name := range []string{strings.Repeat("x", said.MaxQuoted+1), "a\nb", ""} {
+	for _, name := range []string{strings.Repeat("x", quote.MaxQuoted+1), "a\nb", ""} {
 		current := map[string]any{"interfaces": []any{map[string]any{"name": name, "alt-names": []any{map[string]any{"name": "port1"}}}}}
 		desired := object(t, `interfaces: [{name: port1}]`)
 		if got := document.KernelNames(desired, current); !reflect.DeepEqual(got, desired) {
