@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/version"
 )
 
@@ -154,7 +154,7 @@ func checkState(lease *coordinationv1.Lease) error {
 	}
 	return fmt.Errorf("the annotation %s of the Lease %s is %s: this cluster has the state of a newer release, "+
 		"and v%s knows formats up to %d; nothing was changed; install the newer release again (docs/operate/upgrade.md)",
-		stateAnnotation, leaseName, said.Quote(text), version.Number, version.State)
+		stateAnnotation, leaseName, quote.Text(text), version.Number, version.State)
 }
 
 // CheckState returns an error if this release must not be installed over the state of the cluster:

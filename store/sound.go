@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store/sound"
 )
 
@@ -106,7 +106,7 @@ func (s *Service) Check() error {
 func CheckPorts(ports ...ServicePort) error {
 	for _, port := range ports {
 		if port.Port == 0 {
-			return fmt.Errorf("port %s has no number", said.Quote(port.Name))
+			return fmt.Errorf("port %s has no number", quote.Text(port.Name))
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // NIC is a tenant's request in the annotation arktos.futurewei.com/nic. The zero value
@@ -48,10 +48,10 @@ func ParseNIC(text string) (NIC, error) {
 	}
 	nic := NIC{Name: value(raw.Name), Subnet: value(raw.Subnet)}
 	if nic.Name != "" && !interfaceName.MatchString(nic.Name) {
-		return NIC{}, fmt.Errorf("name %s is no interface name: 1 to 15 letters, digits, '_', '.' or '-'", said.Quote(nic.Name))
+		return NIC{}, fmt.Errorf("name %s is no interface name: 1 to 15 letters, digits, '_', '.' or '-'", quote.Text(nic.Name))
 	}
 	if nic.Subnet != "" && !isObjectName(nic.Subnet) {
-		return NIC{}, fmt.Errorf("subnet %s is no object name", said.Quote(nic.Subnet))
+		return NIC{}, fmt.Errorf("subnet %s is no object name", quote.Text(nic.Subnet))
 	}
 	ips, err := parseIPs(value(raw.IP))
 	if err != nil {
@@ -69,11 +69,11 @@ func parseIPs(text string) ([]netip.Addr, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		ip, ok := plainAddr(strings.TrimSpace(part))
 		if !ok {
-			return nil, fmt.Errorf("ip %s is no IPv4 or IPv6 address", said.Quote(part))
+			return nil, fmt.Errorf("ip %s is no IPv4 or IPv6 address", quote.Text(part))
 		}
 		for _, other := range ips {
 			if other.Is4() == ip.Is4() {
-				return nil, fmt.Errorf("ip %s has more than one address of a family", said.Quote(text))
+				return nil, fmt.Errorf("ip %s has more than one address of a family", quote.Text(text))
 			}
 		}
 		ips = append(ips, ip)
@@ -95,10 +95,10 @@ type UserInput struct {
 // FormatUserInput returns the annotation's text, with a space behind each
 // colon and comma as the Arktos document shows it.
 func FormatUserInput(in UserInput) string {
-	return fmt.Sprintf(`{"vpc": %s, "net": %s, "ip": %s}`, quote(in.VPC), quote(in.Net), quote(in.IP))
+	return fmt.Sprintf(`{"vpc": %s, "net": %s, "ip": %s}`, encode(in.VPC), encode(in.Net), encode(in.IP))
 }
 
-func quote(s string) string {
+func encode(s string) string {
 	text, err := json.Marshal(s)
 	if err != nil { // a string always marshals
 		panic(err)

@@ -11,7 +11,7 @@ import (
 	"fmt"
 
 	"github.com/alioth-net/alioth/api/netif"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // maxAttachments is the maximum number of interfaces of a pod: the elements of both lists that
@@ -46,7 +46,7 @@ func ElementHash(element json.RawMessage) string {
 func FormatAttachments(list []netif.Interface) (string, error) {
 	text, err := json.Marshal(list)
 	if err != nil {
-		return "", fmt.Errorf("encode attachments: %w", said.Error(err))
+		return "", fmt.Errorf("encode attachments: %w", quote.Error(err))
 	}
 	return string(text), nil
 }
@@ -84,7 +84,7 @@ func decodeAttachments[T any, P interface {
 }](text string) ([]T, error) {
 	var list []T
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, fmt.Errorf("decode attachments: %w", said.Error(err))
+		return nil, fmt.Errorf("decode attachments: %w", quote.Error(err))
 	}
 	if len(list) > maxAttachments {
 		return nil, fmt.Errorf("decode attachments: there are %d, and a pod has at most %d interfaces", len(list), maxAttachments)

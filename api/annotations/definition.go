@@ -10,7 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/netif"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Annotations of a NetworkAttachmentDefinition.
@@ -58,7 +58,7 @@ type kuryrJSON struct {
 func DefinitionOf(annotations map[string]string) (Definition, error) {
 	d := Definition{ResourceName: annotations[ResourceNameKey]}
 	if name, set := annotations[ResourceNameKey]; set && (len(name) > 253+1+63 || !resourceName.MatchString(name)) {
-		return Definition{}, fmt.Errorf("annotation %s: %s is no extended resource such as vendor.example/nic", ResourceNameKey, said.Quote(name))
+		return Definition{}, fmt.Errorf("annotation %s: %s is no extended resource such as vendor.example/nic", ResourceNameKey, quote.Text(name))
 	}
 	text, own := annotations[NetworkKey]
 	config, kuryr := annotations[KuryrConfigKey]

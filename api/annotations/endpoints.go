@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // EndpointSelectorKey is the annotation of a Service that has the labels of its pods. With
@@ -205,12 +205,12 @@ func parseNetworkName(text string) (NetworkName, error) {
 			return NetworkName{}, err
 		}
 		if !labelName.MatchString(parts[1]) {
-			return NetworkName{}, fmt.Errorf("%s is no name of a namespace", said.Quote(parts[1]))
+			return NetworkName{}, fmt.Errorf("%s is no name of a namespace", quote.Text(parts[1]))
 		}
 		name.Namespace = parts[1]
 		return name, nil
 	}
-	return NetworkName{}, fmt.Errorf("%s is no kind/name; only a %s can have a namespace between them", said.Quote(text), TargetDefinition)
+	return NetworkName{}, fmt.Errorf("%s is no kind/name; only a %s can have a namespace between them", quote.Text(text), TargetDefinition)
 }
 
 // endpointKinds are the kinds of networks that a Service can name.
@@ -218,10 +218,10 @@ var endpointKinds = []string{TargetNetwork, TargetVPC, TargetDanmNet, TargetTena
 
 func named(kind, name string) (NetworkName, error) {
 	if !slices.Contains(endpointKinds, kind) {
-		return NetworkName{}, fmt.Errorf("%s is no kind of network: write one of %s", said.Quote(kind), strings.Join(endpointKinds, ", "))
+		return NetworkName{}, fmt.Errorf("%s is no kind of network: write one of %s", quote.Text(kind), strings.Join(endpointKinds, ", "))
 	}
 	if !isObjectName(name) {
-		return NetworkName{}, fmt.Errorf("%s is no object name", said.Quote(name))
+		return NetworkName{}, fmt.Errorf("%s is no object name", quote.Text(name))
 	}
 	return NetworkName{Kind: kind, Name: name}, nil
 }
@@ -242,10 +242,10 @@ func parseSelector(text string) (map[string]string, error) {
 	for key, value := range raw {
 		var text string
 		if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &text) != nil {
-			return nil, fmt.Errorf("the value of label %s is no text: write it in quotes", said.Quote(key))
+			return nil, fmt.Errorf("the value of label %s is no text: write it in quotes", quote.Text(key))
 		}
 		if wrong := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(text)); len(wrong) > 0 {
-			return nil, fmt.Errorf("no pod can have the label %s: %s: %s", said.Quote(key), said.Quote(text), said.Message(strings.Join(wrong, "; ")))
+			return nil, fmt.Errorf("no pod can have the label %s: %s: %s", quote.Text(key), quote.Text(text), quote.Message(strings.Join(wrong, "; ")))
 		}
 		selector[key] = text
 	}

@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // hostileValues are texts inside of annotations. Each is tried plainly, and in JSON.
@@ -67,10 +67,17 @@ func documents(value string) []string {
 	)
 }
 
+<<<<<<< HEAD
 // TestErrors_HostileText_LittleRepeated: a tenant writes the texts, and errors are conditions and
 // events.
 func TestErrors_HostileText_LittleRepeated(t *testing.T) {
 	const most = 4*said.MaxQuoted + 1024 // a text in escapes, and the message around it
+=======
+// TestErrorsRepeatLittleOfWhatTheyRefuse: a tenant writes the texts, and errors are conditions
+// and events.
+func TestErrorsRepeatLittleOfWhatTheyRefuse(t *testing.T) {
+	const most = 4*quote.MaxQuoted + 1024 // a text in escapes, and the message around it
+>>>>>>> h5
 	for reader, read := range readers {
 		for name, value := range hostileValues {
 			for _, text := range documents(value) {
@@ -81,7 +88,7 @@ func TestErrors_HostileText_LittleRepeated(t *testing.T) {
 				}
 				message := err.Error()
 				bad := strings.IndexFunc(message, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' })
-				if len(message) > most || strings.Count(message, "x") > said.MaxQuoted+32 || bad >= 0 || !utf8.ValidString(message) {
+				if len(message) > most || strings.Count(message, "x") > quote.MaxQuoted+32 || bad >= 0 || !utf8.ValidString(message) {
 					t.Errorf("%s, %s: the error for %.60q has %d bytes: %.300q", reader, name, text, len(message), message)
 				}
 				if strings.Contains(message, "\nlevel=ERROR") {
@@ -98,7 +105,7 @@ func shortTexts(t *testing.T, name string, v reflect.Value) {
 	t.Helper()
 	switch v.Kind() {
 	case reflect.String:
-		if text := v.String(); !said.IsShort(text) {
+		if text := v.String(); !quote.IsShort(text) {
 			t.Errorf("%s: it returns a text of %d bytes: %.300q", name, len(text), text)
 		}
 	case reflect.Pointer, reflect.Interface:

@@ -13,7 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/netif"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Keys of the annotation that lists a pod's interfaces: the key of DANM up to 4.3, and the
@@ -135,7 +135,7 @@ func readAddress(key, text string, family ipfamily.Family) (AddressRequest, erro
 		return AddressRequest{}, fmt.Errorf(`%s: %w; write "dynamic", "none" or an address`, key, err)
 	}
 	if !family.Has(ip) {
-		return AddressRequest{}, fmt.Errorf("%s: %s is no %s address: the other family has a key of its own", key, said.Quote(text), family)
+		return AddressRequest{}, fmt.Errorf("%s: %s is no %s address: the other family has a key of its own", key, quote.Text(text), family)
 	}
 	return AddressRequest{Mode: AddressStatic, IP: ip}, nil
 }
@@ -152,7 +152,7 @@ func readRoutes(key string, texts map[string]string, family ipfamily.Family) ([]
 			err = fmt.Errorf("another entry leads to %s too", route.Dst)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s to %s: %w", key, said.Quote(dst), said.Quote(texts[dst]), err))
+			errs = append(errs, fmt.Errorf("%s: %s to %s: %w", key, quote.Text(dst), quote.Text(texts[dst]), err))
 			continue
 		}
 		seen[route.Dst] = true

@@ -11,7 +11,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // NetworkStatusKey is the annotation that reports the interfaces of a running pod (NPWG
@@ -129,7 +129,7 @@ func InterfaceFile(podUID, ifName string) string {
 func ParseDeviceInfo(text []byte) (*DeviceInfo, error) {
 	info := &DeviceInfo{}
 	if err := json.Unmarshal(text, info); err != nil {
-		return nil, fmt.Errorf("decode device information: %w", said.Error(err))
+		return nil, fmt.Errorf("decode device information: %w", quote.Error(err))
 	}
 	if err := info.check(); err != nil {
 		return nil, err
@@ -151,8 +151,8 @@ func ParseDeviceInfo(text []byte) (*DeviceInfo, error) {
 		texts = append(texts, info.Memif.Role, info.Memif.Path, info.Memif.Mode)
 	}
 	for _, text := range texts {
-		if !said.IsShort(text) {
-			return nil, fmt.Errorf("device information has a text of %d bytes that is too long or can't be printed: %s", len(text), said.Quote(text))
+		if !quote.IsShort(text) {
+			return nil, fmt.Errorf("device information has a text of %d bytes that is too long or can't be printed: %s", len(text), quote.Text(text))
 		}
 	}
 	return known, nil

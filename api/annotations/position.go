@@ -12,7 +12,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // placed is an error about a place in a text. Line and column count from 1.
@@ -52,7 +52,7 @@ func located(text string, strict []error, err error) error {
 	if err == nil && len(strict) == 0 {
 		return nil
 	}
-	bounded := errors.New(said.Bounded(errors.Join(append(strict, err)...).Error(), said.MaxQuoted)) // it repeats keys
+	bounded := errors.New(quote.Bounded(errors.Join(append(strict, err)...).Error(), quote.MaxQuoted)) // it repeats keys
 	if len(strict) > 0 {
 		var of kjson.FieldError
 		if errors.As(strict[0], &of) {

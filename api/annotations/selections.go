@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // NetworksKey is the annotation of a pod that selects NetworkAttachmentDefinitions
@@ -134,7 +134,7 @@ func ParseDefaultNetwork(text, podNamespace string) (*NetworkSelection, error) {
 	}
 	one := &list[0]
 	if one.Interface != "" && one.Interface != FirstInterface {
-		return nil, fmt.Errorf("it names the interface %s, and the default network is always at %s: remove the name", said.Quote(one.Interface), FirstInterface)
+		return nil, fmt.Errorf("it names the interface %s, and the default network is always at %s: remove the name", quote.Text(one.Interface), FirstInterface)
 	}
 	one.Interface = FirstInterface
 	if one.Namespace == "" {
@@ -216,7 +216,7 @@ func longSelection(keys map[string]json.RawMessage) (NetworkSelection, error) {
 	}
 	text, err := json.Marshal(keys)
 	if err != nil {
-		return NetworkSelection{}, said.Error(err)
+		return NetworkSelection{}, quote.Error(err)
 	}
 	var raw selectionJSON
 	if err := decodePart(string(text), &raw); err != nil {

@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/ipfamily"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // PortMapping leads from a port of the node to a port of the pod. Its JSON form equals the
@@ -77,7 +77,7 @@ func (j selectionJSON) read() (NetworkSelection, error) {
 		}
 	}
 	if err == nil && one.DeviceID != "" && !deviceID.MatchString(one.DeviceID) {
-		err = fmt.Errorf("deviceID %s is no device: write a PCI address such as 0000:af:06.0", said.Quote(one.DeviceID))
+		err = fmt.Errorf("deviceID %s is no device: write a PCI address such as 0000:af:06.0", quote.Text(one.DeviceID))
 	}
 	if err != nil {
 		return NetworkSelection{}, err
@@ -90,10 +90,10 @@ func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "nu
 // checkReference accepts a namespace that is missing.
 func checkReference(one NetworkSelection) error {
 	if !isObjectName(one.Name) {
-		return fmt.Errorf(`name %s is no name of a NetworkAttachmentDefinition; its namespace is written namespace/name in a list of names, and as "namespace" in JSON`, said.Quote(one.Name))
+		return fmt.Errorf(`name %s is no name of a NetworkAttachmentDefinition; its namespace is written namespace/name in a list of names, and as "namespace" in JSON`, quote.Text(one.Name))
 	}
 	if one.Namespace != "" && !labelName.MatchString(one.Namespace) {
-		return fmt.Errorf("namespace %s is no name of a namespace", said.Quote(one.Namespace))
+		return fmt.Errorf("namespace %s is no name of a namespace", quote.Text(one.Namespace))
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func checkReference(one NetworkSelection) error {
 func (j selectionJSON) readInterface(one *NetworkSelection) error {
 	name, alias := value(j.Interface), value(j.IfaceAlias)
 	if name != "" && alias != "" && name != alias {
-		return fmt.Errorf(`"interface" %s and its old form "interfaceRequest" %s differ: keep the first`, said.Quote(name), said.Quote(alias))
+		return fmt.Errorf(`"interface" %s and its old form "interfaceRequest" %s differ: keep the first`, quote.Text(name), quote.Text(alias))
 	}
 	if one.Interface = cmp.Or(name, alias); one.Interface == "" {
 		return nil
@@ -137,7 +137,7 @@ func (j selectionJSON) readMAC(one *NetworkSelection) error {
 	}
 	mac, err := net.ParseMAC(text)
 	if err != nil || len(mac) != 6 || mac[0]&1 != 0 || bytes.Equal(mac, make([]byte, 6)) {
-		return fmt.Errorf("mac %s is no MAC of an interface: 6 bytes such as 02:23:45:67:89:01, no group address", said.Quote(text))
+		return fmt.Errorf("mac %s is no MAC of an interface: 6 bytes such as 02:23:45:67:89:01, no group address", quote.Text(text))
 	}
 	one.MAC = mac.String()
 	return nil
@@ -147,14 +147,14 @@ func (j selectionJSON) readMAC(one *NetworkSelection) error {
 func (j selectionJSON) readGUID(one *NetworkSelection) error {
 	text, alias := value(j.GUID), value(j.GUIDAlias)
 	if text != "" && alias != "" && text != alias {
-		return fmt.Errorf(`"infiniband-guid" %s and "infinibandGUID" %s differ: keep the first`, said.Quote(text), said.Quote(alias))
+		return fmt.Errorf(`"infiniband-guid" %s and "infinibandGUID" %s differ: keep the first`, quote.Text(text), quote.Text(alias))
 	}
 	if text = cmp.Or(text, alias); text == "" {
 		return nil
 	}
 	guid, err := net.ParseMAC(text)
 	if err != nil || len(guid) != 8 || bytes.Equal(guid, make([]byte, 8)) {
-		return fmt.Errorf("infiniband-guid %s is no GUID: 8 bytes such as c2:11:22:33:44:55:66:77", said.Quote(text))
+		return fmt.Errorf("infiniband-guid %s is no GUID: 8 bytes such as c2:11:22:33:44:55:66:77", quote.Text(text))
 	}
 	one.GUID = guid.String()
 	return nil
@@ -175,7 +175,7 @@ func (j selectionJSON) readArgs(one *NetworkSelection) error {
 	}
 	var text bytes.Buffer
 	if err := json.Compact(&text, j.CNIArgs); err != nil {
-		return fmt.Errorf("cni-args: %w", said.Error(err))
+		return fmt.Errorf("cni-args: %w", quote.Error(err))
 	}
 	one.CNIArgs = text.Bytes()
 	return nil
@@ -204,12 +204,12 @@ func (j portJSON) read() (PortMapping, error) {
 		return PortMapping{}, fmt.Errorf("hostPort %d and containerPort %d have to be 1 to 65535", port.HostPort, port.ContainerPort)
 	}
 	if !slices.Contains([]string{"tcp", "udp", "sctp"}, port.Protocol) {
-		return PortMapping{}, fmt.Errorf("protocol %s is none of TCP, UDP and SCTP", said.Quote(value(j.Protocol)))
+		return PortMapping{}, fmt.Errorf("protocol %s is none of TCP, UDP and SCTP", quote.Text(value(j.Protocol)))
 	}
 	if text := value(j.HostIP); text != "" {
 		ip, ok := plainAddr(text)
 		if !ok {
-			return PortMapping{}, fmt.Errorf("hostIP %s is no IPv4 or IPv6 address", said.Quote(text))
+			return PortMapping{}, fmt.Errorf("hostIP %s is no IPv4 or IPv6 address", quote.Text(text))
 		}
 		port.HostIP = ip
 	}
@@ -248,7 +248,7 @@ func (j selectionJSON) readDefaultRoute(one *NetworkSelection) error {
 	for _, text := range value(j.DefaultRoute) {
 		ip, ok := unicastAddr(text)
 		if !ok {
-			return fmt.Errorf("default-route: %s is no IPv4 or IPv6 address of a gateway", said.Quote(text))
+			return fmt.Errorf("default-route: %s is no IPv4 or IPv6 address of a gateway", quote.Text(text))
 		}
 		if slices.ContainsFunc(one.Gateways, func(other netip.Addr) bool { return other.Is4() == ip.Is4() }) {
 			return fmt.Errorf("default-route: %s is the second %s gateway: keep one", ip, ipfamily.Of(ip))

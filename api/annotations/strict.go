@@ -14,7 +14,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 const (
@@ -46,11 +46,11 @@ func isObjectName(name string) bool { return len(name) <= 253 && objectName.Matc
 // checkInterfaceName accepts the name of an interface that Alioth creates in a pod.
 func checkInterfaceName(name string) error {
 	if !interfaceName.MatchString(name) {
-		return fmt.Errorf("%s is no interface name: 1 to 15 letters, digits, '_', '.' or '-'", said.Quote(name))
+		return fmt.Errorf("%s is no interface name: 1 to 15 letters, digits, '_', '.' or '-'", quote.Text(name))
 	}
 	taken := slices.ContainsFunc(takenPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	if taken || slices.Contains(takenNames, name) {
-		return fmt.Errorf("the interface name %s is reserved: choose another", said.Quote(name))
+		return fmt.Errorf("the interface name %s is reserved: choose another", quote.Text(name))
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func decodeFrom(start byte, text string, into any) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) { // its own text has the names of Go types
 		key := wrong.Field[strings.LastIndex(wrong.Field, ".")+1:]
-		what := fmt.Errorf("%s has a value of the wrong type (%s)", said.Quote(key), wrong.Value)
+		what := fmt.Errorf("%s has a value of the wrong type (%s)", quote.Text(key), wrong.Value)
 		if key == "" {
 			what = fmt.Errorf("an object has to be where it has a %s", wrong.Value)
 		}
@@ -140,14 +140,14 @@ func interfaceAddr(text string) (ip netip.Addr, bits int, err error) {
 	plain, _, long := strings.Cut(text, "/")
 	ip, ok := unicastAddr(plain)
 	if !ok {
-		return netip.Addr{}, 0, fmt.Errorf("%s is no unicast IPv4 or IPv6 address", said.Quote(text))
+		return netip.Addr{}, 0, fmt.Errorf("%s is no unicast IPv4 or IPv6 address", quote.Text(text))
 	}
 	if !long {
 		return ip, 0, nil
 	}
 	prefix, wrong := netip.ParsePrefix(text)
 	if wrong != nil || prefix.Bits() == 0 {
-		return netip.Addr{}, 0, fmt.Errorf("%s has no prefix length from 1 to %d behind the slash", said.Quote(text), ip.BitLen())
+		return netip.Addr{}, 0, fmt.Errorf("%s has no prefix length from 1 to %d behind the slash", quote.Text(text), ip.BitLen())
 	}
 	return ip, prefix.Bits(), nil
 }

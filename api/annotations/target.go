@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Kinds of the objects that a Target names.
@@ -54,7 +54,7 @@ func (j targetJSON) read() (Target, error) {
 			continue
 		}
 		if !isObjectName(one.name) || one.kind == TargetVPC && !labelName.MatchString(one.name) {
-			return Target{}, fmt.Errorf("%s %s is no object name", one.key, said.Quote(one.name))
+			return Target{}, fmt.Errorf("%s %s is no object name", one.key, quote.Text(one.name))
 		}
 		target.Kind, target.Name = one.kind, one.name
 		found++
@@ -72,7 +72,7 @@ func checkSubnet(target Target) error {
 	case target.Kind != TargetVPC:
 		return errors.New(`"subnet" is for "vpc" only: remove it, or name the VPC`)
 	case !isObjectName(target.Subnet):
-		return fmt.Errorf("subnet %s is no object name", said.Quote(target.Subnet))
+		return fmt.Errorf("subnet %s is no object name", quote.Text(target.Subnet))
 	}
 	return nil
 }

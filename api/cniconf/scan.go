@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // maxDepth is the maximum depth of nested objects and lists.
@@ -43,7 +43,7 @@ func (l *List) scan(text []byte, field string, depth int) error {
 	if !json.Valid(text) {
 		var ignored any
 		err := json.Unmarshal(text, &ignored)
-		return l.Wrong(field, fmt.Sprintf("it is not valid JSON: %v", said.Error(err)), "correct the syntax")
+		return l.Wrong(field, fmt.Sprintf("it is not valid JSON: %v", quote.Error(err)), "correct the syntax")
 	}
 	s := scanner{list: l, Decoder: json.NewDecoder(bytes.NewReader(text))}
 	s.UseNumber()
@@ -118,7 +118,7 @@ func (s scanner) end() error {
 // Join extends the path of a field. A key may be any text, so the path has a part only.
 func Join(path, key string) string {
 	if len(key) > 80 {
-		key = said.Cut(key, 80) + "..."
+		key = quote.Cut(key, 80) + "..."
 	}
 	if path == "" {
 		return key

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Check returns an error for a text that no operator writes, and no message may repeat.
@@ -26,8 +26,8 @@ func (a *Interface) Check() error {
 		}
 	}
 	for _, text := range list {
-		if !said.IsShort(text) {
-			return fmt.Errorf("a text of %d bytes is longer than %d bytes or can't be printed: %s", len(text), said.MaxQuoted, said.Quote(text))
+		if !quote.IsShort(text) {
+			return fmt.Errorf("a text of %d bytes is longer than %d bytes or can't be printed: %s", len(text), quote.MaxQuoted, quote.Text(text))
 		}
 	}
 	return nil

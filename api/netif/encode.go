@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Encode returns the description for an object of the API. It accepts nil.
@@ -32,7 +32,7 @@ func Decode(raw *runtime.RawExtension) (*Interface, error) {
 	}
 	i := &Interface{}
 	if err := json.Unmarshal(raw.Raw, i); err != nil {
-		return nil, fmt.Errorf("decode an interface: %w", said.Error(err))
+		return nil, fmt.Errorf("decode an interface: %w", quote.Error(err))
 	}
 	if err := i.Check(); err != nil {
 		return nil, fmt.Errorf("decode an interface: %w", err)

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Values of VF.SpoofCheck and VF.Trust.
@@ -85,7 +85,7 @@ func (vf VF) Check() error {
 		{VFProto, vf.Proto, []string{VLANProtoQ, VLANProtoAD}},
 	} {
 		if text.value != "" && !slices.Contains(text.values, text.value) {
-			return fmt.Errorf("%q has no value %s: use one of %s", text.key, said.Quote(text.value), strings.Join(text.values, ", "))
+			return fmt.Errorf("%q has no value %s: use one of %s", text.key, quote.Text(text.value), strings.Join(text.values, ", "))
 		}
 	}
 	for _, number := range []struct {

@@ -4,7 +4,7 @@
 package v1alpha1
 
 import (
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Names that Alioth writes to, or reads from, objects of other API groups.
@@ -102,4 +102,4 @@ const EventNoteLimit = 1024
 
 // EventNote makes a text the note of an event: one line that the API accepts. No character
 // is cut apart.
-func EventNote(text string) string { return said.Bounded(text, EventNoteLimit) }
+func EventNote(text string) string { return quote.Bounded(text, EventNoteLimit) }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cmd/process/garbage"
 	"github.com/alioth-net/alioth/cmd/process/guard"
@@ -230,7 +230,7 @@ func newLogger(level, format string) (*slog.Logger, error) {
 	if err := at.UnmarshalText([]byte(level)); err != nil {
 		return nil, fmt.Errorf("--log-level: %w", err)
 	}
-	handlerOptions.Level, handlerOptions.ReplaceAttr = at, said.LogValue
+	handlerOptions.Level, handlerOptions.ReplaceAttr = at, quote.LogValue
 	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(os.Stderr, &handlerOptions)), nil

@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cmd/process/garbage"
@@ -132,7 +132,7 @@ func newLogger(level, format string) (*slog.Logger, error) {
 	if err := at.UnmarshalText([]byte(level)); err != nil {
 		return nil, fmt.Errorf("--log-level: %w", err)
 	}
-	options := &slog.HandlerOptions{Level: at, ReplaceAttr: said.LogValue}
+	options := &slog.HandlerOptions{Level: at, ReplaceAttr: quote.LogValue}
 	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil

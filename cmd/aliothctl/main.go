@@ -18,7 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cmd/aliothctl/nodenetwork"
 )
@@ -42,8 +42,8 @@ func main() {
 // onTerminal filters the output of a command for a terminal. Much of it comes from nodes and
 // tenants: each output and error of each command passes here.
 func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
-	root.SetOut(said.Terminal(stdout))
-	root.SetErr(said.Terminal(stderr))
+	root.SetOut(quote.Terminal(stdout))
+	root.SetErr(quote.Terminal(stderr))
 	return root
 }
 

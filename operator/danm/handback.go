@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -42,10 +42,10 @@ func (r *Reconciler) handBack(ctx context.Context, network client.Object) error 
 		"metadata": map[string]any{"uid": network.GetUID(), "resourceVersion": network.GetResourceVersion()}, "spec": left,
 	})
 	if err != nil {
-		return fmt.Errorf("encode %s without a profile: %w", network.GetName(), said.Error(err))
+		return fmt.Errorf("encode %s without a profile: %w", network.GetName(), quote.Error(err))
 	}
 	if err := r.Client.Patch(ctx, network, client.RawPatch(types.MergePatchType, body)); err != nil {
-		return fmt.Errorf("take the profile out of the spec of %s %s: %w", r.Kind.Name, client.ObjectKeyFromObject(network), said.Error(err))
+		return fmt.Errorf("take the profile out of the spec of %s %s: %w", r.Kind.Name, client.ObjectKeyFromObject(network), quote.Error(err))
 	}
 	return nil
 }
@@ -65,6 +65,6 @@ func (r *Reconciler) writeRefusal(ctx context.Context, network client.Object, ca
 	_, to := r.Kind.Fields(network)
 	write.SetCondition(&to.Conditions, network.GetGeneration(), v1alpha1.SpecHandedBackCondition, false, v1alpha1.SpecRefusedReason, fmt.Sprintf(
 		"vlan and vxlan stay in the spec, where an earlier release wrote them, and do not count: the network has its device and number by status.profile. "+
-			"Correct the spec as the API server asks, without vlan and vxlan, or create the network again. The API server's words: %v", said.Error(cause)))
+			"Correct the spec as the API server asks, without vlan and vxlan, or create the network again. The API server's words: %v", quote.Error(cause)))
 	return write.Status(ctx, r.Client, before, network)
 }

@@ -33,7 +33,7 @@ import (
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/store/client/descriptor"
@@ -171,15 +171,15 @@ func unknownIn(decoder runtime.Decoder, object *unstructured.Unstructured) ([]st
 	delete(content, "status")
 	raw, err := (&unstructured.Unstructured{Object: content}).MarshalJSON()
 	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", object.GetKind(), said.Name(object.GetName()), err)
+		return nil, fmt.Errorf("encode %s %s: %w", object.GetKind(), quote.Name(object.GetName()), err)
 	}
 	_, _, err = decoder.Decode(raw, nil, nil)
 	var found []string
 	for _, problem := range problems(err) {
-		found = append(found, fmt.Sprintf("%s %s: %v", object.GetKind(), said.Name(object.GetName()), said.Error(problem)))
+		found = append(found, fmt.Sprintf("%s %s: %v", object.GetKind(), quote.Name(object.GetName()), quote.Error(problem)))
 	}
 	if value, unknown := unknownValue(decoder, object); unknown {
-		found = append(found, fmt.Sprintf("%s %s: %v", object.GetKind(), said.Name(object.GetName()), value))
+		found = append(found, fmt.Sprintf("%s %s: %v", object.GetKind(), quote.Name(object.GetName()), value))
 	}
 	return found, nil
 }

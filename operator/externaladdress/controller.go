@@ -15,7 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -91,8 +91,8 @@ func (r *Reconciler) appoint(ctx context.Context, row *external.Address, node st
 	}
 	before := object.DeepCopy()
 	object.Status.Node = node
-	if node != said.Name(before.Status.Node) {
-		ctrl.LoggerFrom(ctx).Info("assigned an external address to a node", "address", row.IP, "node", node, "before", said.Name(before.Status.Node))
+	if node != quote.Name(before.Status.Node) {
+		ctrl.LoggerFrom(ctx).Info("assigned an external address to a node", "address", row.IP, "node", node, "before", quote.Name(before.Status.Node))
 	}
 	return write.Status(ctx, r.Client, before, object)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/api/ipfamily"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/external"
@@ -76,7 +76,7 @@ func externalPools(tx store.ReadTx, req *ExternalRequest) ([]*external.Pool, err
 	switch {
 	case len(allowed) == 0 && req.Pool != "":
 		return nil, refuse(v1alpha1.ExternalPoolNotFoundReason, WhenSubnetsChange,
-			"no ExternalPool %s for load balancers allows tenant %q: correct the annotation %s, or ask the cluster's operator", said.Quote(req.Pool), req.Tenant, v1alpha1.ExternalPoolAnnotation)
+			"no ExternalPool %s for load balancers allows tenant %q: correct the annotation %s, or ask the cluster's operator", quote.Text(req.Pool), req.Tenant, v1alpha1.ExternalPoolAnnotation)
 	case len(allowed) == 0:
 		return nil, refuse(v1alpha1.ExternalPoolNotFoundReason, WhenSubnetsChange,
 			"no ExternalPool for load balancers allows tenant %q: the cluster's operator can create one, or add the tenant to spec.allowedTenants of one", req.Tenant)

@@ -19,7 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -279,7 +279,7 @@ func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy
 // tell writes a refusal to the pod's status and an event, once per cause, and again if the
 // pod's annotations contain addresses.
 func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, refusal tenancy.Refusal) error {
-	if pod.Reason == refusal.Reason && pod.Message == said.Message(refusal.Message) && !pretends(pod) {
+	if pod.Reason == refusal.Reason && pod.Message == quote.Message(refusal.Message) && !pretends(pod) {
 		return nil
 	}
 	if err := r.patch(ctx, pod, patchRefused(pod, refusal, r.Clock.Now())); err != nil {
@@ -288,7 +288,7 @@ func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, refusal tenancy.R
 	r.Metrics.refused(refusal.Reason)
 	r.reportReplaced(pod)
 	r.warn(pod, refusal)
-	ctrl.LoggerFrom(ctx).Info("addresses refused", "reason", refusal.Reason, "message", said.Message(refusal.Message))
+	ctrl.LoggerFrom(ctx).Info("addresses refused", "reason", refusal.Reason, "message", quote.Message(refusal.Message))
 	return nil
 }
 

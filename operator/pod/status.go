@@ -18,7 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -104,7 +104,7 @@ func patchRefused(pod *store.Pod, refusal tenancy.Refusal, now time.Time) podPat
 
 func patchOf(pod *store.Pod, status corev1.ConditionStatus, reason, message string, now time.Time) podPatch {
 	condition := conditionPatch{
-		Type: v1alpha1.NetworkReadyCondition, Status: status, Reason: reason, Message: said.Message(message),
+		Type: v1alpha1.NetworkReadyCondition, Status: status, Reason: reason, Message: quote.Message(message),
 		ObservedGeneration: pod.Generation,
 	}
 	refusedBefore := pod.Reason != "" && pod.Reason != v1alpha1.AttachedReason

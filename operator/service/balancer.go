@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
@@ -99,7 +99,7 @@ func wishOf(tx store.ReadTx, service *store.Service, rules Rules) wish {
 		return w
 	}
 	return wish{drop: held, refusal: invalid("the annotation %s is %s: it may be %s (the default) or %s",
-		v1alpha1.LoadBalancerAnnotation, said.Quote(service.LoadBalancer), v1alpha1.LoadBalancerVPC, v1alpha1.LoadBalancerExternal)}
+		v1alpha1.LoadBalancerAnnotation, quote.Text(service.LoadBalancer), v1alpha1.LoadBalancerVPC, v1alpha1.LoadBalancerExternal)}
 }
 
 // inVPC plans for a load balancer with addresses in its VPC. While no VPC serves it, it
@@ -191,7 +191,7 @@ func askedIPs(service *store.Service, families ipam.Families) ([]netip.Addr, *te
 		}
 		ip, err := netip.ParseAddr(text)
 		if err != nil {
-			return nil, invalid("%s in %s or spec.loadBalancerIP is no address", said.Quote(text), v1alpha1.LoadBalancerIPsAnnotation)
+			return nil, invalid("%s in %s or spec.loadBalancerIP is no address", quote.Text(text), v1alpha1.LoadBalancerIPsAnnotation)
 		}
 		ip = ip.Unmap()
 		of := ipam.FamiliesOf([]netip.Addr{ip})

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/verdict"
 	"github.com/alioth-net/alioth/store"
@@ -22,7 +22,7 @@ type decision struct {
 func decide(tx store.ReadTx, namespace, name string) decision {
 	service := store.GetService(tx, namespace, name)
 	refuse := func(reason, format string, args ...any) decision {
-		return decision{Verdict: verdict.Refuse(reason, fmt.Sprintf("Service %s/%s ", said.Name(namespace), said.Name(name))+fmt.Sprintf(format, args...))}
+		return decision{Verdict: verdict.Refuse(reason, fmt.Sprintf("Service %s/%s ", quote.Name(namespace), quote.Name(name))+fmt.Sprintf(format, args...))}
 	}
 	switch {
 	case service == nil:

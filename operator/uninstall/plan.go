@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/nmstate/policy"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
@@ -83,9 +83,9 @@ const namesListed = 8
 // summarize lists some of the names, and the number of the others.
 func summarize(names []string) string {
 	if len(names) <= namesListed {
-		return said.Names(names)
+		return quote.Names(names)
 	}
-	return fmt.Sprintf("%s and %d more", said.Names(names[:namesListed]), len(names)-namesListed)
+	return fmt.Sprintf("%s and %d more", quote.Names(names[:namesListed]), len(names)-namesListed)
 }
 
 // servedNodes returns the names of the nodes that the daemons are meant for.

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
@@ -146,7 +146,7 @@ func (u *uninstaller) cleaning(ctx context.Context) ([]string, error) {
 	}
 	pending, failures := outcome(pods.Items)
 	if len(pending) == 0 && len(failures) > 0 {
-		return nil, errors.New(said.Message(strings.Join(failures, "; ")))
+		return nil, errors.New(quote.Message(strings.Join(failures, "; ")))
 	}
 	return pending, nil
 }

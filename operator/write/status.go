@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/verdict"
 )
@@ -27,7 +27,7 @@ func SetCondition(conditions *[]metav1.Condition, generation int64, kind string,
 		status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: said.Message(message), ObservedGeneration: generation,
+		Type: kind, Status: status, Reason: reason, Message: quote.Message(message), ObservedGeneration: generation,
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // MaxVNI is the largest VXLAN network identifier, RFC 7348 section 5.
@@ -57,7 +57,7 @@ func spelled(ip netip.Addr) string {
 	if !ip.IsValid() {
 		return "(none)"
 	}
-	return said.Name(ip.String())
+	return quote.Name(ip.String())
 }
 
 // OnePerFamily returns an error if two addresses have one family.
@@ -81,7 +81,7 @@ func OnePerFamily(what string, ips []netip.Addr) error {
 func Ranges(what string, ranges ...netip.Prefix) error {
 	for _, p := range ranges {
 		if !p.IsValid() || p.Addr().Is4In6() || p != p.Masked() {
-			return fmt.Errorf("%s %s is not a range without host bits", what, said.Quote(p.String()))
+			return fmt.Errorf("%s %s is not a range without host bits", what, quote.Text(p.String()))
 		}
 	}
 	return nil
@@ -149,7 +149,7 @@ func MAC(text string) error {
 	}
 	mac, err := net.ParseMAC(text)
 	if err != nil || len(mac) != 6 || mac[0]&1 != 0 || [6]byte(mac) == [6]byte{} {
-		return fmt.Errorf("MAC %s is not an address of one station", said.Quote(text))
+		return fmt.Errorf("MAC %s is not an address of one station", quote.Text(text))
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func Affinity(d time.Duration) error {
 func Names(names ...string) error {
 	for _, name := range names {
 		if !isName(name) {
-			return fmt.Errorf("%s can't be the name of an object", said.Quote(name))
+			return fmt.Errorf("%s can't be the name of an object", quote.Text(name))
 		}
 	}
 	return nil
@@ -190,8 +190,8 @@ func isName(name string) bool {
 // that can't be printed. So messages may repeat the texts of rows.
 func Texts(texts ...string) error {
 	for _, text := range texts {
-		if !said.IsShort(text) {
-			return fmt.Errorf("a value of %d bytes is longer than %d bytes or can't be printed: %s", len(text), said.MaxQuoted, said.Quote(text))
+		if !quote.IsShort(text) {
+			return fmt.Errorf("a value of %d bytes is longer than %d bytes or can't be printed: %s", len(text), quote.MaxQuoted, quote.Text(text))
 		}
 	}
 	return nil

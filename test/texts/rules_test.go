@@ -112,7 +112,7 @@ var rules = texts.Rules{
 	Bounded:   set(slices.Concat(slices.Sorted(maps.Keys(decoded)), ofServer, own)),
 	Decoders:  []string{module + "/api/annotations.decodeStrict", module + "/api/annotations.decodeFrom"},
 	Stores:    []string{"github.com/hashicorp/go-memdb"},
-	Cut:       module + "/api/said",
+	Cut:       module + "/api/quote",
 }
 
 func set(names []string) map[string]bool {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // AltName is an alternative name of an interface, which may be longer than a name
@@ -78,7 +78,7 @@ func alternatives(state map[string]any) map[string]string {
 		alternative, _ := i["alt-names"].([]any)
 		for _, a := range alternative {
 			entry, _ := a.(map[string]any)
-			if other, _ := entry["name"].(string); other != "" && name != "" && said.IsShort(name) {
+			if other, _ := entry["name"].(string); other != "" && name != "" && quote.IsShort(name) {
 				names[other] = name
 			}
 		}

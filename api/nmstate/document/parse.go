@@ -10,7 +10,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Parse reads a state document in YAML or JSON. It refuses fields that the engine does not know,
@@ -19,7 +19,7 @@ import (
 func Parse(text []byte) (*State, error) {
 	data, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return nil, fmt.Errorf("read the state document: %w", said.Error(err))
+		return nil, fmt.Errorf("read the state document: %w", quote.Error(err))
 	}
 	return ParseJSON(data)
 }
@@ -29,7 +29,7 @@ func ParseJSON(data []byte) (*State, error) {
 	var tree any
 	twice, err := kjson.UnmarshalStrict(data, &tree)
 	if err != nil {
-		return nil, fmt.Errorf("read the state document: %w", said.Error(err))
+		return nil, fmt.Errorf("read the state document: %w", quote.Error(err))
 	}
 	var state State
 	if err := errors.Join(append(bounded(twice), state.read(tree))...); err != nil {
@@ -46,7 +46,7 @@ func ParseJSON(data []byte) (*State, error) {
 func bounded(twice []error) []error {
 	list := make([]error, len(twice))
 	for n, err := range twice {
-		list[n] = said.Error(err)
+		list[n] = quote.Error(err)
 	}
 	return list
 }

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // place is the position of a value in a document.
@@ -44,7 +44,7 @@ func (p *place) path() string {
 	case p.isElement():
 		return fmt.Sprintf("%s[%d]", p.above.path(), p.index)
 	case p.isField():
-		return strings.TrimPrefix(p.above.path()+"."+said.Name(p.field), ".")
+		return strings.TrimPrefix(p.above.path()+"."+quote.Name(p.field), ".")
 	default:
 		return ""
 	}
@@ -131,7 +131,7 @@ func (r *reader) object(to reflect.Value, from any, at *place) {
 		found++
 		// The second name of a field comes after the first one.
 		if index := of.index[name]; n > 0 && last == of.names[n-1] && of.index[last] == index {
-			r.add(fmt.Errorf("%s: it is the same as %s: remove one", at.in(name), said.Name(last)))
+			r.add(fmt.Errorf("%s: it is the same as %s: remove one", at.in(name), quote.Name(last)))
 		} else {
 			r.fill(to.Field(index), value, at.in(name))
 		}

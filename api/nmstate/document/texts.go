@@ -9,7 +9,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // checkTexts returns an error for each text of a state that is longer than a message repeats,
@@ -23,8 +23,8 @@ func checkTexts(s *State) error {
 func unfitTexts(path string, v reflect.Value) (errs []error) {
 	switch v.Kind() {
 	case reflect.String:
-		if text := v.String(); !said.IsShort(text) {
-			errs = append(errs, fmt.Errorf("%s: %s has %d bytes: want at most %d, which can be printed", path, said.Quote(text), len(text), said.MaxQuoted))
+		if text := v.String(); !quote.IsShort(text) {
+			errs = append(errs, fmt.Errorf("%s: %s has %d bytes: want at most %d, which can be printed", path, quote.Text(text), len(text), quote.MaxQuoted))
 		}
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
@@ -42,7 +42,7 @@ func unfitTexts(path string, v reflect.Value) (errs []error) {
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
 			errs = append(errs, unfitTexts(path, key)...)
-			errs = append(errs, unfitTexts(path+"."+said.Name(key.String()), v.MapIndex(key))...)
+			errs = append(errs, unfitTexts(path+"."+quote.Name(key.String()), v.MapIndex(key))...)
 		}
 	}
 	return errs

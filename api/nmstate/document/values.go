@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // scalar sets a number, a truth value or a text. nmstate takes numbers and truth values in
@@ -93,14 +93,14 @@ func numberOf(value any) (int64, bool) {
 // shown returns a value as messages repeat it.
 func shown(value any) string {
 	if text, ok := value.(string); ok {
-		return said.Quote(text)
+		return quote.Text(text)
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		return "a value"
 	}
 	const most = 80
-	return said.Bounded(string(text), most)
+	return quote.Bounded(string(text), most)
 }
 
 // layout describes the form of a struct in a document.

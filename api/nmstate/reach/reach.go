@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Target is an address that a host has to reach. Two equal ones are the same.
@@ -56,7 +56,7 @@ func Parse(text string) (t Target, err error) {
 	// The last part of a name is not a number: a text with such a part is a wrong address.
 	_, notNumber := strconv.Atoi(name[strings.LastIndexByte(name, '.')+1:])
 	if notNumber == nil || len(name) > maxName || !hostName.MatchString(t.Host) {
-		return Target{}, fmt.Errorf("%s: %s", said.Quote(text), want)
+		return Target{}, fmt.Errorf("%s: %s", quote.Text(text), want)
 	}
 	return t, nil
 }
@@ -71,11 +71,11 @@ func split(text string) (t Target, err error) {
 	}
 	host, port, bad := net.SplitHostPort(text)
 	if bad != nil {
-		return t, fmt.Errorf("%s: %s", said.Quote(text), want)
+		return t, fmt.Errorf("%s: %s", quote.Text(text), want)
 	}
 	number, bad := strconv.ParseUint(port, 10, 16)
 	if bad != nil || number == 0 {
-		return t, fmt.Errorf("%s: want a port from 1 to 65535", said.Quote(text))
+		return t, fmt.Errorf("%s: want a port from 1 to 65535", quote.Text(text))
 	}
 	return Target{Host: host, Port: uint16(number)}, nil
 }

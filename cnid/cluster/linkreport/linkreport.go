@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
@@ -102,7 +102,7 @@ func failuresOf(list []multinet.LinkFailure) (spec v1alpha1.HostLinkReportSpec) 
 	for _, f := range list[:min(len(list), v1alpha1.MaxHostLinkFailures)] {
 		spec.Failures = append(spec.Failures, v1alpha1.HostLinkFailure{
 			Device: f.Device, Type: f.Type, VNI: int32(f.VNI), Reason: f.Reason,
-			Message: said.Bounded(f.Message, maxMessage),
+			Message: quote.Bounded(f.Message, maxMessage),
 		})
 	}
 	spec.More = int32(len(list) - len(spec.Failures))

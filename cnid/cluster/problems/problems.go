@@ -14,7 +14,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/forward/finding"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/foreign"
@@ -148,7 +148,7 @@ func leftOut(sentences []string) []finding.Problem {
 	named := sentences[:min(len(sentences), mostNamed)]
 	return []finding.Problem{{
 		Reason:  v1alpha1.ObjectsLeftOutReason,
-		Message: said.Bounded(strings.Join(named, "; "), longestNames) + finding.AndMore(len(sentences)-len(named)),
+		Message: quote.Bounded(strings.Join(named, "; "), longestNames) + finding.AndMore(len(sentences)-len(named)),
 	}}
 }
 

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid/forward/finding"
@@ -117,7 +117,7 @@ func healthCondition(list []finding.Problem) corev1.NodeCondition {
 	for _, p := range list {
 		messages = append(messages, p.Message)
 	}
-	c.Status, c.Reason, c.Message = corev1.ConditionFalse, list[0].Reason, said.Message(strings.Join(messages, "; "))
+	c.Status, c.Reason, c.Message = corev1.ConditionFalse, list[0].Reason, quote.Message(strings.Join(messages, "; "))
 	return c
 }
 

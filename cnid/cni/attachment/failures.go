@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // The texts of all failures of a pod's interfaces have maxFailures bytes together, because
@@ -32,7 +32,7 @@ func (f failures) Error() string {
 		if notReady, ok := errors.AsType[*NotReady](err); ok {
 			text = notReady.Reason
 		}
-		texts[i] = said.Bounded(text, share)
+		texts[i] = quote.Bounded(text, share)
 	}
 	return fmt.Sprintf("%d interfaces failed: %s", len(f), strings.Join(texts, "; "))
 }

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 const (
@@ -108,7 +108,7 @@ func LastState(socket string, cause error) error {
 	case !ok || age >= RestartGrace+HeartbeatInterval:
 		return cause
 	case last.Unavailable != "":
-		return errors.New(said.Message(last.Unavailable))
+		return errors.New(quote.Message(last.Unavailable))
 	}
 	return nil
 }

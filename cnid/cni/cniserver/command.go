@@ -12,7 +12,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/utils"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
@@ -47,14 +47,14 @@ type validAttachment struct {
 func parse(req cniapi.Request) (command, error) {
 	c := command{key: journal.Key{ContainerID: req.ContainerID, IfName: req.IfName}, netns: req.Netns}
 	if err := json.Unmarshal(req.Config, &c.conf); err != nil {
-		return c, types.NewError(types.ErrDecodingFailure, "decode network configuration", said.Error(err).Error())
+		return c, types.NewError(types.ErrDecodingFailure, "decode network configuration", quote.Error(err).Error())
 	}
 	if err := checkTexts(req, c.conf); err != nil {
 		return c, err
 	}
 	if !slices.Contains(cniapi.Versions(), c.conf.CNIVersion) {
 		return c, types.NewError(types.ErrIncompatibleCNIVersion, fmt.Sprintf("cniVersion %s is not served, only %s",
-			said.Quote(c.conf.CNIVersion), strings.Join(cniapi.Versions(), ", ")), "")
+			quote.Text(c.conf.CNIVersion), strings.Join(cniapi.Versions(), ", ")), "")
 	}
 	if req.Command == "STATUS" || req.Command == "GC" {
 		return c, nil
@@ -91,7 +91,7 @@ func checkTexts(req cniapi.Request, conf netConf) error {
 		named = append(named, struct{ what, text string }{"containerID to keep", valid.ContainerID}, struct{ what, text string }{"ifname to keep", valid.IfName})
 	}
 	for _, one := range named {
-		if !said.IsShort(one.text) {
+		if !quote.IsShort(one.text) {
 			return unfit(one.what, one.text)
 		}
 	}
@@ -100,7 +100,7 @@ func checkTexts(req cniapi.Request, conf netConf) error {
 
 func unfit(what, text string) error {
 	return types.NewError(types.ErrInvalidEnvironmentVariables,
-		fmt.Sprintf("%s has %d bytes: want at most %d, which can be printed: %s", what, len(text), said.MaxQuoted, said.Quote(text)), "")
+		fmt.Sprintf("%s has %d bytes: want at most %d, which can be printed: %s", what, len(text), quote.MaxQuoted, quote.Text(text)), "")
 }
 
 // parsePod reads the pod from CNI_ARGS, as the runtimes of Kubernetes set it.
@@ -110,7 +110,7 @@ func parsePod(req cniapi.Request) (journal.Pod, error) {
 	for pair := range strings.SplitSeq(req.Args, ";") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok && pair != "" {
-			return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("CNI_ARGS has %s, want key=value", said.Quote(pair)), "")
+			return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("CNI_ARGS has %s, want key=value", quote.Text(pair)), "")
 		}
 		args[key] = value
 	}
@@ -119,13 +119,13 @@ func parsePod(req cniapi.Request) (journal.Pod, error) {
 		if args[key] == "" {
 			return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_ARGS has no "+key+"; a container runtime of Kubernetes sets it", "")
 		}
-		if !said.IsShort(args[key]) {
+		if !quote.IsShort(args[key]) {
 			return journal.Pod{}, unfit(key, args[key])
 		}
 	}
 	if infra, ok := args["K8S_POD_INFRA_CONTAINER_ID"]; ok && infra != req.ContainerID {
 		return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables,
-			fmt.Sprintf("K8S_POD_INFRA_CONTAINER_ID is %s but CNI_CONTAINERID is %s", said.Quote(infra), said.Quote(req.ContainerID)), "")
+			fmt.Sprintf("K8S_POD_INFRA_CONTAINER_ID is %s but CNI_CONTAINERID is %s", quote.Text(infra), quote.Text(req.ContainerID)), "")
 	}
 	return pod, nil
 }

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 	"github.com/alioth-net/alioth/cnid/system/peer"
 )
@@ -49,7 +49,7 @@ func (s *Server) Handler() http.Handler {
 		resp := s.Do(r.Context(), req)
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(resp); err != nil {
-			s.cfg.Log.Debug("the client does not read the answer", "command", said.Name(req.Command), "containerID", said.Name(req.ContainerID), "error", err)
+			s.cfg.Log.Debug("the client does not read the answer", "command", quote.Name(req.Command), "containerID", quote.Name(req.ContainerID), "error", err)
 		}
 	})
 }

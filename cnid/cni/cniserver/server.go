@@ -12,7 +12,7 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 	"github.com/alioth-net/alioth/cnid/system/netns"
@@ -40,8 +40,8 @@ func (s *Server) Do(ctx context.Context, req cniapi.Request) cniapi.Response {
 	resp := cniapi.Response{Result: result}
 	if err != nil {
 		resp = cniapi.Response{Error: cniError(err)}
-		s.cfg.Log.Warn("CNI command failed", "command", said.Name(req.Command), "containerID", said.Name(req.ContainerID),
-			"ifName", said.Name(req.IfName), "code", resp.Error.Code, "error", err)
+		s.cfg.Log.Warn("CNI command failed", "command", quote.Name(req.Command), "containerID", quote.Name(req.ContainerID),
+			"ifName", quote.Name(req.IfName), "code", resp.Error.Code, "error", err)
 	}
 	s.cfg.Metrics.command(req.Command, resp.Error)
 	return resp
@@ -64,7 +64,7 @@ func (s *Server) do(ctx context.Context, req cniapi.Request) (json.RawMessage, e
 	case "STATUS":
 		return nil, s.status()
 	}
-	return nil, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("unknown command %s", said.Quote(req.Command)), "")
+	return nil, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("unknown command %s", quote.Text(req.Command)), "")
 }
 
 // cniError returns an error with the CNI code for it.

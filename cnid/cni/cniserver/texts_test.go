@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 )
 
@@ -52,7 +52,7 @@ func TestErrorText_LongRequest_LittleRepeated(t *testing.T) {
 				continue
 			}
 			message := cniError(err).Error()
-			if strings.Count(message, "~") > said.MaxQuoted || strings.IndexFunc(message, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0 {
+			if strings.Count(message, "~") > quote.MaxQuoted || strings.IndexFunc(message, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0 {
 				t.Errorf("%s, %s: the error has %d bytes: %.200q", field, name, len(message), message)
 			}
 		}

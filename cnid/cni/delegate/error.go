@@ -12,7 +12,7 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
@@ -56,7 +56,7 @@ func pluginError(p program, failure error, stdout, stderr []byte) error {
 	case !errors.As(failure, &exited):
 		e.Msg = failure.Error()
 	case json.Unmarshal(stdout, &reported) == nil && (reported.Msg != "" || reported.Code != 0):
-		e.Code, e.Msg, e.Details = reported.Code, said.Bounded(reported.Msg, said.MaxQuoted), said.Bounded(reported.Details, said.MaxQuoted)
+		e.Code, e.Msg, e.Details = reported.Code, quote.Bounded(reported.Msg, quote.MaxQuoted), quote.Bounded(reported.Details, quote.MaxQuoted)
 		if e.Msg == "" {
 			e.Msg = "no error message: " + failure.Error()
 		}
@@ -72,7 +72,7 @@ func pluginError(p program, failure error, stdout, stderr []byte) error {
 }
 
 func quoted(text []byte) string {
-	return said.Quote(strings.TrimSpace(string(text)))
+	return quote.Text(strings.TrimSpace(string(text)))
 }
 
 // printed returns the end of an error message: the text of a plugin's standard error.
@@ -99,5 +99,5 @@ func otherName(result *attach.Result, ifName string, kinds []string) error {
 		return nil // the version or the plugin reports none
 	}
 	return fmt.Errorf("%w: CNI plugin %s made interface %s in the pod, not %s; use it for the interface of that name only, or another plugin",
-		ErrIfName, strings.Join(kinds, ", "), said.Names(names), ifName)
+		ErrIfName, strings.Join(kinds, ", "), quote.Names(names), ifName)
 }

@@ -14,7 +14,7 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/cni/pkg/types/create"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
@@ -86,7 +86,7 @@ func plain(res *types100.Result) (*attach.Result, error) {
 			return nil, errors.New("the result has an interface that is null")
 		}
 		out.Interfaces = append(out.Interfaces, attach.ResultInterface{
-			Name: i.Name, MAC: i.Mac, MTU: i.Mtu, Sandbox: i.Sandbox, SocketPath: i.SocketPath, PCIID: said.Cut(i.PciID, maxPCIID),
+			Name: i.Name, MAC: i.Mac, MTU: i.Mtu, Sandbox: i.Sandbox, SocketPath: i.SocketPath, PCIID: quote.Cut(i.PciID, maxPCIID),
 		})
 	}
 	for _, ip := range res.IPs {

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
@@ -106,7 +106,7 @@ func ProbeConflict(tx store.ReadTx, records []journal.Record, pod *store.Pod, ad
 func ProbeRefusal(tx store.ReadTx, cfg Config, pod *store.Pod, addrs []netip.Addr) string {
 	if pod.ProbeHost != "" {
 		return fmt.Sprintf("a probe or hook names the host %s, which the kubelet would dial on the node's network; leave the field host away:"+
-			" the pod's own address is probed, and httpGet.httpHeaders can name a virtual host", said.Quote(pod.ProbeHost))
+			" the pod's own address is probed, and httpGet.httpHeaders can name a virtual host", quote.Text(pod.ProbeHost))
 	}
 	if !pod.NetworkProbes {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Severity tells whether a finding prevents the installation.
@@ -155,5 +155,5 @@ type list struct {
 
 // add adds a finding. Parts of both texts may come from a node's pod or from a tenant.
 func (l *list) add(severity Severity, check Check, remedy, format string, values ...any) {
-	l.all = append(l.all, Finding{Severity: severity, Check: check, Nodes: l.nodes, Found: said.Message(fmt.Sprintf(format, values...)), Remedy: said.Message(remedy)})
+	l.all = append(l.all, Finding{Severity: severity, Check: check, Nodes: l.nodes, Found: quote.Message(fmt.Sprintf(format, values...)), Remedy: quote.Message(remedy)})
 }

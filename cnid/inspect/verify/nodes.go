@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/store"
@@ -104,7 +104,7 @@ func (c *comparison) record(node string, kind Kind, rec nodestatus.Attachment, d
 }
 
 // abbreviated returns a container's ID as tools of container runtimes show it.
-func abbreviated(id string) string { return said.Cut(id, 13) }
+func abbreviated(id string) string { return quote.Cut(id, 13) }
 
 func (c *comparison) condition(node string, d *nodestatus.Dump) {
 	const self = "alioth-cnid"

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // maxAlias is the longest alias that the kernel takes (IFALIASZ less the zero).
@@ -33,7 +33,7 @@ func Mark(spec Spec) string {
 		"alioth", url.PathEscape(spec.ContainerID), name, url.PathEscape(spec.PodUID),
 		url.PathEscape(spec.Network), (&url.URL{Path: spec.NetnsPath}).EscapedPath(), spec.Description,
 	}
-	return said.Cut(strings.Join(words, " "), maxAlias)
+	return quote.Cut(strings.Join(words, " "), maxAlias)
 }
 
 // DeviceName returns a name for a device of an attachment: a prefix of three characters

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 )
 
@@ -81,9 +81,9 @@ func PluginVersion(ctx context.Context, dir string) string {
 	defer cancel()
 	out, err := exec.CommandContext(ctx, filepath.Join(dir, PluginName), "--version").Output()
 	if err != nil {
-		return said.Message("the plugin does not tell its version: " + err.Error())
+		return quote.Message("the plugin does not tell its version: " + err.Error())
 	}
-	return said.Message(strings.TrimSpace(string(out)))
+	return quote.Message(strings.TrimSpace(string(out)))
 }
 
 // WriteConflist makes the container runtime use the plugin.

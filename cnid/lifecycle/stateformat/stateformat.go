@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid/system/durable"
 )
@@ -41,7 +41,7 @@ func Check(dir string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s has the format %s, and v%s knows formats up to %d; nothing was changed, and pods keep their connections; "+
-		"install the newer release again (docs/operate/upgrade.md)", ErrNewer, filepath.Join(dir, File), said.Quote(number), version.Number, version.State)
+		"install the newer release again (docs/operate/upgrade.md)", ErrNewer, filepath.Join(dir, File), quote.Text(number), version.Number, version.State)
 }
 
 // Note writes the format of this release, if the file has another one. The caller holds the lock

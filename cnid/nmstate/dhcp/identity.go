@@ -11,7 +11,7 @@ import (
 	"net"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Machine identifies this host to servers for as long as its folder of leases exists.
@@ -94,7 +94,7 @@ func ClientID(config *V4, name string, hardware net.HardwareAddr, machine Machin
 	}
 	id, err := octets(config.ClientID, minClientID, maxClientID)
 	if err != nil {
-		return nil, fmt.Errorf(`is %s: expected "ll", "iaid+duid", or %w`, said.Quote(config.ClientID), err)
+		return nil, fmt.Errorf(`is %s: expected "ll", "iaid+duid", or %w`, quote.Text(config.ClientID), err)
 	}
 	return id, nil
 }
@@ -114,10 +114,10 @@ func DUID(text string, hardware net.HardwareAddr, machine Machine) ([]byte, erro
 	}
 	id, err := octets(text, minDUID, maxDUID)
 	if err != nil {
-		return nil, fmt.Errorf(`is %s: expected "ll", "llt", "uuid", or %w`, said.Quote(text), err)
+		return nil, fmt.Errorf(`is %s: expected "ll", "llt", "uuid", or %w`, quote.Text(text), err)
 	}
 	if !isWhole(id) {
-		return nil, fmt.Errorf("is %s: a DUID of type %d has another length (RFC 8415, section 11)", said.Quote(text), id[1])
+		return nil, fmt.Errorf("is %s: a DUID of type %d has another length (RFC 8415, section 11)", quote.Text(text), id[1])
 	}
 	return id, nil
 }

@@ -6,19 +6,19 @@ package dhcp
 import (
 	"time"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Problem describes what keeps a client from a lease, or from prolonging it.
 type Problem struct {
-	// Text is empty without a problem. It has at most said.MaxQuoted bytes.
+	// Text is empty without a problem. It has at most quote.MaxQuoted bytes.
 	Text  string
 	Since time.Time
 }
 
 // Note notes a problem. The time of an unchanged one stays.
 func (p *Problem) Note(now time.Time, text string) {
-	if text = said.Bounded(text, said.MaxQuoted); p.Text != text {
+	if text = quote.Bounded(text, quote.MaxQuoted); p.Text != text {
 		*p = Problem{Text: text, Since: now}
 	}
 }

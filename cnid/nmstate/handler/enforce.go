@@ -13,7 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/api/nmstate/reach"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
@@ -136,7 +136,7 @@ func (h *Handler) lead(ctx context.Context, o order) (touched, refused bool, err
 		return true, false, err
 	}
 	if len(result.Steps) > 0 {
-		h.cfg.Log.Info("the node has the desired network state", "part", said.Name(o.path), "steps", len(result.Steps))
+		h.cfg.Log.Info("the node has the desired network state", "part", quote.Name(o.path), "steps", len(result.Steps))
 	}
 	return len(result.Steps) > 0, false, nil
 }
@@ -161,7 +161,7 @@ func (h *Handler) conclude(o order, seen string, refused bool, err error) {
 // lasting returns the error of an earlier try, if it has the same cause: it tells since when it is
 // so, and a report of it says nothing new.
 func lasting(last, err error) error {
-	if last != nil && said.SameCause(last.Error(), err.Error()) {
+	if last != nil && quote.SameCause(last.Error(), err.Error()) {
 		return last
 	}
 	return err
@@ -182,7 +182,7 @@ func (h *Handler) fault() (refused bool, err error) {
 		}
 		refused, err = refused && last.refused, last.err
 		if path != "" {
-			err = fmt.Errorf("%s: %w", said.Name(path), err)
+			err = fmt.Errorf("%s: %w", quote.Name(path), err)
 		}
 		errs = append(errs, err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
@@ -54,7 +54,7 @@ func (h *Handler) reportOf(current string) report {
 		last := h.last[path]
 		r.foreign = r.foreign.and(last.foreign)
 		if last.err != nil && h.blind.err == nil {
-			r.failures = append(r.failures, v1beta1.Failure{Path: path, Message: said.Bounded(last.err.Error(), v1beta1.MaxFailure)})
+			r.failures = append(r.failures, v1beta1.Failure{Path: path, Message: quote.Bounded(last.err.Error(), v1beta1.MaxFailure)})
 		}
 	}
 	return r
@@ -73,7 +73,7 @@ func (h *Handler) lost() transaction.Unrestored {
 		return h.unrestored
 	}
 	// A later try that failed in the same way says nothing new.
-	if lost.GivenUp != h.unrestored.GivenUp || !said.SameCause(lost.Message, h.unrestored.Message) {
+	if lost.GivenUp != h.unrestored.GivenUp || !quote.SameCause(lost.Message, h.unrestored.Message) {
 		h.unrestored = *lost
 		h.cfg.Log.Error("a change was undone without the whole state before", "cause", lost.Message)
 		if h.cfg.Warn != nil {
@@ -114,7 +114,7 @@ func (r report) into(object *v1beta1.NodeNetworkState) {
 	status.ObservedDesiredGeneration, status.DesiredStateHash = r.generation, r.hash
 	status.Refused = ""
 	if r.refused {
-		status.Refused = said.Bounded(r.fault, v1beta1.MaxRefused)
+		status.Refused = quote.Bounded(r.fault, v1beta1.MaxRefused)
 	}
 	status.Failures = r.failures
 	r.conditions(status)
@@ -154,6 +154,6 @@ func (r report) condition(status *v1beta1.NodeNetworkStateStatus, kind string, i
 		value = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: kind, Status: value, Reason: reason, Message: said.Message(message), ObservedGeneration: r.generation,
+		Type: kind, Status: value, Reason: reason, Message: quote.Message(message), ObservedGeneration: r.generation,
 	})
 }

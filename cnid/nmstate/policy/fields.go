@@ -11,7 +11,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Fields of a state document with a meaning here.
@@ -224,7 +224,7 @@ func label(entry map[string]any, text string) string {
 	about := ""
 	for _, key := range []string{"destination", "ip-to", "ip-from", "next-hop-interface"} {
 		if value, ok := entry[key].(string); ok && value != "" {
-			about = said.Cut(value, maxLabel) + " "
+			about = quote.Cut(value, maxLabel) + " "
 			break
 		}
 	}

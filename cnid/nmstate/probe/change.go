@@ -11,7 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/api/nmstate/reach"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Change is a change of a host's network, with the fields that decide about the questions.
@@ -82,9 +82,9 @@ func (q question) String() string {
 		}
 		return "name server " + q.servers[0]
 	case apiServer:
-		return "API server " + said.Name(q.target.String())
+		return "API server " + quote.Name(q.target.String())
 	default:
-		return "target " + said.Name(q.target.String()) + " of reach"
+		return "target " + quote.Name(q.target.String()) + " of reach"
 	}
 }
 

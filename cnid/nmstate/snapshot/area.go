@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/object"
 )
 
@@ -183,7 +183,7 @@ func (i *Image) Final(a Area, above map[uint32][]string) (final []string) {
 			final = append(final, fmt.Sprintf("%s: %s", l.Name, what))
 		}
 		if names := above[l.Index]; lost[l.Index] && len(names) > 0 {
-			final = append(final, fmt.Sprintf("%s: the interface %s on it, in another network namespace", l.Name, said.Names(names)))
+			final = append(final, fmt.Sprintf("%s: the interface %s on it, in another network namespace", l.Name, quote.Names(names)))
 		}
 		if !lost[l.Index] && l.LostItsPorts() && slices.Contains(a.Identified, l.Name) {
 			final = append(final, fmt.Sprintf("%s: the address zero, which a bridge has after its last port", l.Name))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 )
@@ -81,7 +81,7 @@ func TestSnapshotArea_PodNames_TreatedAsForeignText(t *testing.T) {
 	names := append([]string{"\x1b[2J"}, slices.Repeat([]string{"pod"}, 5000)...)
 	a := snapshot.Area{Names: []string{"eth7"}, Removed: []string{"eth7"}}
 	text := strings.Join(h.all(a).Final(a, map[uint32][]string{70: names}), "; ")
-	if !strings.Contains(text, `"\x1b[2J", pod`) || len(text) > 2*said.MaxQuoted {
+	if !strings.Contains(text, `"\x1b[2J", pod`) || len(text) > 2*quote.MaxQuoted {
 		t.Errorf("%d bytes: %.100q, want a quoted name and few others", len(text), text)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // KernelNames returns a desired state with the names of interfaces in place of alternative ones
@@ -35,11 +35,11 @@ func KernelNames(desired, current *document.State) (*document.State, error) {
 	}
 	text, err := json.Marshal(document.KernelNames(wanted, is))
 	if err != nil {
-		return nil, fmt.Errorf("write a desired state: %w", said.Error(err))
+		return nil, fmt.Errorf("write a desired state: %w", quote.Error(err))
 	}
 	next := &document.State{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, next); err != nil {
-		return nil, fmt.Errorf("read a desired state: %w", said.Error(err))
+		return nil, fmt.Errorf("read a desired state: %w", quote.Error(err))
 	}
 	for n, i := range desired.Interfaces {
 		if i.MadeBy == document.MadeByAlioth {
@@ -55,7 +55,7 @@ func objectOf(s *document.State) (object map[string]any, err error) {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(text, &object)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write a state: %w", said.Error(err))
+		return nil, fmt.Errorf("write a state: %w", quote.Error(err))
 	}
 	return object, nil
 }

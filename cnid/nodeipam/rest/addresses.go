@@ -15,7 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/endpoints"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
@@ -158,7 +158,7 @@ func desired(texts []string) ([]netip.Addr, error) {
 	for _, text := range texts {
 		addr, err := netip.ParseAddr(text)
 		if err != nil {
-			return nil, invalid(wire.InvalidParameter, fmt.Errorf("desired address: %w", said.Error(err)))
+			return nil, invalid(wire.InvalidParameter, fmt.Errorf("desired address: %w", quote.Error(err)))
 		}
 		list = append(list, addr.Unmap())
 	}
@@ -185,7 +185,7 @@ func podOf(orchestratorContext json.RawMessage) (Pod, error) {
 	var who wire.OrchestratorContext
 	if text := bytes.TrimSpace(orchestratorContext); len(text) > 0 {
 		if err := json.Unmarshal(text, &who); err != nil {
-			return Pod{}, &refusal{http.StatusOK, wire.UnsupportedOrchestratorContext, "orchestratorContext does not name a pod of Kubernetes: " + said.Error(err).Error()}
+			return Pod{}, &refusal{http.StatusOK, wire.UnsupportedOrchestratorContext, "orchestratorContext does not name a pod of Kubernetes: " + quote.Error(err).Error()}
 		}
 	}
 	if who.PodName == "" && who.PodNamespace == "" {

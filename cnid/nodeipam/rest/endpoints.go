@@ -11,7 +11,7 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/nodeipam/endpoints"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
@@ -93,7 +93,7 @@ func additions(patch wire.EndpointPatch) (map[string]endpoints.Interface, error)
 	added := map[string]endpoints.Interface{}
 	for name, info := range patch {
 		if info == nil || info.HostVethName == "" && info.HnsEndpointID == "" && info.NICType == "" && info.MacAddress == "" {
-			return nil, invalid(wire.InvalidRequest, fmt.Errorf("interface %s has none of HostVethName, HnsEndpointID, NICType and MacAddress", said.Quote(name)))
+			return nil, invalid(wire.InvalidRequest, fmt.Errorf("interface %s has none of HostVethName, HnsEndpointID, NICType and MacAddress", quote.Text(name)))
 		}
 		if err := wire.CheckIfname(name); err != nil || name == "" {
 			return nil, invalid(wire.InvalidRequest, cmp.Or(err, errors.New("an interface has no name")))

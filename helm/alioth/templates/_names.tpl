@@ -230,7 +230,7 @@ that texts compare as addresses do.
 {{ . }}.split(':')).map(g, ('0000' + g).substring(g.size())).join(':')
 {{- end -}}
 
-{{/* The longest message of a condition, as api/said cuts it. */}}
+{{/* The longest message of a condition, as api/quote cuts it. */}}
 {{- define "alioth.maxMessage" -}}
 1024
 {{- end -}}

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -49,7 +49,7 @@ func NewLeftOut(kind *Kind, id ID, err error) LeftOut {
 	case errors.Is(err, store.ErrConflict):
 		reason = Conflict
 	}
-	return LeftOut{Kind: kind, ID: id, Reason: reason, Why: said.Bounded(err.Error(), longestWhy)}
+	return LeftOut{Kind: kind, ID: id, Reason: reason, Why: quote.Bounded(err.Error(), longestWhy)}
 }
 
 // longestWhy bounds LeftOut.Why in bytes.

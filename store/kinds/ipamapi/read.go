@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store/kinds/values"
 	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
@@ -38,10 +38,10 @@ func convertPodNetwork(in *v1alpha1.PodNetwork) *nodeipam.PodNetwork {
 	row.VPC = nameIn(field, cmp.Or(spec.NetworkID, spec.VnetGUID), "VPC", &invalid)
 	row.Subnet = nameIn("subnetResourceID", lastOfPath(spec.SubnetResourceID), "subnet", &invalid)
 	if spec.DeviceType != "" && spec.DeviceType != v1alpha1.DeviceTypeVnetNIC {
-		invalid.Add("deviceType %s is not served: use %s", said.Name(spec.DeviceType), v1alpha1.DeviceTypeVnetNIC)
+		invalid.Add("deviceType %s is not served: use %s", quote.Name(spec.DeviceType), v1alpha1.DeviceTypeVnetNIC)
 	}
 	if spec.SubnetAllocationMode != "" && spec.SubnetAllocationMode != v1alpha1.AllocationSingle {
-		invalid.Add("subnetAllocationMode %s is not served: use %s", said.Name(spec.SubnetAllocationMode), v1alpha1.AllocationSingle)
+		invalid.Add("subnetAllocationMode %s is not served: use %s", quote.Name(spec.SubnetAllocationMode), v1alpha1.AllocationSingle)
 	}
 	row.Invalid = invalid.String()
 	return row
@@ -61,7 +61,7 @@ func nameIn(field, text, what string, invalid *values.Faults) string {
 		return ""
 	}
 	if len(validation.IsDNS1123Subdomain(text)) > 0 {
-		invalid.Add("%s %s can't be the name of a %s: correct it", field, said.Quote(text), what)
+		invalid.Add("%s %s can't be the name of a %s: correct it", field, quote.Text(text), what)
 		return ""
 	}
 	return text
@@ -99,7 +99,7 @@ func readConstraint(text string, invalid *values.Faults) netip.Addr {
 	}
 	ip, err := netip.ParseAddr(strings.TrimSuffix(text, "/32"))
 	if err != nil || !ip.Is4() {
-		invalid.Add("ipConstraint %s is not one IPv4 address", said.Quote(text))
+		invalid.Add("ipConstraint %s is not one IPv4 address", quote.Text(text))
 		return netip.Addr{}
 	}
 	return ip
@@ -110,7 +110,7 @@ func readReservation(in *v1alpha1.Reservation, invalid *values.Faults) nodeipam.
 	for _, text := range in.PodIPAddresses {
 		ip, err := netip.ParseAddr(text)
 		if err != nil {
-			invalid.Add("status.reservations: %s is no address", said.Quote(text))
+			invalid.Add("status.reservations: %s is no address", quote.Text(text))
 			continue
 		}
 		reserved.IPs = append(reserved.IPs, ip.Unmap())
@@ -137,7 +137,7 @@ func convertNodeInfo(in *v1alpha1.NodeInfo) *nodeipam.NodeInfo {
 		}
 		mac, err := net.ParseMAC(device.MacAddress)
 		if err != nil || len(mac) != 6 {
-			invalid.Add("macAddress %s is no Ethernet address", said.Quote(device.MacAddress))
+			invalid.Add("macAddress %s is no Ethernet address", quote.Text(device.MacAddress))
 			continue
 		}
 		row.MACs = append(row.MACs, mac.String())

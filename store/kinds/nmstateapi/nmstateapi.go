@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/reach"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/client/kube"
@@ -56,7 +56,7 @@ func convertNodeNetworkState(in *nmstatev1beta1.NodeNetworkState) (*nmstate.Stat
 		row.Parts = append(row.Parts, nmstate.Part{Paths: part.Paths, Reach: part.Reach})
 	}
 	for _, failure := range in.Status.Failures {
-		row.Failures = append(row.Failures, nmstate.Failure{Path: failure.Path, Message: said.Bounded(failure.Message, nmstatev1beta1.MaxFailure)})
+		row.Failures = append(row.Failures, nmstate.Failure{Path: failure.Path, Message: quote.Bounded(failure.Message, nmstatev1beta1.MaxFailure)})
 	}
 	row.Available = meta.IsStatusConditionTrue(in.Status.Conditions, nmstatev1.AvailableCondition)
 	row.Failing = meta.IsStatusConditionTrue(in.Status.Conditions, nmstatev1.FailingCondition)
@@ -72,7 +72,7 @@ func telling(conditions []metav1.Condition, types ...string) (reason, message st
 		if condition == nil {
 			continue
 		}
-		reason, message = said.Bounded(condition.Reason, said.MaxQuoted), said.Message(condition.Message)
+		reason, message = quote.Bounded(condition.Reason, quote.MaxQuoted), quote.Message(condition.Message)
 		if condition.Status == metav1.ConditionTrue {
 			break
 		}
@@ -87,7 +87,7 @@ func readDocument(path string, raw *runtime.RawExtension, invalid *values.Faults
 	}
 	var object map[string]any
 	if err := json.Unmarshal(raw.Raw, &object); err != nil {
-		invalid.Add("%s: expected an object: %v", path, said.Error(err))
+		invalid.Add("%s: expected an object: %v", path, quote.Error(err))
 		return nil
 	}
 	return object
@@ -139,7 +139,7 @@ func definePolicy[O kube.Object](kind string, object O, list kube.List,
 			var fault values.Faults
 			row.Spec.Desired = readDocument("spec.desiredState", desired, &fault)
 			if _, err := reach.ParseList("spec.reach", row.Spec.Reach); err != nil {
-				fault.Add("%v", said.Error(err))
+				fault.Add("%v", quote.Error(err))
 			}
 			row.Fault = fault.String()
 			readPolicyStatus(row, conditions)
@@ -244,12 +244,12 @@ func ConvertEnactment(in *nmstatev1beta1.NodeNetworkConfigurationEnactment) (*nm
 	row := &nmstate.Enactment{
 		Meta: values.Meta(in), Name: in.Name, Node: node, Policy: nmstate.Reference{Kind: ref.Kind, Name: ref.Name}, PolicyUID: ref.UID,
 		PolicyGeneration: in.Status.PolicyGeneration, AppliedPriority: in.Status.AppliedPriority,
-		Keep: in.Status.KeepOnDelete, Overruled: said.Message(in.Status.Overruled),
+		Keep: in.Status.KeepOnDelete, Overruled: quote.Message(in.Status.Overruled),
 	}
 	readDocuments(row, &in.Status)
 	for _, condition := range in.Status.Conditions {
 		if condition.Status == metav1.ConditionTrue {
-			row.Phase, row.Reason, row.Message = nmstate.Phase(condition.Type), condition.Reason, said.Message(condition.Message)
+			row.Phase, row.Reason, row.Message = nmstate.Phase(condition.Type), condition.Reason, quote.Message(condition.Message)
 			row.Since = condition.LastTransitionTime.Time
 		}
 	}
@@ -268,7 +268,7 @@ func readDocuments(row *nmstate.Enactment, status *nmstatev1beta1.NodeNetworkCon
 	if trial := status.Trial; trial != nil {
 		row.Trial = nmstate.Trial{
 			Open: trial.Open, Former: readNormal("status.trial.formerState", trial.FormerState, &invalid),
-			FormerPriority: trial.FormerPriority, Failures: int(trial.Failures), Seen: said.Bounded(trial.Seen, said.MaxQuoted),
+			FormerPriority: trial.FormerPriority, Failures: int(trial.Failures), Seen: quote.Bounded(trial.Seen, quote.MaxQuoted),
 		}
 		if trial.Next != nil {
 			row.Trial.Next = trial.Next.Time
@@ -278,7 +278,7 @@ func readDocuments(row *nmstate.Enactment, status *nmstatev1beta1.NodeNetworkCon
 		if row.Captured == nil {
 			row.Captured = map[string]map[string]any{}
 		}
-		row.Captured[name] = readDocument(fmt.Sprintf("status.capturedStates[%s].state", said.Name(name)), captured.State, &invalid)
+		row.Captured[name] = readDocument(fmt.Sprintf("status.capturedStates[%s].state", quote.Name(name)), captured.State, &invalid)
 	}
 	row.Invalid = invalid.String()
 }

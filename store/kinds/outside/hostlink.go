@@ -8,7 +8,7 @@ import (
 
 	selection "k8s.io/apimachinery/pkg/fields"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/values"
@@ -49,7 +49,7 @@ func convertHostLinkReport(in *v1alpha1.HostLinkReport) (*multinet.LinkReport, e
 	row := &multinet.LinkReport{Meta: values.Meta(in), Name: in.Name}
 	for _, f := range in.Spec.Failures {
 		row.Failures = append(row.Failures, multinet.LinkFailure{
-			LinkID: multinet.LinkID{Device: f.Device, Type: f.Type, VNI: uint32(f.VNI)}, Reason: f.Reason, Message: said.Message(f.Message),
+			LinkID: multinet.LinkID{Device: f.Device, Type: f.Type, VNI: uint32(f.VNI)}, Reason: f.Reason, Message: quote.Message(f.Message),
 		})
 	}
 	row.Configured, row.Configurations = in.Spec.Configured, in.Spec.Configurations

@@ -13,7 +13,7 @@ import (
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/descriptor"
@@ -166,7 +166,7 @@ func outsideNetwork(in metav1.Object, ref multinet.Ref, spec *danmv1.NetworkSpec
 	row.Ready, row.Reason, row.Message = values.Readiness(status.Conditions)
 	row.Unexamined = row.Ready && (!row.Placed() || !isExamined(in, status))
 	if conflict := meta.FindStatusCondition(status.Conditions, v1alpha1.NameConflictCondition); conflict != nil {
-		row.NameConflict = said.Message(conflict.Message)
+		row.NameConflict = quote.Message(conflict.Message)
 	}
 	readHost(row, spec, &invalid)
 	readMode(row, in.GetAnnotations(), &invalid)

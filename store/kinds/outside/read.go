@@ -12,8 +12,12 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+<<<<<<< HEAD
 	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/said"
+=======
+	"github.com/alioth-net/alioth/api/quote"
+>>>>>>> h5
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/values"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -65,7 +69,7 @@ func readMode(row *multinet.Network, texts map[string]string, invalid *values.Fa
 	case row.Type != multinet.TypeMACVLAN:
 		invalid.Add("the annotation %s is for networks of type macvlan: remove it", annotations.ModeKey)
 	case !slices.Contains(annotations.Modes, mode):
-		invalid.Add("the annotation %s has no mode %s: use one of %s", annotations.ModeKey, said.Quote(mode), strings.Join(annotations.Modes, ", "))
+		invalid.Add("the annotation %s has no mode %s: use one of %s", annotations.ModeKey, quote.Text(mode), strings.Join(annotations.Modes, ", "))
 	case mode == annotations.ModePassthru && row.Kind != multinet.KindClusterNetwork:
 		invalid.Add("mode %s takes the device from everything else on the node, so only a ClusterNetwork can have it: use another mode, or a ClusterNetwork", mode)
 	default:
@@ -150,8 +154,13 @@ func (f family) read(text string, p pool) multinet.Range {
 
 func (f family) prefix(text, field string) (netip.Prefix, bool) {
 	prefix, err := netip.ParsePrefix(text)
+<<<<<<< HEAD
 	if err != nil || !f.is.Has(prefix.Addr()) || prefix.Addr().Is4In6() {
 		f.invalid.Add("%s %s is no range of the family in CIDR notation", field, said.Quote(text))
+=======
+	if err != nil || !f.is(prefix.Addr()) || prefix.Addr().Is4In6() {
+		f.invalid.Add("%s %s is no range of the family in CIDR notation", field, quote.Text(text))
+>>>>>>> h5
 		return netip.Prefix{}, false
 	}
 	return prefix.Masked(), true
@@ -191,7 +200,7 @@ func (f family) address(text, end string, within netip.Prefix, otherwise netip.A
 	}
 	ip, err := netip.ParseAddr(text)
 	if err != nil || !within.Contains(ip) {
-		f.invalid.Add("%s.%s %s is no address of %s", f.pool, end, said.Quote(text), within)
+		f.invalid.Add("%s.%s %s is no address of %s", f.pool, end, quote.Text(text), within)
 		return netip.Addr{}, false
 	}
 	return ip, true
@@ -207,12 +216,12 @@ func readRoutes(texts map[string]danmv1.Gateway, prefix netip.Prefix, field, ran
 	for _, text := range slices.Sorted(maps.Keys(texts)) {
 		dst, err := netip.ParsePrefix(text)
 		if err != nil || dst.Addr().Is4() != prefix.Addr().Is4() || dst.Addr().Is4In6() {
-			invalid.Add("destination %s in %s is no range of the family in CIDR notation", said.Quote(text), field)
+			invalid.Add("destination %s in %s is no range of the family in CIDR notation", quote.Text(text), field)
 			continue
 		}
 		gateway, err := netip.ParseAddr(string(texts[text]))
 		if err != nil || !prefix.Contains(gateway) {
-			invalid.Add("gateway %s in %s is no address of %s", said.Quote(string(texts[text])), field, prefix)
+			invalid.Add("gateway %s in %s is no address of %s", quote.Text(string(texts[text])), field, prefix)
 			continue
 		}
 		routes = append(routes, multinet.Route{Dst: dst.Masked(), Gateway: gateway})

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/client/kube"
@@ -85,15 +85,15 @@ func tenantConfig(in metav1.Object, group string, c config) *multinet.TenantConf
 const longestDevice = 100
 
 func readDevice(in danmv1.HostDevice, invalid *values.Faults) multinet.HostDevice {
-	name := said.Name(in.Name)
+	name := quote.Name(in.Name)
 	device := multinet.HostDevice{Tenants: invalid.Texts("tenants", in.Tenants)}
 	var err error
 	if device.Ranges, err = values.Prefixes(in.CIDRs); err != nil {
 		invalid.Add("cidrs of %s can't be read: %v", name, err)
 	}
-	if device.Name = in.Name; in.Name == "" || len(in.Name) > longestDevice || !said.IsShort(in.Name) {
+	if device.Name = in.Name; in.Name == "" || len(in.Name) > longestDevice || !quote.IsShort(in.Name) {
 		device.Name = ""
-		invalid.Add("name %s of a host device is not of 1 to %d bytes", said.Quote(in.Name), longestDevice)
+		invalid.Add("name %s of a host device is not of 1 to %d bytes", quote.Text(in.Name), longestDevice)
 	}
 	if (in.VNIType == "") != (in.VNIRange == "") {
 		invalid.Add("vniType and vniRange of %s belong together: set both or none", name)
@@ -116,7 +116,7 @@ func readDevice(in danmv1.HostDevice, invalid *values.Faults) multinet.HostDevic
 func readVNIs(in danmv1.HostDevice, limit uint32, invalid *values.Faults) []multinet.VNIRange {
 	ranges, ok := parseVNIRange(in.VNIRange, limit)
 	if !ok {
-		invalid.Add("vniRange %s of %s is no list of numbers and ranges from 1 to %d, such as 2000-2500,2601", said.Quote(in.VNIRange), said.Name(in.Name), limit)
+		invalid.Add("vniRange %s of %s is no list of numbers and ranges from 1 to %d, such as 2000-2500,2601", quote.Text(in.VNIRange), quote.Name(in.Name), limit)
 	}
 	return ranges
 }
@@ -163,11 +163,11 @@ func readNetworkIDs(in map[string]danmv1.NetworkID, invalid *values.Faults) map[
 			continue
 		}
 		if why := multinet.CheckNetworkID(id, networkType, false); why != "" {
-			invalid.Add("NetworkID %s of type %s in networkIds can't be used: %s", said.Quote(id), said.Name(key), why)
+			invalid.Add("NetworkID %s of type %s in networkIds can't be used: %s", quote.Text(id), quote.Name(key), why)
 			continue
 		}
 		if _, twice := ids[networkType]; twice {
-			invalid.Add("networkIds has type %s twice, in upper and lower case: remove one", said.Name(networkType))
+			invalid.Add("networkIds has type %s twice, in upper and lower case: remove one", quote.Name(networkType))
 		}
 		ids[networkType] = id
 	}

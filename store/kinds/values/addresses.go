@@ -8,7 +8,7 @@ import (
 	"math"
 	"net/netip"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store/sound"
 )
 
@@ -29,7 +29,7 @@ func Addrs(texts []string) ([]netip.Addr, error) {
 func Addr(text string) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("%s is no IPv4 or IPv6 address", said.Quote(text))
+		return netip.Addr{}, fmt.Errorf("%s is no IPv4 or IPv6 address", quote.Text(text))
 	}
 	return addr.Unmap(), nil
 }
@@ -66,7 +66,7 @@ func Prefixes(texts []string) ([]netip.Prefix, error) {
 	for _, text := range texts {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s is no range in CIDR notation", said.Quote(text))
+			return nil, fmt.Errorf("%s is no range in CIDR notation", quote.Text(text))
 		}
 		prefixes = append(prefixes, prefix.Masked())
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store/sound"
 )
 
@@ -21,7 +21,7 @@ func (f *Faults) Add(format string, args ...any) { *f = append(*f, fmt.Sprintf(f
 const LongestFaults = 1000
 
 // String joins the faults; it returns "" for none.
-func (f *Faults) String() string { return said.Bounded(strings.Join(*f, "; "), LongestFaults) }
+func (f *Faults) String() string { return quote.Bounded(strings.Join(*f, "; "), LongestFaults) }
 
 // Text returns a text that fits into a row, and "" with a fault for another one.
 func (f *Faults) Text(field, text string) string {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/version"
 )
 
@@ -38,7 +38,7 @@ func unknown[T ~string](field, value string, known []T) error {
 		served = append(served, string(one))
 	}
 	return &UnknownError{fmt.Sprintf("%s %s is unknown to Alioth v%s: use %s, or upgrade Alioth to a version that knows it",
-		field, said.Quote(value), version.Number, strings.Join(served, " or "))}
+		field, quote.Text(value), version.Number, strings.Join(served, " or "))}
 }
 
 // UnknownError is the error of Known. Its type tells a value of a later version from all else

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 )
@@ -32,7 +32,7 @@ func Readiness(conditions []metav1.Condition) (ready bool, reason, message strin
 	if condition == nil {
 		return false, "", ""
 	}
-	return condition.Status == metav1.ConditionTrue, said.Bounded(condition.Reason, said.MaxQuoted), said.Message(condition.Message)
+	return condition.Status == metav1.ConditionTrue, quote.Bounded(condition.Reason, quote.MaxQuoted), quote.Message(condition.Message)
 }
 
 // NetworkRef converts a reference, the zero value for none.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/descriptor"
@@ -128,11 +128,11 @@ func hostPortRange(text string) (external.HostPortRange, error) {
 	}
 	from, err := strconv.ParseUint(first, 10, 16)
 	if err != nil {
-		return external.HostPortRange{}, fmt.Errorf("%s is neither a port nor a range of ports", said.Quote(text))
+		return external.HostPortRange{}, fmt.Errorf("%s is neither a port nor a range of ports", quote.Text(text))
 	}
 	to, err := strconv.ParseUint(last, 10, 16)
 	if err != nil {
-		return external.HostPortRange{}, fmt.Errorf("%s is neither a port nor a range of ports", said.Quote(text))
+		return external.HostPortRange{}, fmt.Errorf("%s is neither a port nor a range of ports", quote.Text(text))
 	}
 	return external.HostPortRange{Protocol: protocol, First: uint16(from), Last: uint16(to)}, nil
 }

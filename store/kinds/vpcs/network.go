@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/descriptor"
@@ -41,10 +41,10 @@ func convertNetwork(in *arktosv1.Network) (*store.Network, error) {
 	}
 	row.Ready, row.Reason, row.Message = values.Readiness(in.Status.Conditions)
 	if conflict := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.NameConflictCondition); conflict != nil {
-		row.NameConflict = said.Message(conflict.Message)
+		row.NameConflict = quote.Message(conflict.Message)
 	}
 	if isolated := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.IsolatedCondition); isolated != nil && isolated.Status == metav1.ConditionFalse {
-		row.NotIsolated = said.Message(isolated.Message)
+		row.NotIsolated = quote.Message(isolated.Message)
 	}
 	return row, nil
 }

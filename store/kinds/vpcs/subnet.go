@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/descriptor"
@@ -106,7 +106,7 @@ func parseRange(text string) (store.AddrRange, error) {
 		return store.AddrRange{}, err
 	}
 	if ends[0].Is4() != ends[1].Is4() {
-		return store.AddrRange{}, fmt.Errorf("range %s mixes address families", said.Quote(text))
+		return store.AddrRange{}, fmt.Errorf("range %s mixes address families", quote.Text(text))
 	}
 	if ends[1].Less(ends[0]) {
 		ends[0], ends[1] = ends[1], ends[0]

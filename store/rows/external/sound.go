@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/sound"
 )
@@ -27,7 +27,7 @@ func (a *Address) Check() error {
 func (a *HostAccess) Check() error {
 	for _, r := range a.Ports {
 		if r.First == 0 || r.Last < r.First || !slices.Contains([]string{"", "TCP", "UDP", "SCTP"}, r.Protocol) {
-			return fmt.Errorf("%d-%d/%s is no range of ports", r.First, r.Last, said.Name(r.Protocol))
+			return fmt.Errorf("%d-%d/%s is no range of ports", r.First, r.Last, quote.Name(r.Protocol))
 		}
 	}
 	return sound.Texts(a.AllowedTenants...)

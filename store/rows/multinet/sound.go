@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store/sound"
 )
 
@@ -26,7 +26,7 @@ func (c *DomainClaim) Check() error {
 func (c *Claim) Check() error {
 	ofNamespace := c.Network.Kind == KindDanmNet || c.Network.Kind == KindTenantNetwork
 	if ofNamespace && c.Network.Namespace != c.Namespace {
-		return fmt.Errorf("its network is a %s of another namespace: %s", c.Network.Kind, said.Name(c.Network.Namespace))
+		return fmt.Errorf("its network is a %s of another namespace: %s", c.Network.Kind, quote.Name(c.Network.Namespace))
 	}
 	return cmp.Or(sound.Names(c.PodName, c.Node), sound.Texts(c.PodUID, c.Interface, c.Driver, c.ConfigHash), sound.Texts(c.Addresses...), c.Network.Check())
 }
@@ -53,7 +53,7 @@ func (r *LinkReport) Check() error {
 		return err
 	}
 	for _, at := range r.Addresses {
-		what := "address at " + said.Name(at.Device)
+		what := "address at " + quote.Name(at.Device)
 		if err := cmp.Or(sound.Texts(at.Device), sound.Hosts(what, at.Addrs...), sound.OnePerFamily(what, at.Addrs)); err != nil {
 			return err
 		}
@@ -70,10 +70,10 @@ func (l *HostLink) Check() error {
 		return l.checkDevice()
 	}
 	if l.VNI == 0 || l.Type == VLAN && l.VNI > maxVLAN {
-		return fmt.Errorf("number %d is none of a %s", l.VNI, said.Name(l.Type))
+		return fmt.Errorf("number %d is none of a %s", l.VNI, quote.Name(l.Type))
 	}
 	if l.Type != VLAN && l.Type != VXLAN {
-		return fmt.Errorf("type %s is neither %s nor %s", said.Quote(l.Type), VLAN, VXLAN)
+		return fmt.Errorf("type %s is neither %s nor %s", quote.Text(l.Type), VLAN, VXLAN)
 	}
 	return cmp.Or(l.checkDevice(), sound.VNI("VNI", l.VNI))
 }

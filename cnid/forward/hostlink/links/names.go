@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
@@ -51,7 +51,7 @@ func hashedName(w Wanted, attempt int) string {
 	if id == "" || multinet.ReservedDevice(id) {
 		id = w.Type
 	}
-	return begin + said.Cut(id, room) + hash + end
+	return begin + quote.Cut(id, room) + hash + end
 }
 
 func vlanEnd(w Wanted) string { return "." + strconv.FormatUint(uint64(w.VNI), 10) }

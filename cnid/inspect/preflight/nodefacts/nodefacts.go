@@ -24,7 +24,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/forward/netdev"
@@ -88,7 +88,7 @@ func (n *node) at(path string) string { return filepath.Join(n.cfg.Root, path) }
 // unread notes a fact that could not be found.
 func (n *node) unread(what string, err error) {
 	if err != nil {
-		n.Unread = append(n.Unread, said.Message(fmt.Sprintf("%s: %v", what, err)))
+		n.Unread = append(n.Unread, quote.Message(fmt.Sprintf("%s: %v", what, err)))
 	}
 }
 
@@ -282,5 +282,5 @@ func proxyMode(ctx context.Context) string {
 	if err != nil || response.StatusCode != http.StatusOK {
 		return ""
 	}
-	return said.Message(strings.TrimSpace(string(mode)))
+	return quote.Message(strings.TrimSpace(string(mode)))
 }

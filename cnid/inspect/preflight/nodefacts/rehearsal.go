@@ -16,7 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/cni/drivers"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/forward/netdev"
@@ -149,5 +149,5 @@ func kinds(ctx context.Context) (problems []preflight.Problem) {
 // short returns the first line of an error: the verifier's log has thousands.
 func short(err error) string {
 	first, _, _ := strings.Cut(err.Error(), "\n")
-	return said.Message(strings.TrimSuffix(first, ":"))
+	return quote.Message(strings.TrimSuffix(first, ":"))
 }

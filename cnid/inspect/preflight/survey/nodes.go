@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/inspect/preflight"
 )
 
@@ -57,7 +57,7 @@ func (r *Reader) Inside(ctx context.Context, nodes []preflight.ClusterNode, pods
 		group.Go(func() error {
 			facts, err := r.inspect(ctx, n.Name, pods)
 			if err != nil {
-				facts.Unread = append(facts.Unread, said.Message(fmt.Sprintf("inspect the node by a pod: %v", err)))
+				facts.Unread = append(facts.Unread, quote.Message(fmt.Sprintf("inspect the node by a pod: %v", err)))
 			}
 			facts.Name = n.Name
 			found[i] = facts

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/inspect/preflight"
 	"github.com/alioth-net/alioth/helm"
@@ -78,7 +78,7 @@ func (r *Reader) Cluster(ctx context.Context, namespace, release string) (prefli
 			if ctx.Err() != nil {
 				return c, err
 			}
-			c.Unread = append(c.Unread, said.Message(fmt.Sprintf("read %s: %v", part.what, err)))
+			c.Unread = append(c.Unread, quote.Message(fmt.Sprintf("read %s: %v", part.what, err)))
 		}
 	}
 	return c, nil

@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/ipfamily"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
@@ -145,7 +145,7 @@ func byKey(configs []dhcp.Config) (map[dhcp.Key]dhcp.Config, error) {
 	var errs []error
 	for _, c := range configs {
 		if !isName(c.Interface) {
-			errs = append(errs, fmt.Errorf("no interface can have the name %s", said.Quote(c.Interface)))
+			errs = append(errs, fmt.Errorf("no interface can have the name %s", quote.Text(c.Interface)))
 			continue
 		}
 		if c.V4 != nil {

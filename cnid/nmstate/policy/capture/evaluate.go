@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // Evaluate evaluates all expressions, by the names of the captures, on the current state. An
@@ -57,7 +57,7 @@ func parseAll(expressions map[string]string) (map[string][]stage, error) {
 			err = checkReferences(stages, expressions)
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("capture %s: %w", said.Name(captured), err))
+			faults = append(faults, fmt.Errorf("capture %s: %w", quote.Name(captured), err))
 		}
 		parsed[captured] = stages
 	}
@@ -104,7 +104,7 @@ func (e *evaluation) need(captured string) error {
 	// The result shares nothing with the inputs or with other results.
 	result, err := e.budget.copyObject(state)
 	if err != nil {
-		return fmt.Errorf("capture %s: %w", said.Name(captured), err)
+		return fmt.Errorf("capture %s: %w", quote.Name(captured), err)
 	}
 	if result == nil {
 		result = map[string]any{}
@@ -124,7 +124,7 @@ func (e *evaluation) evaluate(captured string) (map[string]any, error) {
 		}
 		var err error
 		if state, err = e.apply(s, state); err != nil {
-			return nil, fmt.Errorf("capture %s: %w", said.Name(captured), err)
+			return nil, fmt.Errorf("capture %s: %w", quote.Name(captured), err)
 		}
 	}
 	return state, nil

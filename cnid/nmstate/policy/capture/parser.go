@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 // captureRoot is the first name of a path into the results of captures.
@@ -229,7 +229,7 @@ func (p *parser) step() (step, error) {
 func checkName(captured string) error {
 	tokens, err := lex(captured, 1)
 	if err != nil || len(tokens) != 2 || tokens[0].kind != name || tokens[0].literal != captured {
-		return fmt.Errorf("capture %s: a name has letters, digits, - and _, and begins with a letter", said.Quote(captured))
+		return fmt.Errorf("capture %s: a name has letters, digits, - and _, and begins with a letter", quote.Text(captured))
 	}
 	return nil
 }

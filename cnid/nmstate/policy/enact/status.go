@@ -10,7 +10,7 @@ import (
 	"time"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/nmstate/policy"
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
@@ -133,7 +133,7 @@ func told(list []*nmstate.Enactment, text func(*nmstate.Enactment) string) strin
 		}
 		words := text(e)
 		if len(words) > maxOfNode {
-			words = said.Cut(words, maxOfNode) + "..."
+			words = quote.Cut(words, maxOfNode) + "..."
 		}
 		fmt.Fprintf(&b, " %s: %s.", e.Node, strings.TrimSuffix(words, "."))
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/nmstate/policy"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/nmstate"
@@ -123,7 +123,7 @@ func (p *pass) fail(e *entry, message string, quiet bool) bool {
 // failed sets a failure in the enactment. A lasting failure keeps its text and the time of its
 // beginning: a further attempt with the same cause does not change the enactment.
 func (e *entry) failed(reason, message string) {
-	same := e.is.Phase == nmstate.Failing && e.is.Reason == reason && said.SameCause(e.is.Message, said.Message(message))
+	same := e.is.Phase == nmstate.Failing && e.is.Reason == reason && quote.SameCause(e.is.Message, quote.Message(message))
 	if !same {
 		e.tell(nmstate.Failing, reason, message)
 	}
@@ -173,7 +173,7 @@ func (p *pass) overrule(wanted goal) {
 func (p *pass) changes(wanted goal) Changes {
 	c := Changes{Again: p.again}
 	for _, e := range p.entries {
-		e.is.Message = said.Message(e.is.Message) // in its written form, so that the next pass finds it unchanged
+		e.is.Message = quote.Message(e.is.Message) // in its written form, so that the next pass finds it unchanged
 		switch {
 		case e.relation == stuck:
 		case e.over && e.was != nil:

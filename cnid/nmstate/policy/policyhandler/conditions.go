@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
@@ -48,7 +48,7 @@ func oneTrue(old []metav1.Condition, types []string, is metav1.Condition) []meta
 		if one != is.Type {
 			next.Status, next.Message = metav1.ConditionFalse, ""
 		}
-		next.Message = said.Message(next.Message)
+		next.Message = quote.Message(next.Message)
 		meta.SetStatusCondition(&conditions, next)
 	}
 	return conditions
@@ -63,7 +63,7 @@ func withConflict(old []metav1.Condition, message string, generation int64, now 
 		ObservedGeneration: generation, LastTransitionTime: now,
 	}
 	if message != "" {
-		next.Status, next.Reason, next.Message = metav1.ConditionTrue, nmstatev1.OverruledReason, said.Message(message)
+		next.Status, next.Reason, next.Message = metav1.ConditionTrue, nmstatev1.OverruledReason, quote.Message(message)
 	}
 	meta.SetStatusCondition(&conditions, next)
 	return conditions

@@ -15,7 +15,7 @@ import (
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store/client/kube"
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
@@ -72,7 +72,7 @@ func (h *Handler) adopt(ctx context.Context, row *nmstate.Enactment) (*nmstatev1
 		if of.Kind == row.Policy.Kind && of.Name == row.Policy.Name {
 			return nil, stale("enactment", row.Name)
 		}
-		return nil, fmt.Errorf("the name is still that of an enactment of %s/%s, which an earlier version made on another node: that node's daemon replaces it", said.Name(of.Kind), said.Name(of.Name))
+		return nil, fmt.Errorf("the name is still that of an enactment of %s/%s, which an earlier version made on another node: that node's daemon replaces it", quote.Name(of.Kind), quote.Name(of.Name))
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.UID, "labels": labelsOf(row)}})
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/nmstate/policy"
 	"github.com/alioth-net/alioth/cnid/nmstate/policy/enact"
 	"github.com/alioth-net/alioth/store"
@@ -294,12 +294,12 @@ func TestEnactment_Finished_DeletedOnce(t *testing.T) {
 func TestEnactmentMessage_Long_Bounded(t *testing.T) {
 	row := &nmstate.Enactment{Phase: nmstate.Failing, Reason: "R", Message: strings.Repeat("ä", 40<<10) + "\n"}
 	for _, c := range enactmentConditions(row, nil, metav1.Now()) {
-		if len(c.Message) > said.MaxMessage {
+		if len(c.Message) > quote.MaxMessage {
 			t.Errorf("%s has a message of %d bytes", c.Type, len(c.Message))
 		}
 	}
 	for _, c := range withConflict(nil, row.Message, 1, metav1.Now()) {
-		if len(c.Message) > said.MaxMessage {
+		if len(c.Message) > quote.MaxMessage {
 			t.Errorf("%s has a message of %d bytes", c.Type, len(c.Message))
 		}
 	}

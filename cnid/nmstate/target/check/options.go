@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
@@ -17,11 +17,11 @@ func (p *Problems) checkOptions(path string, bond *document.LinkAggregation) {
 	p.checkWatches(path, bond)
 	known := compare.BondOptions()
 	for _, name := range slices.Sorted(maps.Keys(bond.Options)) {
-		value, at := bond.Options[name], path+".options."+said.Name(name)
+		value, at := bond.Options[name], path+".options."+quote.Name(name)
 		_, object := value.(map[string]any)
 		switch text := compare.Option(name, value); {
 		case !slices.Contains(known, name):
-			p.Add(at, "%s: no option that the engine knows%s: remove it", said.Name(text), insteadOf(name))
+			p.Add(at, "%s: no option that the engine knows%s: remove it", quote.Name(text), insteadOf(name))
 		case object || value == nil:
 			p.Add(at, "%v: want a number or a word", value)
 		default:

@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/netif"
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
@@ -36,14 +36,14 @@ func Wanted(entries []wire.PodIPInfo, ifName string) ([]Interface, error) {
 			continue
 		}
 		if entry.InterfaceName == ifName {
-			return nil, fmt.Errorf("the service's answer: interface %s is a device of the node, and another plugin makes it", said.Name(ifName))
+			return nil, fmt.Errorf("the service's answer: interface %s is a device of the node, and another plugin makes it", quote.Name(ifName))
 		}
 		one, err := interfaceOf(entry)
 		if err == nil {
 			list, err = merge(list, one)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the service's answer: interface %s: %w", said.Quote(entry.InterfaceName), err)
+			return nil, fmt.Errorf("the service's answer: interface %s: %w", quote.Text(entry.InterfaceName), err)
 		}
 	}
 	return distinct(list), nil
@@ -73,7 +73,7 @@ func interfaceOf(entry wire.PodIPInfo) (Interface, error) {
 	}
 	mac, err := net.ParseMAC(entry.MacAddress)
 	if err != nil || len(mac) != 6 {
-		return one, fmt.Errorf("%s is no Ethernet address", said.Quote(entry.MacAddress))
+		return one, fmt.Errorf("%s is no Ethernet address", quote.Text(entry.MacAddress))
 	}
 	one.MAC = mac
 	addresses := []wire.IPSubnet{entry.PodIPConfig}
@@ -83,7 +83,7 @@ func interfaceOf(entry wire.PodIPInfo) (Interface, error) {
 	for _, address := range addresses {
 		addr, err := netip.ParseAddr(address.IPAddress)
 		if err != nil {
-			return one, said.Error(err)
+			return one, quote.Error(err)
 		}
 		if bits := int(address.PrefixLength); bits != addr.BitLen() {
 			return one, fmt.Errorf("address %s has the prefix length %d, want %d", addr, bits, addr.BitLen())
@@ -106,14 +106,14 @@ func interfaceOf(entry wire.PodIPInfo) (Interface, error) {
 func routeOf(route wire.Route) (netif.Route, error) {
 	dst, err := netip.ParsePrefix(route.IPAddress)
 	if err != nil {
-		return netif.Route{}, said.Error(err)
+		return netif.Route{}, quote.Error(err)
 	}
 	read := netif.Route{Dst: dst.Masked()}
 	if route.GatewayIPAddress == "" {
 		return read, nil
 	}
 	if read.Gateway, err = netip.ParseAddr(route.GatewayIPAddress); err != nil {
-		return read, said.Error(err)
+		return read, quote.Error(err)
 	}
 	if read.Gateway.Is4() != dst.Addr().Is4() {
 		return read, fmt.Errorf("route to %s has the gateway %s of another family", dst, read.Gateway)

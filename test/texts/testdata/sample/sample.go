@@ -14,7 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 type row struct{ host, other string }
@@ -47,7 +47,7 @@ func main() {
 	r := convert(pod)
 	_ = fmt.Errorf("host %q", r.host)                           // found
 	_ = fmt.Errorf("host %s of %d", r.other, len(r.host))       // a fixed text and a number
-	_ = fmt.Errorf("host %s", said.Quote(r.host))               // cut
+	_ = fmt.Errorf("host %s", quote.Text(r.host))               // cut
 	_ = fmt.Errorf("row %v", r)                                 // found
 	_ = refuse("host %s", r.host)                               // found
 	_ = errors.New("host " + r.host)                            // found
@@ -55,8 +55,8 @@ func main() {
 	var s speaker = loud{}
 	_ = fmt.Sprintf("it says %s", s.speak(r.host)) // found
 	if _, err := read(r.host); err != nil {
-		_ = fmt.Errorf("read: %w", err)             // found
-		_ = fmt.Errorf("read: %w", said.Error(err)) // cut
+		_ = fmt.Errorf("read: %w", err)              // found
+		_ = fmt.Errorf("read: %w", quote.Error(err)) // cut
 	}
 	slog.Info("a host", "name", r.host) // found
 	if one, err := decode[decoded](pod.Annotations["a"]); err == nil {

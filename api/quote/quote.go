@@ -1,15 +1,15 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package said prepares texts that others wrote for messages of Alioth: for conditions,
+// Package quote prepares texts that others wrote for messages of Alioth: for conditions,
 // events and logs. A tenant writes up to 256 KiB into an annotation, with line breaks and
 // control sequences for terminals.
 //
-// Quote and Name are for a text of others inside of a message, Error for the error of a
+// Text and Name are for a text of others inside of a message, Error for the error of a
 // parser, and Cut for a text that is shortened. No text ends within a character, because the API
 // server refuses such a text. Message and Bounded are the last bound, where a message leaves the
 // process.
-package said
+package quote
 
 import (
 	"strconv"
@@ -29,9 +29,9 @@ const (
 // more is the end of a text that was cut.
 const more = "..."
 
-// Quote returns the beginning of a text in quotes, as %q writes it: on one line, with escapes
+// Text returns the beginning of a text in quotes, as %q writes it: on one line, with escapes
 // for characters that can't be printed.
-func Quote[Text ~string](of Text) string {
+func Text[S ~string](of S) string {
 	text := string(of)
 	head := Cut(text, MaxQuoted)
 	if len(head) == len(text) {
@@ -41,15 +41,15 @@ func Quote[Text ~string](of Text) string {
 }
 
 // Name returns a text in a message that is mostly a name: unchanged if it looks like a name, and
-// otherwise as Quote does.
-func Name[Text ~string](of Text) string {
+// otherwise as Text does.
+func Name[S ~string](of S) string {
 	text := string(of)
 	if text == "" || len(text) > MaxQuoted {
-		return Quote(text)
+		return Text(text)
 	}
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c >= 0x7f || c == '"' {
-			return Quote(text)
+			return Text(text)
 		}
 	}
 	return text

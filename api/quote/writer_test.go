@@ -1,14 +1,14 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package said_test
+package quote_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 func TestTerminal_ControlCharacters_Replaced(t *testing.T) {
@@ -26,7 +26,7 @@ func TestTerminal_ControlCharacters_Replaced(t *testing.T) {
 	} {
 		for step := 1; step <= len(text); step++ { // characters are cut at every place
 			var out strings.Builder
-			to := said.Terminal(&out)
+			to := quote.Terminal(&out)
 			for rest := text; rest != ""; rest = rest[min(step, len(rest)):] {
 				piece := rest[:min(step, len(rest))]
 				if n, err := to.Write([]byte(piece)); n != len(piece) || err != nil {
@@ -39,7 +39,7 @@ func TestTerminal_ControlCharacters_Replaced(t *testing.T) {
 		}
 	}
 	full := errors.New("the disk is full")
-	if _, err := said.Terminal(failing{full}).Write([]byte("text")); !errors.Is(err, full) {
+	if _, err := quote.Terminal(failing{full}).Write([]byte("text")); !errors.Is(err, full) {
 		t.Errorf("the error is %v, want %v", err, full)
 	}
 }

@@ -1,12 +1,12 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package said_test
+package quote_test
 
 import (
 	"testing"
 
-	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/quote"
 )
 
 func TestSameCause_OtherTimeOrPort_Equal(t *testing.T) {
@@ -22,7 +22,7 @@ func TestSameCause_OtherTimeOrPort_Equal(t *testing.T) {
 		{"dial tcp 192.0.2.1:444: refused", "dial tcp 192.0.2.1:445: refused", false},
 		{"eth0.mtu: expected 1400, found 1500", "eth0.mtu: expected 1400, found 1501", false},
 	} {
-		if got := said.SameCause(c.a, c.b); got != c.same {
+		if got := quote.SameCause(c.a, c.b); got != c.same {
 			t.Errorf("%q and %q: %t, want %t", c.a, c.b, got, c.same)
 		}
 	}
