@@ -67,17 +67,10 @@ func documents(value string) []string {
 	)
 }
 
-<<<<<<< HEAD
 // TestErrors_HostileText_LittleRepeated: a tenant writes the texts, and errors are conditions and
 // events.
 func TestErrors_HostileText_LittleRepeated(t *testing.T) {
-	const most = 4*said.MaxQuoted + 1024 // a text in escapes, and the message around it
-=======
-// TestErrorsRepeatLittleOfWhatTheyRefuse: a tenant writes the texts, and errors are conditions
-// and events.
-func TestErrorsRepeatLittleOfWhatTheyRefuse(t *testing.T) {
 	const most = 4*quote.MaxQuoted + 1024 // a text in escapes, and the message around it
->>>>>>> h5
 	for reader, read := range readers {
 		for name, value := range hostileValues {
 			for _, text := range documents(value) {

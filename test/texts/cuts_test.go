@@ -28,15 +28,9 @@ var plain = map[string]string{
 	"cnid/cluster/report/events.go":        "names of objects",
 }
 
-<<<<<<< HEAD
 // TestProduct_TextCutWithinCharacter_Absent: the API server refuses an object with a part of a
-// character, each time again. Mend a finding by said.Cut.
+// character, each time again. Mend a finding by quote.Cut.
 func TestProduct_TextCutWithinCharacter_Absent(t *testing.T) {
-=======
-// TestNoTextIsCutWithinACharacter: the API server refuses an object with a part of a character,
-// each time again. Mend a finding by quote.Cut.
-func TestNoTextIsCutWithinACharacter(t *testing.T) {
->>>>>>> h5
 	program, err := reads.Load(t.Context(), "../..", module, "./cmd/...")
 	if err != nil {
 		t.Fatal(err)

@@ -11,19 +11,11 @@ import (
 	"github.com/alioth-net/alioth/test/texts"
 )
 
-<<<<<<< HEAD
 // TestProduct_UnboundedTextOfOthers_Absent: the author of the text of an object, an annotation or a
 // request gets at most 256 bytes of it, in quotes, into an error, a condition, an event or a log of
-// the product. Mend a finding by said.Quote, said.Name or said.Error, or by a bound where the text
+// the product. Mend a finding by quote.Text, quote.Name or quote.Error, or by a bound where the text
 // is decoded, with its test.
 func TestProduct_UnboundedTextOfOthers_Absent(t *testing.T) {
-=======
-// TestNoMessageRepeatsTextsOfOthersWithoutBound: the author of the text of an object, an annotation
-// or a request gets at most 256 bytes of it, in quotes, into an error, a condition, an event or a
-// log of the product. Mend a finding by quote.Text, quote.Name or quote.Error, or by a bound where
-// the text is decoded, with its test.
-func TestNoMessageRepeatsTextsOfOthersWithoutBound(t *testing.T) {
->>>>>>> h5
 	program, err := reads.Load(t.Context(), "../..", module, "./cmd/alioth-operator", "./cmd/alioth-cnid")
 	if err != nil {
 		t.Fatal(err)

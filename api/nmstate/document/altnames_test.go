@@ -35,15 +35,9 @@ func TestMergeAltNames_BothLists_MergedByName(t *testing.T) {
 	}
 }
 
-<<<<<<< HEAD
 // TestKernelNames_UnusableName_NotUsed: a node reports its state as it likes.
 func TestKernelNames_UnusableName_NotUsed(t *testing.T) {
-	for _, name := range []string{strings.Repeat("x", said.MaxQuoted+1), "a\nb", ""} {
-=======
-// TestANameThatNoMessageMayRepeatIsNotUsed: a node reports its state as it likes.
-func TestANameThatNoMessageMayRepeatIsNotUsed(t *testing.T) {
 	for _, name := range []string{strings.Repeat("x", quote.MaxQuoted+1), "a\nb", ""} {
->>>>>>> h5
 		current := map[string]any{"interfaces": []any{map[string]any{"name": name, "alt-names": []any{map[string]any{"name": "port1"}}}}}
 		desired := object(t, `interfaces: [{name: port1}]`)
 		if got := document.KernelNames(desired, current); !reflect.DeepEqual(got, desired) {

@@ -12,12 +12,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
-<<<<<<< HEAD
 	"github.com/alioth-net/alioth/api/ipfamily"
-	"github.com/alioth-net/alioth/api/said"
-=======
 	"github.com/alioth-net/alioth/api/quote"
->>>>>>> h5
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/values"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -154,13 +150,8 @@ func (f family) read(text string, p pool) multinet.Range {
 
 func (f family) prefix(text, field string) (netip.Prefix, bool) {
 	prefix, err := netip.ParsePrefix(text)
-<<<<<<< HEAD
 	if err != nil || !f.is.Has(prefix.Addr()) || prefix.Addr().Is4In6() {
-		f.invalid.Add("%s %s is no range of the family in CIDR notation", field, said.Quote(text))
-=======
-	if err != nil || !f.is(prefix.Addr()) || prefix.Addr().Is4In6() {
 		f.invalid.Add("%s %s is no range of the family in CIDR notation", field, quote.Text(text))
->>>>>>> h5
 		return netip.Prefix{}, false
 	}
 	return prefix.Masked(), true
