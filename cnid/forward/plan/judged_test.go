@@ -164,13 +164,21 @@ func replaceScaled(tx store.Tx, rows []*scaled.Endpoint) error {
 	return nil
 }
 
+// reserving knows the Service of the API server, as the operator does.
+type reserving struct {
+	*serviceBuilder
+	apiServer ServiceRef
+}
+
+// Reserved implements services.Knowledge.
+func (r reserving) Reserved(row *store.Service) bool { return refOf(row) == r.apiServer }
+
 // judgeAll judges all Services as the operator does, but for what a node lacks: the VPCs
 // that it does not carry are partial. Each verdict is cut into parts of two backends.
 func judgeAll(tx store.ReadTx, cfg Config, present map[string]uint32) (rows []*scaled.Endpoint) {
 	b := newServiceBuilder(tx, Input{Config: cfg}, present, places{})
 	rules := services.Rules{
-		DefaultVPC: cfg.DefaultVPC, Shared: b.isShared, Partial: b.isPartial, Node: cfg.Node,
-		Reserved: func(row *store.Service) bool { return refOf(row) == cfg.APIServer },
+		DefaultVPC: cfg.DefaultVPC, Knowledge: reserving{b, cfg.APIServer}, Node: cfg.Node,
 	}
 	for _, service := range store.ListServices(tx) {
 		for _, v := range append(services.JudgeOutside(tx, rules, service), services.Judge(tx, rules, service)) {

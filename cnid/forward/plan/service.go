@@ -218,11 +218,11 @@ func (b *serviceBuilder) judge(ref ServiceRef) (of judged) {
 	if row == nil {
 		return of
 	}
-	rules := services.Rules{DefaultVPC: b.in.DefaultVPC, Shared: b.isShared, Partial: b.isPartial, Node: b.in.Node}
+	rules := services.Rules{DefaultVPC: b.in.DefaultVPC, Knowledge: b, Node: b.in.Node}
 	of.named = services.Named(b.tx, row)
 	of.wide = row.Selectorless && len(of.named) > 0
 	vpc := services.VPCOf(b.tx, row, b.in.DefaultVPC)
-	if b.isShared(row) || b.present[vpc] != 0 || b.in.NodePorts && vpc != "" && services.IsExposed(row) {
+	if b.Shared(row) || b.present[vpc] != 0 || b.in.NodePorts && vpc != "" && services.IsExposed(row) {
 		of.home = services.Judge(b.tx, rules, row)
 		of.wide = of.wide || b.present[vpc] != 0 && services.IsWide(b.tx, vpc, row, of.named)
 	}
@@ -232,11 +232,14 @@ func (b *serviceBuilder) judge(ref ServiceRef) (of judged) {
 	return of
 }
 
-// isShared reports whether every VPC reaches a Service.
-func (b *serviceBuilder) isShared(row *store.Service) bool {
+// Shared implements services.Knowledge.
+func (b *serviceBuilder) Shared(row *store.Service) bool {
 	return row.Network == "" && b.shared[ServiceRef{row.Namespace, row.Name}]
 }
 
-// isPartial reports whether this node lacks Addresses of a VPC: it has all of those whose
-// packets it carries.
-func (b *serviceBuilder) isPartial(vpc string) bool { return b.present[vpc] == 0 }
+// Reserved implements services.Knowledge: a node reserves nothing.
+func (b *serviceBuilder) Reserved(*store.Service) bool { return false }
+
+// Partial implements services.Knowledge. This node has all Addresses of the VPCs whose packets it
+// carries.
+func (b *serviceBuilder) Partial(vpc string) bool { return b.present[vpc] == 0 }
