@@ -38,8 +38,6 @@ type control struct {
 	reporter reporter
 	// announced reports whether the API knows of this daemon.
 	announced broadcast.Gate
-	// attached is called for a pod that was attached, or nil. It must not block.
-	attached func(journal.Pod)
 	// api decides about requests for metrics from other machines; nil without an API server.
 	api *rest.Config
 }
@@ -55,6 +53,8 @@ type sources interface {
 // reporter reports what happens on the node, by events and conditions. Its methods must
 // not block.
 type reporter interface {
+	// Attached is called for a pod that was attached.
+	Attached(pod journal.Pod)
 	// Refused is called for a pod that is refused something, or is not probed.
 	Refused(pod journal.Pod, reason, message string)
 	Lost(plan.Lost)
@@ -98,18 +98,17 @@ type observer struct {
 // comes last: every part that requests or awaits passes goes by the node's Progress.
 func newDaemon(n *node, c control) *daemon {
 	d := &daemon{node: n, control: c}
-	ask := func() { n.progress.Ask() }
-	d.apiHost = apihost.New(n.cfg.APIServerHost, resolve, ask, n.log)
+	d.apiHost = apihost.New(n.cfg.APIServerHost, resolve, n.progress, n.log)
 	d.hostLinks = hostlink.New(n.links, hostlink.Config{
 		Node: n.cfg.NodeName, Store: n.store, Journal: n.journal, Synced: c.sources.Synced, Port: n.cfg.HostLinkPort, Trusted: n.cfg.UnderlayAttachments, Devices: n.cfg.VXLANDevices,
 		Every: n.cfg.RecheckEvery, Made: func() { d.restorer.Look() }, Reporter: c.reporter, Log: n.log,
 	})
-	n.ofLinks = d.hostLinks.Addresses
+	n.ofLinks = d.hostLinks
 	d.attachments = attachment.New(attachment.Config{
 		Journal: n.journal, Drivers: n.drivers, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan, n.store),
-		Releaser: release.NewDelayed(n.held, c.releaser, ask), Links: d.hostLinks, Devices: n.cfg.devices(),
+		Releaser: release.NewDelayed(n.held, c.releaser, n.progress), Links: d.hostLinks, Devices: n.cfg.devices(),
 		Metrics: attachment.NewMetrics(n.registry), Log: n.log,
-		Attached: c.attached, Warn: c.reporter.Refused, Wait: n.cfg.Wait,
+		Observer: c.reporter, Wait: n.cfg.Wait,
 	})
 	d.server = cniserver.New(cniserver.Config{Manager: d.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log})
 	d.proxyHealth = &proxyhealth.Server{Addr: n.cfg.ProxyHealthAddr, State: n.proxyState, Log: n.log}
@@ -148,10 +147,10 @@ func (d *daemon) ExplainLeftOut() []string {
 // decisions returns the decisions about pods of the node.
 func (n *node) decisions(c control, host *apihost.Follower) *decision.Decisions {
 	return decision.New(decision.Config{
-		Plan: n.plan, Reserved: host.Addresses, Store: n.store, Pair: n.kind, Held: n.held, Sources: c.sources,
+		Plan: n.plan, APIServers: host, Store: n.store, Pair: n.kind, Held: n.held, Sources: c.sources,
 		Sharing: multinet.Sharing{Global: n.cfg.GlobalNamespaces},
 		Journal: n.journal, Listens: n.host.Listens,
-		Progress: n.progress, NodeMarked: c.announced, Warn: c.reporter.Refused, Log: n.log,
+		Progress: n.progress, NodeMarked: c.announced, Events: c.reporter, Log: n.log,
 	})
 }
 

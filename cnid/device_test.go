@@ -48,7 +48,7 @@ func TestPodDevice_SettingAndKernel_KindChosen(t *testing.T) {
 			registry := drivers.All()
 			for i := range registry {
 				if registry[i].Kind == netkit.Kind {
-					registry[i].Probe = func(context.Context) error { return c.kernel }
+					registry[i].Maker = kernel{registry[i].Maker, c.kernel}
 				}
 			}
 			got, err := choosePodDevice(t.Context(), c.choice, registry, slog.New(slog.DiscardHandler))
@@ -58,6 +58,15 @@ func TestPodDevice_SettingAndKernel_KindChosen(t *testing.T) {
 		})
 	}
 }
+
+// kernel is what a driver finds when it probes the kernel.
+type kernel struct {
+	attach.Maker
+	answer error
+}
+
+// Probe implements attach.Maker.
+func (k kernel) Probe(context.Context) error { return k.answer }
 
 // attachedAs returns the record of a pod's attachment and its device on the node.
 func (p *labPod) attachedAs(t *testing.T) (rec nodestatus.Attachment, device netlink.Link, err error) {

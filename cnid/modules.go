@@ -53,7 +53,7 @@ func (d *daemon) modules() []module {
 
 // passesModule programs the kernel.
 func (d *daemon) passesModule() module {
-	watcher := monitor.New(d.managed, d.progress.Recheck, d.log)
+	watcher := monitor.New(d, d.log)
 	return module{
 		name:  "passes",
 		loops: []func(context.Context){d.loop.Run, d.loop.Survey, d.checker.Run, d.kernel.Sweep, watcher.Run, d.apiHost.Run},
@@ -61,15 +61,18 @@ func (d *daemon) passesModule() module {
 	}
 }
 
-// managed returns the attachments and devices that only Alioth changes on the node.
-func (d *daemon) managed() monitor.Managed {
+// Recheck implements monitor.Node.
+func (d *daemon) Recheck() { d.progress.Recheck() }
+
+// Managed implements monitor.Node.
+func (d *daemon) Managed() monitor.Managed {
 	leaves := func(rec journal.Record) bool { return rec.Phase != journal.PhaseDone }
 	return monitor.Managed{Records: slices.DeleteFunc(slices.Clone(d.journal.Records()), leaves), Devices: d.progress.Devices()}
 }
 
 // attachmentsModule serves the container runtime, and maintains its attachments.
 func (d *daemon) attachmentsModule() module {
-	d.registry.MustRegister(attachment.NewCollector(d.journal.Records))
+	d.registry.MustRegister(attachment.NewCollector(d.journal))
 	resizer := maintenance.NewResizer(maintenance.ResizerConfig{
 		Attachments: d.attachments, Journal: d.journal, Progress: d.progress, Log: d.log,
 	})
@@ -109,7 +112,7 @@ func (d *daemon) statusModule() module {
 
 // linksModule makes VLAN and VXLAN links.
 func (d *daemon) linksModule() module {
-	watch := monitor.LinkWatch{Table: hostlink.TableName, Concerned: d.hostLinks.Concerned, Changed: d.hostLinks.Changed, Log: d.log}
+	watch := monitor.LinkWatch{Table: hostlink.TableName, Keeper: d.hostLinks, Log: d.log}
 	return module{name: "host links", loops: []func(context.Context){d.hostLinks.Run, watch.Run}}
 }
 
@@ -121,7 +124,7 @@ func (d *daemon) packetsModule() module {
 	d.registry.MustRegister(observe.NewCollector(d.kernel, names, d.kernel.FlowShare, d.log))
 	drops := observe.NewPacketLog(words, nil, d.log)
 	flows := observe.NewPacketLog(words, d.kernel.TellFlows, d.log)
-	tracer := observe.NewTracer(words, d.kernel, d.checker.Warnings)
+	tracer := observe.NewTracer(words, d.kernel, d.checker)
 	return module{
 		name: "packets",
 		handlers: map[string]http.Handler{

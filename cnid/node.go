@@ -47,9 +47,9 @@ type node struct {
 	host    *netdev.Host
 	// links has the VLAN and VXLAN links.
 	links *hostlink.Kernel
-	// ofLinks returns the addresses that send the packets of the node's VXLAN links, beside the
+	// ofLinks has the addresses that send the packets of the node's VXLAN links, beside the
 	// addresses of its Node object; nil before there are links.
-	ofLinks func() []netip.Addr
+	ofLinks interface{ Addresses() []netip.Addr }
 	// drivers are open, kind is the one of new pairs of devices.
 	drivers  attach.Drivers
 	kind     attach.Kind
@@ -137,7 +137,7 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 		n.host.Close()
 		return errors.Join(err, n.journal.Close())
 	}
-	if n.drivers, err = registry.Open(attach.Node{MAC: state.VirtualMAC[:], Dir: n.cfg.interfacesDir(), Underlay: n.underlay}); err != nil {
+	if n.drivers, err = registry.Open(attach.Node{MAC: state.VirtualMAC[:], Dir: n.cfg.interfacesDir(), Place: n}); err != nil {
 		n.links.Close()
 		n.host.Close()
 		return errors.Join(err, n.journal.Close())
@@ -150,13 +150,21 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 func (n *node) journalConfig() journal.Config {
 	return journal.Config{
 		Path: n.cfg.journalFile(), Shadow4: n.cfg.shadow(ipfamily.IPv4), Shadow6: n.cfg.shadow(ipfamily.IPv6), Log: n.log,
-		Check: func() error { return stateformat.Check(n.cfg.StateDir) },
-		Note:  func() error { return stateformat.Note(n.cfg.StateDir) },
+		Format: stateFormat(n.cfg.StateDir),
 	}
 }
 
-// underlay implements attach.Node.Underlay.
-func (n *node) underlay() (attach.Underlay, error) {
+// stateFormat implements journal.Format for the folder of the node's state.
+type stateFormat string
+
+// Check implements journal.Format.
+func (s stateFormat) Check() error { return stateformat.Check(string(s)) }
+
+// Note implements journal.Format.
+func (s stateFormat) Note() error { return stateformat.Note(string(s)) }
+
+// Underlay implements attach.Place.
+func (n *node) Underlay() (attach.Underlay, error) {
 	if n.cfg.UnderlayAttachments {
 		return attach.Underlay{}, nil
 	}
@@ -167,7 +175,7 @@ func (n *node) underlay() (attach.Underlay, error) {
 	}
 	addrs := self.Addresses
 	if n.ofLinks != nil {
-		addrs = slices.Concat(addrs, n.ofLinks())
+		addrs = slices.Concat(addrs, n.ofLinks.Addresses())
 	}
 	return attach.Underlay{Addrs: addrs, Guarded: n.kernel.Uplink()}, nil
 }

@@ -31,11 +31,11 @@ import (
 )
 
 // networkModules returns the areas of the node's network state; none if it is off.
-func (d *daemon) networkModules(api *kube.Client, sources *subscriptions.Sources, warn func(message string)) ([]module, error) {
+func (d *daemon) networkModules(api *kube.Client, sources *subscriptions.Sources, events handler.Events) ([]module, error) {
 	if !d.cfg.NodeNetworkState {
 		return nil, nil
 	}
-	k, err := d.networkKeeper(api, sources.AllSynced([]*descriptor.Kind{nmstateapi.NodeNetworkState.Kind}), warn)
+	k, err := d.networkKeeper(api, sources.AllSynced([]*descriptor.Kind{nmstateapi.NodeNetworkState.Kind}), events)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (d *daemon) networkModules(api *kube.Client, sources *subscriptions.Sources
 }
 
 // networkKeeper returns what keeps the node's NodeNetworkState.
-func (d *daemon) networkKeeper(api handler.API, synced broadcast.Gate, warn func(message string)) (*keeper.Keeper, error) {
+func (d *daemon) networkKeeper(api handler.API, synced broadcast.Gate, events handler.Events) (*keeper.Keeper, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the daemon's own program: %w", err)
@@ -57,7 +57,7 @@ func (d *daemon) networkKeeper(api handler.API, synced broadcast.Gate, warn func
 	if d.api != nil {
 		config.APIServer = handler.APIServer(d.api.Host)
 	}
-	return keeper.New(keeper.Config{Node: d.cfg.NodeName, API: api, Store: d.store, Engine: config, Synced: synced, Warn: warn, Log: d.log}), nil
+	return keeper.New(keeper.Config{Node: d.cfg.NodeName, API: api, Store: d.store, Engine: config, Synced: synced, Events: events, Log: d.log}), nil
 }
 
 // networkStateModule keeps the node's NodeNetworkState.

@@ -185,6 +185,8 @@ func playPlugin() {
 // logged is a report that goes to the log.
 type logged struct{ log *slog.Logger }
 
+func (l logged) Attached(journal.Pod) {}
+
 func (l logged) Refused(pod journal.Pod, reason, message string) {
 	l.log.Warn("refused", "pod", pod.String(), "reason", reason, "message", message)
 }

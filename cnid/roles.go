@@ -30,7 +30,7 @@ func (d *daemon) rolesModule(api *kube.Client, rows *lookup.Loop) module {
 func (d *daemon) cachedRows(api *kube.Client, sources *subscriptions.Sources) *lookup.Loop {
 	return lookup.New(lookup.Config{
 		Node: d.cfg.NodeName, Store: d.store, Resolver: lookup.NewAPI(api), Opened: d.misses.Readers(),
-		Synced: sources.Synced, Hosted: sources.Hosts, Now: d.sinceBoot, Metrics: lookup.NewMetrics(d.registry), Log: d.log,
+		Sources: sources, Now: d.sinceBoot, Metrics: lookup.NewMetrics(d.registry), Log: d.log,
 	})
 }
 

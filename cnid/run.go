@@ -19,7 +19,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/cluster/rollcall"
 	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
 	"github.com/alioth-net/alioth/cnid/cni/cniserver"
+	"github.com/alioth-net/alioth/cnid/forward/reconcile"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/cnid/lifecycle/maintenance"
 	"github.com/alioth-net/alioth/store/client/descriptor"
@@ -52,16 +54,15 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	defer n.close()
 	rowSet := reflector.NewSet(n.store, api, log)
 	n.registry.MustRegister(descriptor.NewCollector("alioth_cnid_objects_left_out", rowSet))
-	sources := subscriptions.New(subscriptions.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints, Kinds: cfg.Kinds(), Changed: func() { n.progress.Ask() }}, api, rowSet, n.store, n.journal, log)
+	sources := subscriptions.New(subscriptions.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints, Kinds: cfg.Kinds(), Passes: n.progress}, api, rowSet, n.store, n.journal, log)
 	reporter := report.New(cfg.NodeName, api, n.store, cfg.ReviewEvery, log)
-	// With an incomplete journal, addresses in use would be released.
-	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
-	releaser := release.New(cfg.NodeName, n.store, n.journal, api, complete, n.held.Holds, log)
+	known := facts{n.held, sources, n.progress}
+	releaser := release.New(cfg.NodeName, n.store, n.journal, api, known, log)
 	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Journal: n.journal, Knowledge: cfg.knowledge(delegates, log), Log: log})
 	links := linkreport.New(cfg.NodeName, api, n.store, log)
 	d := newDaemon(n, control{
-		sources: sources, leftOut: rowSet, releaser: releaser, reporter: reporting{reporter, links}, announced: reporter.NodeMarked,
-		attached: statuses.Attached, api: config,
+		sources: sources, leftOut: rowSet, releaser: releaser, reporter: reporting{reporter, links, statuses}, announced: reporter.NodeMarked,
+		api: config,
 	})
 	group, ctx := errgroup.WithContext(ctx)
 	sources.Start(ctx)
@@ -73,22 +74,37 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 			delegates.configured(ctx, links.Configured, log)
 		}},
 	})
-	own, err := d.networkModules(api, sources, reporter.NotRestored)
+	own, err := d.networkModules(api, sources, reporter)
 	if err != nil {
 		return err
 	}
-	others, err := d.nodeIPAMModules(api, complete)
+	others, err := d.nodeIPAMModules(api, known.Complete)
 	if err != nil {
 		return err
 	}
 	return d.run(ctx, group, slices.Concat(modules, own, others))
 }
 
+// facts implements release.Facts.
+type facts struct {
+	*release.Held
+	sources  *subscriptions.Sources
+	progress *reconcile.Progress
+}
+
+// Complete implements release.Facts. With an incomplete journal, addresses in use would be
+// released.
+func (f facts) Complete() bool { return f.sources.BaseSynced() && f.progress.Adopted() }
+
 // reporting reports failures of host links in two ways: to people, and to the operator.
 type reporting struct {
 	*report.Reporter
-	links *linkreport.Reporter
+	links    *linkreport.Reporter
+	statuses *networkstatus.Reporter
 }
+
+// Attached implements reporter.
+func (r reporting) Attached(pod journal.Pod) { r.statuses.Attached(pod) }
 
 // LinksFailed implements reporter.
 func (r reporting) LinksFailed(list []multinet.LinkFailure) {

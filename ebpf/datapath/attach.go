@@ -72,13 +72,21 @@ func attachedTo(lnk link.Link, ifindex uint32) (bool, error) {
 type hooked struct {
 	name    string
 	program *ebpf.Program
-	// attached reports whether a link is attached at this place; attach makes a link
-	// there.
-	attached func(link.Link) (bool, error)
-	attach   func() (link.Link, error)
+	spot
+}
+
+// errNoOtherWay is the error of a spot where programs are attached by links only.
+var errNoOtherWay = errors.New("programs are attached by links only")
+
+// spot is where a program is attached.
+type spot interface {
+	// attached reports whether a link is attached here.
+	attached(lnk link.Link) (bool, error)
+	// attach makes a link here.
+	attach() (link.Link, error)
 	// instead attaches the program on kernels without such links, and reports whether the program
-	// was not attached before; nil if the kernel has no other way.
-	instead func() (changed bool, err error)
+	// was not attached before. It returns errNoOtherWay if the kernel has none.
+	instead() (changed bool, err error)
 }
 
 // onDevice returns an attachment to a device of the node, on its program's side; where is
@@ -88,29 +96,46 @@ func (l *links) onDevice(p hook.Program, ifindex int, object *ebpf.Program, wher
 	if places[p].side == netlink.HANDLE_MIN_EGRESS {
 		side = ebpf.AttachTCXEgress
 	}
-	return hooked{
-		name: string(p), program: object,
-		attached: func(lnk link.Link) (bool, error) { return attachedTo(lnk, uint32(ifindex)) },
-		attach: func() (link.Link, error) {
-			return link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: object, Attach: side, Anchor: where})
-		},
-		instead: func() (bool, error) { return l.filters.settle(hook.Attachment{Ifindex: uint32(ifindex), Program: p}) },
-	}
+	return hooked{name: string(p), program: object, spot: deviceSpot{
+		options: link.TCXOptions{Interface: ifindex, Program: object, Attach: side, Anchor: where}, filters: l.filters, program: p,
+	}}
+}
+
+// deviceSpot is a side of a device.
+type deviceSpot struct {
+	options link.TCXOptions
+	filters *filters
+	program hook.Program
+}
+
+func (d deviceSpot) attached(lnk link.Link) (bool, error) {
+	return attachedTo(lnk, uint32(d.options.Interface))
+}
+
+func (d deviceSpot) attach() (link.Link, error) { return link.AttachTCX(d.options) }
+
+func (d deviceSpot) instead() (bool, error) {
+	return d.filters.settle(hook.Attachment{Ifindex: uint32(d.options.Interface), Program: d.program})
 }
 
 func (l *links) onCgroup(name, root string, program *ebpf.Program, hook ebpf.AttachType) hooked {
-	return hooked{
-		name: name, program: program,
-		attached: func(lnk link.Link) (bool, error) { return attachedToCgroup(lnk, root) },
-		attach: func() (link.Link, error) {
-			fresh, err := link.AttachCgroup(link.CgroupOptions{Path: root, Attach: hook, Program: program})
-			if err != nil {
-				return nil, fmt.Errorf("cgroup %s (it must be a cgroup2 directory): %w", root, err)
-			}
-			return fresh, nil
-		},
-	}
+	return hooked{name: name, program: program, spot: cgroupSpot{Path: root, Attach: hook, Program: program}}
 }
+
+// cgroupSpot is a hook of a cgroup.
+type cgroupSpot link.CgroupOptions
+
+func (c cgroupSpot) attached(lnk link.Link) (bool, error) { return attachedToCgroup(lnk, c.Path) }
+
+func (c cgroupSpot) attach() (link.Link, error) {
+	fresh, err := link.AttachCgroup(link.CgroupOptions(c))
+	if err != nil {
+		return nil, fmt.Errorf("cgroup %s (it must be a cgroup2 directory): %w", c.Path, err)
+	}
+	return fresh, nil
+}
+
+func (cgroupSpot) instead() (bool, error) { return false, errNoOtherWay }
 
 // upsert puts h's program on the pinned link. It reports whether the link had another program or
 // was not in place.
@@ -139,12 +164,14 @@ func (l *links) upsert(h hooked) (changed bool, err error) {
 		return false, fmt.Errorf("open pinned link %s: %w", h.name, err)
 	}
 	fresh, err := h.attach()
-	if errors.Is(err, ebpf.ErrNotSupported) && h.instead != nil {
-		changed, err := h.instead()
-		if err != nil {
-			return false, fmt.Errorf("attach %s: %w", h.name, err)
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		changed, otherwise := h.instead()
+		if !errors.Is(otherwise, errNoOtherWay) {
+			err = otherwise
 		}
-		return changed, nil
+		if err == nil {
+			return changed, nil
+		}
 	}
 	if err != nil {
 		return false, fmt.Errorf("attach %s: %w", h.name, err)

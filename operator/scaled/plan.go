@@ -29,17 +29,28 @@ type Rules struct {
 
 // judging returns the rules to judge by.
 func (r Rules) judging(tx store.ReadTx) services.Rules {
-	return services.Rules{
-		DefaultVPC: r.DefaultVPC,
-		Shared: func(row *store.Service) bool {
-			return row.Network == "" && (slices.Contains(r.Shared, nameOf(row)) ||
-				slices.ContainsFunc(store.ListSharedServices(tx), func(s *store.SharedService) bool {
-					return s.ServiceNamespace == row.Namespace && s.ServiceName == row.Name
-				}))
-		},
-		Reserved: func(row *store.Service) bool { return nameOf(row) == r.APIServer },
-	}
+	return services.Rules{DefaultVPC: r.DefaultVPC, Knowledge: knowledge{tx, r}}
 }
+
+// knowledge implements services.Knowledge by all rows of the cluster.
+type knowledge struct {
+	tx    store.ReadTx
+	rules Rules
+}
+
+// Shared implements services.Knowledge.
+func (k knowledge) Shared(row *store.Service) bool {
+	return row.Network == "" && (slices.Contains(k.rules.Shared, nameOf(row)) ||
+		slices.ContainsFunc(store.ListSharedServices(k.tx), func(s *store.SharedService) bool {
+			return s.ServiceNamespace == row.Namespace && s.ServiceName == row.Name
+		}))
+}
+
+// Reserved implements services.Knowledge.
+func (k knowledge) Reserved(row *store.Service) bool { return nameOf(row) == k.rules.APIServer }
+
+// Partial implements services.Knowledge: the operator has all Addresses.
+func (knowledge) Partial(string) bool { return false }
 
 func nameOf(row *store.Service) string { return row.Namespace + "/" + row.Name }
 

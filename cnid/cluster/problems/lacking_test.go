@@ -22,6 +22,15 @@ type links []multinet.LinkFailure
 
 func (l links) Failures() []multinet.LinkFailure { return l }
 
+// probing makes no driver.
+type probing struct{ probe func() error }
+
+// Probe implements attach.Maker.
+func (p probing) Probe(context.Context) error { return p.probe() }
+
+// Open implements attach.Maker.
+func (probing) Open(attach.Node) (attach.Driver, error) { return nil, errors.ErrUnsupported }
+
 // TestProblems_MissingFeature_ReportedOnlyWhereNeeded has a kernel without kind absent, which
 // then is loaded.
 func TestProblems_MissingFeature_ReportedOnlyWhereNeeded(t *testing.T) {
@@ -31,7 +40,7 @@ func TestProblems_MissingFeature_ReportedOnlyWhereNeeded(t *testing.T) {
 	}
 	probes, loaded := 0, false
 	kind := func(name attach.Kind, probe func() error) attach.Type {
-		return attach.Type{Kind: name, Probe: func(context.Context) error { probes++; return probe() }}
+		return attach.Type{Kind: name, Maker: probing{func() error { probes++; return probe() }}}
 	}
 	l := &Lacking{
 		node: "node1", store: s, present: map[attach.Kind]bool{},

@@ -78,13 +78,16 @@ func (h *Held) Removed() []journal.Record {
 type Delayed struct {
 	held *Held
 	next attachment.Releaser
-	// ended is called when the time of an element is up.
-	ended func()
+	// passes is asked for a pass when the time of an element is up.
+	passes Passes
 }
 
+// Passes are the passes of the node.
+type Passes interface{ Ask() uint64 }
+
 // NewDelayed returns a Delayed that also covers the queue of an earlier process.
-func NewDelayed(held *Held, next attachment.Releaser, ended func()) *Delayed {
-	d := &Delayed{held: held, next: next, ended: ended}
+func NewDelayed(held *Held, next attachment.Releaser, passes Passes) *Delayed {
+	d := &Delayed{held: held, next: next, passes: passes}
 	for _, rec := range held.journal.Releases() {
 		d.hold(rec)
 	}
@@ -106,6 +109,6 @@ func (d *Delayed) hold(rec journal.Record) {
 		d.held.end(rec)
 		d.next.Release(rec) // which may now remove it from the queue
 		d.held.notify()
-		d.ended()
+		d.passes.Ask()
 	})
 }

@@ -47,20 +47,24 @@ type Releaser struct {
 	store   *store.Store
 	journal *journal.Journal
 	api     addressAPI
-	// synced reports whether the node's pods and Addresses have been read.
-	synced func() bool
-	log    *slog.Logger
-	// held reports whether an entry of the journal's queue has to stay for now.
-	held func(journal.Record) bool
+	facts   Facts
+	log     *slog.Logger
 	// kicked has one element when the journal's queue has grown.
 	kicked chan struct{}
 }
 
-// New returns a releaser of a node's addresses. It releases nothing before synced
-// reports that the node's pods and Addresses have been read, and keeps held entries
-// in the journal's queue.
-func New(node string, s *store.Store, j *journal.Journal, api addressAPI, synced func() bool, held func(journal.Record) bool, log *slog.Logger) *Releaser {
-	return &Releaser{node: node, store: s, journal: j, api: api, synced: synced, held: held, log: log, kicked: make(chan struct{}, 1)}
+// Facts are what a releaser asks about its node.
+type Facts interface {
+	// Complete reports whether the node's pods and Addresses have been read. Nothing is released
+	// before.
+	Complete() bool
+	// Holds reports whether an entry has to stay in the journal's queue for now.
+	Holds(rec journal.Record) bool
+}
+
+// New returns a releaser of a node's addresses.
+func New(node string, s *store.Store, j *journal.Journal, api addressAPI, facts Facts, log *slog.Logger) *Releaser {
+	return &Releaser{node: node, store: s, journal: j, api: api, facts: facts, log: log, kicked: make(chan struct{}, 1)}
 }
 
 // Release implements attachment.Releaser.
@@ -95,7 +99,7 @@ var errNotRead = errors.New("the node's pods and addresses have not been read ye
 // pass returns the UIDs of the pods that it released or decided to keep.
 func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error) {
 	handled = map[string]bool{}
-	if !r.synced() {
+	if !r.facts.Complete() {
 		return handled, errNotRead // an entry without an Address would wake nobody afterwards
 	}
 	queue := r.journal.Releases()
@@ -115,7 +119,7 @@ func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error
 		handled[row.UID] = true
 	}
 	for _, rec := range queue {
-		if r.held(rec) || stuck[rec.Pod.UID] {
+		if r.facts.Holds(rec) || stuck[rec.Pod.UID] {
 			continue
 		}
 		if err := r.journal.Released(rec.Seq); err != nil {

@@ -192,9 +192,18 @@ func newTestReleaser(t *testing.T, c releaseCase) (*Releaser, client.Client) {
 		t.Fatal(err)
 	}
 	j := queueJournal(t, c.attached)
-	r := New("node1", s, j, madeUpAPI{api}, func() bool { return !c.unsynced }, NewHeld(j).Holds, slog.New(slog.DiscardHandler))
+	r := New("node1", s, j, madeUpAPI{api}, facts{NewHeld(j), !c.unsynced}, slog.New(slog.DiscardHandler))
 	return r, api
 }
+
+// facts implements Facts.
+type facts struct {
+	*Held
+	complete bool
+}
+
+// Complete implements Facts.
+func (f facts) Complete() bool { return f.complete }
 
 // madeUpAPI has the requests of a releaser made of a client that needs no API
 // server.

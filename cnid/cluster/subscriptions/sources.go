@@ -38,10 +38,13 @@ type Config struct {
 	ScaledEndpoints bool
 	// Kinds have the scopes that are followed.
 	Kinds []*descriptor.Kind
-	// Changed is called when Tables may have changed, after everything was read once; nil:
-	// nothing. It must not block.
-	Changed func()
+	// Passes is asked for a pass when Tables may have changed, after everything was read once;
+	// nil: nothing.
+	Passes Passes
 }
+
+// Passes are the passes of the node. Ask does not block.
+type Passes interface{ Ask() uint64 }
 
 // Sources keeps the store equal to the part of the API that this node needs: its pods and
 // Addresses; each VPC whose packets it carries, with Subnets and Addresses unless bouncers and
@@ -131,8 +134,8 @@ func (s *Sources) report(decisive uint64, change func()) {
 	complete := s.complete
 	s.changed.Send()
 	s.mu.Unlock()
-	if complete && s.cfg.Changed != nil {
-		s.cfg.Changed()
+	if complete && s.cfg.Passes != nil {
+		s.cfg.Passes.Ask()
 	}
 }
 

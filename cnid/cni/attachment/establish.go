@@ -37,13 +37,13 @@ func (m *Manager) Establish(ctx context.Context, r Request) ([]Attached, error) 
 	for _, one := range list {
 		m.logOf(one.Record).Info("pod attached")
 		for _, notice := range one.Link.Notices {
-			if m.cfg.Warn != nil {
-				m.cfg.Warn(r.Pod, notice.Reason, notice.Message)
+			if m.cfg.Observer != nil {
+				m.cfg.Observer.Refused(r.Pod, notice.Reason, notice.Message)
 			}
 		}
 	}
-	if m.cfg.Attached != nil {
-		m.cfg.Attached(list[0].Pod)
+	if m.cfg.Observer != nil {
+		m.cfg.Observer.Attached(list[0].Pod)
 	}
 	return list, nil
 }

@@ -35,12 +35,9 @@ type Config struct {
 	// Devices has the devices of pods; nil if no driver needs any.
 	Devices Devices
 	Metrics *Metrics
-	// Attached is called for a pod after Establish has made its attachments, or found
-	// them; nil for nothing. It must not block.
-	Attached func(journal.Pod)
-	// Warn writes an event for a pod; nil for none. It must not block.
-	Warn func(pod journal.Pod, reason, message string)
-	Log  *slog.Logger
+	// Observer hears of pods; nil for none.
+	Observer Observer
+	Log      *slog.Logger
 
 	// Wait limits how long Establish waits for a decision; DefaultWait when 0.
 	Wait time.Duration
@@ -56,6 +53,14 @@ type Config struct {
 	// UndoWait limits undoing; DefaultUndoWait when 0. Undoing continues when the
 	// caller's context ends.
 	UndoWait time.Duration
+}
+
+// Observer hears of pods. Its methods must not block.
+type Observer interface {
+	// Attached is called for a pod after Establish has made its attachments, or found them.
+	Attached(pod journal.Pod)
+	// Refused is called for a pod that is refused something.
+	Refused(pod journal.Pod, reason, message string)
 }
 
 // Manager has the attachments of one node. Its methods may be called concurrently.

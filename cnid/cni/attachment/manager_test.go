@@ -57,6 +57,10 @@ func (c *control) Confirm([]journal.Record) error {
 	return nil
 }
 
+func (c *control) Attached(pod journal.Pod) { c.attached = pod }
+
+func (c *control) Refused(journal.Pod, string, string) {}
+
 func (c *control) Check(journal.Record) error { return nil }
 
 func (c *control) Release(rec journal.Record) { c.released = append(c.released, rec.Key) }
@@ -81,7 +85,7 @@ func TestAttachmentManager_CallerWithoutCNI_Attaches(t *testing.T) {
 		Journal: j, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()),
 		Drivers:   attach.Drivers{attachmenttest.Kind: attachmenttest.Driver{Sandboxes: func() []string { return []string{pod.Path} }}},
 		Decisions: c, Datapath: c, Releaser: c,
-		Attached: func(pod journal.Pod) { c.attached = pod },
+		Observer: c,
 	})
 	request := attachment.Request{
 		Key: journal.Key{ContainerID: "sandbox", IfName: "net0"}, Pod: journal.Pod{Namespace: "ns", Name: "p", UID: "uid"},

@@ -72,13 +72,13 @@ const inVPCs = "VPC"
 
 // Collector counts the interfaces of a node. It implements prometheus.Collector.
 type Collector struct {
-	records    func() []journal.Record
+	journal    journal.Reader
 	interfaces *prometheus.Desc
 }
 
 // NewCollector returns a Collector of the attachments with these records.
-func NewCollector(records func() []journal.Record) *Collector {
-	return &Collector{records: records, interfaces: prometheus.NewDesc("alioth_cnid_interfaces",
+func NewCollector(records journal.Reader) *Collector {
+	return &Collector{journal: records, interfaces: prometheus.NewDesc("alioth_cnid_interfaces",
 		"Interfaces of pods by driver and network; all VPCs are one network, VPC.", []string{"driver", "network"}, nil)}
 }
 
@@ -89,7 +89,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) { to <- c.interfaces }
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	type network struct{ driver, name string }
 	count := map[network]int{}
-	for _, rec := range c.records() {
+	for _, rec := range c.journal.Records() {
 		if rec.Phase != journal.PhaseDone {
 			continue
 		}

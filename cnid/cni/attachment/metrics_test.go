@@ -16,15 +16,19 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
+// records implements journal.Reader.
+type records []journal.Record
+
+// Records implements journal.Reader.
+func (r records) Records() []journal.Record { return r }
+
 func TestInterfaceMetrics_EachDriverAndNetwork_Counted(t *testing.T) {
 	record := func(kind attach.Kind, vpc, outside string, phase journal.Phase) journal.Record {
 		return journal.Record{Interface: journal.Interface{Kind: kind}, Binding: journal.Binding{VPC: vpc, Outside: outside}, Phase: phase}
 	}
-	collector := attachment.NewCollector(func() []journal.Record {
-		return []journal.Record{
-			record("veth", "blue", "", journal.PhaseDone), record("veth", "red", "", journal.PhaseDone), record("veth", "red", "", journal.PhaseLeaving),
-			record("macvlan", "", "DanmNet/a/ext", journal.PhaseDone), record("macvlan", "", "DanmNet/b/ext", journal.PhaseDone),
-		}
+	collector := attachment.NewCollector(records{
+		record("veth", "blue", "", journal.PhaseDone), record("veth", "red", "", journal.PhaseDone), record("veth", "red", "", journal.PhaseLeaving),
+		record("macvlan", "", "DanmNet/a/ext", journal.PhaseDone), record("macvlan", "", "DanmNet/b/ext", journal.PhaseDone),
 	})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collector)

@@ -24,20 +24,25 @@ import (
 type question struct {
 	cfg plan.Config
 	pod journal.Pod
-	// parties returns the possible parties of a conflict with the pod.
-	parties func() parties
+	node
 	// kinds of new attachments, by the names that annotations give them.
 	kinds map[string]attach.Kind
 	// mtu of the network for pods in bytes, 0 before the node has been programmed.
 	// problem is the error of programming, "" without one.
 	mtu     int
 	problem string
-	// synced reports whether everything of a VPC or network has been read.
-	synced func(domain string) bool
-	// namespaceSynced reports whether a namespace has been read that grants ports of the node.
-	namespaceSynced func(name string) bool
 	// sharing comes from Config.
 	sharing multinet.Sharing
+}
+
+// node has the facts about the node that a decision asks for.
+type node interface {
+	// parties returns the possible parties of a conflict with the pod.
+	parties() parties
+	// synced reports whether everything of a VPC or network has been read.
+	synced(domain string) bool
+	// namespaceSynced reports whether a namespace has been read that grants ports of the node.
+	namespaceSynced(name string) bool
 }
 
 // answer is the decision for a pod, or the reason for its absence.

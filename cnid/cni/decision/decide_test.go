@@ -146,21 +146,28 @@ func planned() plan.Config {
 	}
 }
 
+// parties implements node.
+func (d *decided) parties() parties {
+	return parties{
+		cfg: planned(), probed: d.records, attached: d.attached,
+		listens: func(protocol uint8, _ netip.Addr, port uint16) (bool, error) {
+			return protocol == 6 && port == d.listening, nil
+		},
+	}
+}
+
+// synced implements node.
+func (d *decided) synced(string) bool { return !d.unsynced }
+
+// namespaceSynced implements node.
+func (d *decided) namespaceSynced(name string) bool { return name != d.unread }
+
 // ask decides for a pod of a store.
 func (d *decided) ask(s *store.Store, pod journal.Pod) (got answer) {
 	s.View(func(tx store.ReadTx) {
 		got = decide(tx, question{
-			cfg: planned(), parties: func() parties {
-				return parties{
-					cfg: planned(), probed: d.records, attached: d.attached,
-					listens: func(protocol uint8, _ netip.Addr, port uint16) (bool, error) {
-						return protocol == 6 && port == d.listening, nil
-					},
-				}
-			},
-			sharing: multinet.Sharing{Global: []string{"global"}},
-			pod:     pod, kinds: named(kinds, netkit.Kind), mtu: d.mtu, problem: d.problem,
-			synced: func(string) bool { return !d.unsynced }, namespaceSynced: func(name string) bool { return name != d.unread },
+			cfg: planned(), node: d, sharing: multinet.Sharing{Global: []string{"global"}},
+			pod: pod, kinds: named(kinds, netkit.Kind), mtu: d.mtu, problem: d.problem,
 		})
 	})
 	return got
@@ -309,10 +316,10 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	var once sync.Once
 	looking := make(chan struct{})
 	decisions := New(Config{
-		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Log: slog.New(slog.DiscardHandler),
+		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, APIServers: unnamed{}, Store: s, Log: slog.New(slog.DiscardHandler),
 		Sources: sources{}, NodeMarked: broadcast.Open, Held: release.NewHeld(j), Journal: j,
 		Listens:  func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
-		Warn:     func(journal.Pod, string, string) {},
+		Events:   &told{},
 		Progress: programmed{asked: func() { once.Do(func() { close(looking) }) }},
 	})
 	ended := make(chan error, 1)
@@ -471,5 +478,16 @@ func TestAwait_Timeout_NamesMissingPart(t *testing.T) {
 	}
 }
 
-// noAddresses returns the addresses of an API server without a name.
-func noAddresses() []netip.Addr { return nil }
+// unnamed is an API server without a name.
+type unnamed struct{}
+
+// Addresses implements APIServers.
+func (unnamed) Addresses() []netip.Addr { return nil }
+
+// told has the events for pods.
+type told struct{ events []string }
+
+// Refused implements Events.
+func (t *told) Refused(pod journal.Pod, reason, message string) {
+	t.events = append(t.events, pod.String()+" "+reason+" "+message)
+}

@@ -38,18 +38,17 @@ type Config struct {
 	// Held has all that the kubelet may probe, Journal all that is attached here.
 	Held    Held
 	Journal journal.Reader
-	// Reserved are addresses of API servers, beside those in Plan.
-	Reserved func() []netip.Addr
-	Store    *store.Store
+	// APIServers has addresses of API servers, beside those in Plan.
+	APIServers APIServers
+	Store      *store.Store
 	// Pair is the kind of new pairs of devices on the node.
 	Pair attach.Kind
 	// Sharing is whose definitions pods of other namespaces may select.
 	Sharing multinet.Sharing
 	// Listens reports the ports of the node's own programs.
 	Listens plan.Listens
-	// Warn reports a pod that is refused, or not probed, by an event.
-	Warn func(pod journal.Pod, reason, message string)
-	Log  *slog.Logger
+	Events  Events
+	Log     *slog.Logger
 }
 
 // Sources report which objects have been read of the API.
@@ -69,6 +68,15 @@ type Progress interface {
 	PodMTU() (int, <-chan struct{})
 	// Problem is the error that prevents programming the node, or "".
 	Problem() string
+}
+
+// APIServers has the addresses of API servers.
+type APIServers interface{ Addresses() []netip.Addr }
+
+// Events writes events for pods.
+type Events interface {
+	// Refused is called for a pod that is refused something, or is not probed.
+	Refused(pod journal.Pod, reason, message string)
 }
 
 // Held has the records of all that the kubelet may probe.
@@ -93,25 +101,10 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 			ws.Add(changed)
 		}
 		cfg := d.cfg.Plan
-		cfg.Reserved = slices.Concat(cfg.Reserved, d.cfg.Reserved())
+		cfg.Reserved = slices.Concat(cfg.Reserved, d.cfg.APIServers.Addresses())
 		last = decide(tx, question{
-			cfg: cfg, parties: func() parties {
-				records, fewer := d.cfg.Held.Probed()
-				ws.Add(fewer)
-				return parties{cfg: cfg, probed: records, attached: d.cfg.Journal.Records(), listens: d.cfg.Listens}
-			},
-			sharing: d.cfg.Sharing,
-			pod:     pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Progress.Problem(),
-			synced: func(domain string) bool {
-				synced, changed := d.cfg.Sources.DomainSynced(domain)()
-				ws.Add(changed)
-				return synced
-			},
-			namespaceSynced: func(name string) bool {
-				synced, changed := d.cfg.Sources.NamespaceSynced(name)()
-				ws.Add(changed)
-				return synced
-			},
+			cfg: cfg, node: watched{d.cfg, cfg, ws}, sharing: d.cfg.Sharing,
+			pod: pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Progress.Problem(),
 		})
 		marked, told := d.cfg.NodeMarked()
 		ws.Add(told)
@@ -122,7 +115,7 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 		seen = seen || last.seen
 		if last.warning != "" && !warned {
 			warned = true
-			d.cfg.Warn(pod, last.reason, last.warning)
+			d.cfg.Events.Refused(pod, last.reason, last.warning)
 		}
 		return last.gone || last.elsewhere || last.missing == ""
 	})
@@ -134,6 +127,35 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 		return nil, &attachment.NotReady{Reason: last.missing}
 	}
 	return last.decisions, nil
+}
+
+// watched implements node for a call of Store.Wait, which looks again when an answer changes.
+type watched struct {
+	Config
+	plan plan.Config
+	ws   *store.WatchSet
+}
+
+// parties implements node.
+func (w watched) parties() parties {
+	records, fewer := w.Held.Probed()
+	w.ws.Add(fewer)
+	return parties{cfg: w.plan, probed: records, attached: w.Journal.Records(), listens: w.Listens}
+}
+
+// synced implements node.
+func (w watched) synced(domain string) bool { return w.opened(w.Sources.DomainSynced(domain)) }
+
+// namespaceSynced implements node.
+func (w watched) namespaceSynced(name string) bool {
+	return w.opened(w.Sources.NamespaceSynced(name))
+}
+
+// opened reports whether a gate is open.
+func (w watched) opened(gate broadcast.Gate) bool {
+	open, changed := gate()
+	w.ws.Add(changed)
+	return open
 }
 
 // Confirm implements attachment.Decisions. A request at the same time may have created a conflict

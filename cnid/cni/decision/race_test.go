@@ -150,18 +150,16 @@ func TestDecision_PortRaceLost_ToldAtNextAttempt(t *testing.T) {
 	d := newDecided()
 	d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
 	d.fill(t, s)
-	var told []string
+	events := &told{}
 	asked := New(Config{
-		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Held: release.NewHeld(j), Journal: j,
+		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, APIServers: unnamed{}, Store: s, Held: release.NewHeld(j), Journal: j,
 		Sources: sources{}, NodeMarked: broadcast.Open, Progress: programmed{}, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
-		Warn: func(pod journal.Pod, reason, message string) {
-			told = append(told, pod.String()+" "+reason+" "+message)
-		},
-		Log: slog.New(slog.DiscardHandler),
+		Events: events,
+		Log:    slog.New(slog.DiscardHandler),
 	})
 	decided, err := asked.Await(t.Context(), thePod)
-	if err != nil || len(told) > 0 {
-		t.Fatalf("while the port is free: %v, told %q", err, told)
+	if err != nil || len(events.events) > 0 {
+		t.Fatalf("while the port is free: %v, told %q", err, events.events)
 	}
 	var later journal.Record
 	for _, pod := range []journal.Pod{{Namespace: "ns", Name: "first", UID: "first"}, thePod} {
@@ -183,8 +181,8 @@ func TestDecision_PortRaceLost_ToldAtNextAttempt(t *testing.T) {
 	if _, err := asked.Await(t.Context(), thePod); !errors.As(err, &notReady) {
 		t.Errorf("its next attempt: %v", err)
 	}
-	if len(told) != 1 || !strings.HasPrefix(told[0], "ns/p1 "+v1alpha1.HostPortConflictReason+" ") || !strings.Contains(told[0], "ns/first") {
-		t.Errorf("told %q", told)
+	if len(events.events) != 1 || !strings.HasPrefix(events.events[0], "ns/p1 "+v1alpha1.HostPortConflictReason+" ") || !strings.Contains(events.events[0], "ns/first") {
+		t.Errorf("told %q", events.events)
 	}
 }
 
@@ -196,7 +194,7 @@ func TestDecision_DaemonUnknownToAPI_NotAttached(t *testing.T) {
 	var told broadcast.Signal
 	var announced atomic.Bool
 	asked := New(Config{
-		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Held: release.NewHeld(j), Journal: j,
+		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, APIServers: unnamed{}, Store: s, Held: release.NewHeld(j), Journal: j,
 		Sources: sources{}, Progress: programmed{}, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		NodeMarked: func() (bool, <-chan struct{}) { changed := told.Next(); return announced.Load(), changed },
 		Log:        slog.New(slog.DiscardHandler),

@@ -63,17 +63,21 @@ type Config struct {
 	Store    *store.Store
 	Resolver Resolver
 	// Opened delivers each datapath that is opened, in place of the one before.
-	Opened <-chan Datapath
-	// Synced reports whether the nodes, and the VPCs of this node, have been read; Hosted
-	// whether the node has a VPC, whose row is confirmed. The channel is closed when one of
-	// them may have changed.
-	Synced broadcast.Gate
-	Hosted func(vpc string) bool
+	Opened  <-chan Datapath
+	Sources Sources
 	// Now returns the time since the boot on the clock of the programs' times in rows
 	// (CLOCK_MONOTONIC).
 	Now     func() time.Duration
 	Metrics *Metrics
 	Log     *slog.Logger
+}
+
+// Sources report which objects have been read of the API.
+type Sources interface {
+	cache.Sources
+	// Synced reports whether the nodes, and the VPCs of this node, have been read. The channel
+	// is closed when that, or the result of Hosts, may have changed.
+	Synced() (bool, <-chan struct{})
 }
 
 const (
@@ -119,8 +123,8 @@ func (l *Loop) Adopted() (bool, <-chan struct{}) {
 // VNIs returns the VNIs from others and the VNIs of cached rows, ascending. A VPC that has
 // left the node keeps its VNI here until its last row is deleted.
 //
-// VNIs calls others first. others reports the VNI of each VPC that Hosted reports. A row is
-// put only while Hosted reports its VPC, and its VNI is known here before the row is put. So
+// VNIs calls others first. others reports the VNI of each VPC that Sources.Hosts reports. A row is
+// put only while Sources.Hosts reports its VPC, and its VNI is known here before the row is put. So
 // a VNI that others no longer reports either has a row that is known by now, or gets no row.
 func (l *Loop) VNIs(others func() []uint32) []uint32 {
 	all := map[uint32]bool{}
@@ -140,7 +144,7 @@ func (l *Loop) Run(ctx context.Context) {
 	defer l.asking.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if !l.cfg.Synced.Wait(ctx) || !l.adopt(ctx) {
+	if !broadcast.Gate(l.cfg.Sources.Synced).Wait(ctx) || !l.adopt(ctx) {
 		return
 	}
 	changes := make(chan struct{})
@@ -230,7 +234,7 @@ func (l *Loop) watch(ctx context.Context, changes chan<- struct{}) {
 			}
 			looked = true
 			_ = tx.Revision() // wakes with the next one
-			_, changed := l.cfg.Synced()
+			_, changed := l.cfg.Sources.Synced()
 			ws.Add(changed)
 			select {
 			case changes <- struct{}{}: // whatever changed before is seen by now
@@ -245,7 +249,7 @@ func (l *Loop) watch(ctx context.Context, changes chan<- struct{}) {
 func (l *Loop) do(ctx context.Context, event func(cache.View) cache.Steps) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	view := cache.View{Now: l.cfg.Now(), Hosted: l.cfg.Hosted}
+	view := cache.View{Now: l.cfg.Now(), Sources: l.cfg.Sources}
 	l.cfg.Store.View(func(tx store.ReadTx) { view.Tx = tx })
 	l.take(ctx, event(view))
 	l.cfg.Metrics.rows.Set(float64(l.cache.Len()))

@@ -154,7 +154,7 @@ func newWorld(t *testing.T, resolver Resolver, now func() time.Duration, rows ..
 		w.node(t, name, byte(i+1), true)
 	}
 	w.Loop = New(Config{
-		Node: self, Store: s, Resolver: resolver, Opened: w.opened, Synced: w.isSynced, Hosted: w.isHosted, Now: now,
+		Node: self, Store: s, Resolver: resolver, Opened: w.opened, Sources: w, Now: now,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -167,13 +167,13 @@ func newWorld(t *testing.T, resolver Resolver, now func() time.Duration, rows ..
 	return w
 }
 
-func (w *world) isSynced() (bool, <-chan struct{}) {
+func (w *world) Synced() (bool, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.synced, w.change.Next()
 }
 
-func (w *world) isHosted(vpc string) bool {
+func (w *world) Hosts(vpc string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hosted[vpc]
@@ -202,7 +202,7 @@ func (w *world) host(vpc string, hosted bool) {
 func (w *world) hosts() (vnis []uint32) {
 	w.store.View(func(tx store.ReadTx) {
 		for _, vpc := range store.ListVPCs(tx) {
-			if w.isHosted(vpc.Name) {
+			if w.Hosts(vpc.Name) {
 				vnis = append(vnis, vpc.VNI)
 			}
 		}

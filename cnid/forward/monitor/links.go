@@ -18,11 +18,16 @@ import (
 type LinkWatch struct {
 	// Table is the name of the table.
 	Table string
+	Keeper
+	Log *slog.Logger
+}
+
+// Keeper keeps single devices.
+type Keeper interface {
 	// Concerned reports whether a change of the device of that index and name matters.
-	Concerned func(index int, name string) bool
+	Concerned(index int, name string) bool
 	// Changed is called after changes that matter, at most once a second. It does not block.
-	Changed func()
-	Log     *slog.Logger
+	Changed()
 }
 
 // Run watches until ctx ends.

@@ -27,17 +27,20 @@ const hintEvery = time.Second
 // Watcher listens to kernel notifications, and requests a recheck if a change may
 // concern this node. The next periodic recheck finds changes without a notification.
 type Watcher struct {
-	managed func() Managed
-	// recheck requests one. It does not block.
-	recheck func()
-	log     *slog.Logger
+	node Node
+	log  *slog.Logger
 }
 
-// New returns a watcher of the managed objects, which requests a recheck without waiting
-// for it.
-func New(managed func() Managed, recheck func(), log *slog.Logger) *Watcher {
-	return &Watcher{managed: managed, recheck: recheck, log: log}
+// Node has the objects of the node.
+type Node interface {
+	// Managed returns the objects that only Alioth changes.
+	Managed() Managed
+	// Recheck requests a recheck. It does not block.
+	Recheck()
 }
+
+// New returns a watcher of the managed objects of a node.
+func New(node Node, log *slog.Logger) *Watcher { return &Watcher{node: node, log: log} }
 
 // Managed has the objects of the node that only Alioth changes.
 type Managed struct {
@@ -66,13 +69,13 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 	judge := linkJudge{}
 	var held Managed
-	go listen(ctx, unix.NETLINK_ROUTE, routes, hints, func() { held = w.managed() }, func(messages []syscall.NetlinkMessage, whole bool) bool {
+	go listen(ctx, unix.NETLINK_ROUTE, routes, hints, func() { held = w.node.Managed() }, func(messages []syscall.NetlinkMessage, whole bool) bool {
 		return judge.concerned(messages, held, whole)
 	}, w.log)
 	go listen(ctx, unix.NETLINK_NETFILTER, []uint32{unix.NFNLGRP_NFTABLES}, hints, func() {}, func(messages []syscall.NetlinkMessage, _ bool) bool {
 		return slices.ContainsFunc(messages, func(m syscall.NetlinkMessage) bool { return filterConcerns(m, netfilter.TableName) })
 	}, w.log)
-	pass(ctx, hints, w.recheck)
+	pass(ctx, hints, w.node.Recheck)
 }
 
 // filterConcerns reports whether a message of nf_tables is about a table.

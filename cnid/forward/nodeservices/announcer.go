@@ -31,9 +31,7 @@ const (
 // joins their multicast groups, because switches may deliver requests only to members.
 type Announcer struct {
 	log *slog.Logger
-	// send is neighbours.Announce, and join is the method of netdev.Groups.
-	send func(ifindex int, mac [6]byte, ips []netip.Addr) error
-	join func(ifindex int, ips []netip.Addr) error
+	network
 
 	mu sync.Mutex
 	at netdev.Underlay
@@ -43,9 +41,25 @@ type Announcer struct {
 	more chan struct{}
 }
 
+// network is the network of the node.
+type network interface {
+	// Announce tells neighbours of addresses.
+	Announce(ifindex int, mac [6]byte, ips []netip.Addr) error
+	// Join replaces the multicast groups by the groups of addresses.
+	Join(ifindex int, ips []netip.Addr) error
+}
+
+// ownNetwork is the network that the node is in.
+type ownNetwork struct{ netdev.Groups }
+
+// Announce implements network.
+func (*ownNetwork) Announce(ifindex int, mac [6]byte, ips []netip.Addr) error {
+	return neighbours.Announce(ifindex, mac, ips)
+}
+
 // NewAnnouncer returns an Announcer without addresses.
 func NewAnnouncer(log *slog.Logger) *Announcer {
-	return &Announcer{log: log, send: neighbours.Announce, join: new(netdev.Groups).Join, due: map[netip.Addr]int{}, more: make(chan struct{}, 1)}
+	return &Announcer{log: log, network: &ownNetwork{}, due: map[netip.Addr]int{}, more: make(chan struct{}, 1)}
 }
 
 // Update sets the addresses that the program answers for, and the device.
@@ -55,7 +69,7 @@ func (a *Announcer) Update(at netdev.Underlay, ips []netip.Addr) {
 	moved := at.Ifindex != a.at.Ifindex || at.MAC != a.at.MAC
 	a.at = at
 	// The next pass tries again.
-	if err := a.join(at.Ifindex, ips); err != nil {
+	if err := a.Join(at.Ifindex, ips); err != nil {
 		a.log.Warn("can't join the multicast groups of external addresses; neighbours behind a switch that filters multicast may not find them", "device", at.Device, "error", err)
 	}
 	maps.DeleteFunc(a.due, func(ip netip.Addr, _ int) bool { return moved || !slices.Contains(ips, ip) })
@@ -105,7 +119,7 @@ func (a *Announcer) round() (more bool) {
 	if len(ips) == 0 {
 		return false
 	}
-	if err := a.send(at.Ifindex, at.MAC, ips); err != nil {
+	if err := a.Announce(at.Ifindex, at.MAC, ips); err != nil {
 		a.log.Warn("can't announce an external address; neighbours learn it by their next request", "device", at.Device, "error", err)
 	}
 	return more

@@ -13,11 +13,22 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netdev"
 )
 
+// acting is a network that calls functions.
+type acting struct {
+	send, join func(ifindex int, ips []netip.Addr) error
+}
+
+// Announce implements network.
+func (a acting) Announce(ifindex int, _ [6]byte, ips []netip.Addr) error { return a.send(ifindex, ips) }
+
+// Join implements network.
+func (a acting) Join(ifindex int, ips []netip.Addr) error { return a.join(ifindex, ips) }
+
 func TestAnnouncer_NewNodeAddress_AnnouncedFewTimes(t *testing.T) {
 	a := NewAnnouncer(slog.New(slog.DiscardHandler))
 	sent := map[netip.Addr]int{}
 	var failure error
-	a.send = func(ifindex int, _ [6]byte, ips []netip.Addr) error {
+	send := func(ifindex int, ips []netip.Addr) error {
 		if ifindex != 3 {
 			t.Errorf("sent on device %d", ifindex)
 		}
@@ -27,13 +38,14 @@ func TestAnnouncer_NewNodeAddress_AnnouncedFewTimes(t *testing.T) {
 		return failure
 	}
 	var joined []netip.Addr
-	a.join = func(ifindex int, ips []netip.Addr) error {
+	join := func(ifindex int, ips []netip.Addr) error {
 		joined = ips
 		if ifindex != 3 {
 			t.Errorf("joined on device %d", ifindex)
 		}
 		return failure
 	}
+	a.network = acting{send, join}
 	one, two := netip.MustParseAddr("192.0.2.80"), netip.MustParseAddr("192.0.2.81")
 	at := netdev.Underlay{Ifindex: 3, MAC: [6]byte{2}}
 	rounds := func(want map[netip.Addr]int) {

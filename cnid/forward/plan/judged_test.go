@@ -165,14 +165,29 @@ func replaceScaled(tx store.Tx, rows []*scaled.Endpoint) error {
 	return nil
 }
 
+// knowledge is the knowledge of the operator, on a node with some VPCs.
+type knowledge struct {
+	tx      store.ReadTx
+	cfg     Config
+	present map[string]uint32
+}
+
+// Shared implements services.Knowledge.
+func (k knowledge) Shared(row *store.Service) bool { return isShared(k.tx, k.cfg, row) }
+
+// Reserved implements services.Knowledge.
+func (k knowledge) Reserved(row *store.Service) bool {
+	return serviceplan.RefOf(row) == k.cfg.APIServer
+}
+
+// Partial implements services.Knowledge.
+func (k knowledge) Partial(vpc string) bool { return k.present[vpc] == 0 }
+
 // judgeAll judges all Services as the operator does, but for what a node lacks: the VPCs
 // that it does not carry are partial. Each verdict is cut into parts of two backends.
 func judgeAll(tx store.ReadTx, cfg Config, present map[string]uint32) (rows []*scaled.Endpoint) {
 	rules := services.Rules{
-		DefaultVPC: cfg.DefaultVPC, Node: cfg.Node,
-		Shared:   func(row *store.Service) bool { return isShared(tx, cfg, row) },
-		Partial:  func(vpc string) bool { return present[vpc] == 0 },
-		Reserved: func(row *store.Service) bool { return serviceplan.RefOf(row) == cfg.APIServer },
+		DefaultVPC: cfg.DefaultVPC, Knowledge: knowledge{tx, cfg, present}, Node: cfg.Node,
 	}
 	for _, service := range store.ListServices(tx) {
 		for _, v := range append(services.JudgeOutside(tx, rules, service), services.Judge(tx, rules, service)) {

@@ -35,13 +35,18 @@ type Datapath interface {
 type Tracer struct {
 	words Words
 	path  Datapath
-	// warnings are the problems of the node that need an administrator.
-	warnings func() []string
+	node  Node
+}
+
+// Node has the problems of the node.
+type Node interface {
+	// Warnings returns the problems that need an administrator.
+	Warnings() []string
 }
 
 // NewTracer returns a Tracer that names things by words, and quotes the node's warnings.
-func NewTracer(words Words, path Datapath, warnings func() []string) Tracer {
-	return Tracer{words: words, path: path, warnings: warnings}
+func NewTracer(words Words, path Datapath, node Node) Tracer {
+	return Tracer{words: words, path: path, node: node}
 }
 
 // arrival is a packet at a program, and the result of the program.
@@ -230,7 +235,7 @@ func (t Tracer) tunneled(step nodestatus.PacketTrace, a arrival, next netip.Addr
 // the mark that the program has set.
 func (t Tracer) throughHost(step nodestatus.PacketTrace, a arrival, q nodestatus.Question) nodestatus.PacketTrace {
 	step.Facts = append(step.Facts, fmt.Sprintf("the pod's address on the node is %s", a.after.Src))
-	for _, warning := range t.warnings() {
+	for _, warning := range t.node.Warnings() {
 		step.Facts = append(step.Facts, "a warning on this node: "+warning)
 	}
 	to := netip.AddrPortFrom(a.after.Dst, a.after.Dport)

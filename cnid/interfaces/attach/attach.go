@@ -61,12 +61,23 @@ type Type struct {
 	Capabilities Capabilities
 	// Pair: a node can select this kind for the pairs of devices of its new pods.
 	Pair bool
-	// Probe tries whether the kernel can make such interfaces. A kernel that
-	// can't is an ErrUnsupported.
-	Probe func(context.Context) error
-	// Open returns a driver for the network namespace of the calling thread.
-	Open func(Node) (Driver, error)
+	Maker
 }
+
+// Maker makes a driver.
+type Maker interface {
+	// Probe tries whether the kernel can make the interfaces of the driver. A kernel that
+	// can't is an ErrUnsupported.
+	Probe(ctx context.Context) error
+	// Open returns a driver for the network namespace of the calling thread.
+	Open(node Node) (Driver, error)
+}
+
+// Supported is the Probe of a Maker whose interfaces every kernel can make.
+type Supported struct{}
+
+// Probe implements Maker.
+func (Supported) Probe(context.Context) error { return nil }
 
 // Node has a driver's inputs from its node.
 type Node struct {
@@ -75,9 +86,14 @@ type Node struct {
 	// Dir is a folder for files about interfaces without an end on the node. It need not
 	// outlive a boot. Each driver has a folder of its kind in it.
 	Dir string
-	// Underlay returns the node's place in the nodes' network, as it is now. nil: the node
-	// has none.
-	Underlay func() (Underlay, error)
+	// Place is the node's place in the nodes' network. nil: the node has none.
+	Place Place
+}
+
+// Place is the place of a node in the nodes' network, which may change.
+type Place interface {
+	// Underlay returns the place as it is now.
+	Underlay() (Underlay, error)
 }
 
 // Underlay is the place of a node in the network of the nodes.

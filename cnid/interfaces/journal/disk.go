@@ -32,7 +32,7 @@ type disk struct {
 	// is set once that has worked.
 	damaged []string
 	movedTo string
-	now     func() time.Time
+	clock   Clock
 
 	// size is the length of the file. At the length limit it is written again without
 	// the changes that later ones have undone.
@@ -55,12 +55,12 @@ const slack = 1 << 20
 // not an error yet.
 func openDisk(ctx context.Context, cfg Config) (d *disk, c content, damage error, err error) {
 	path := cfg.Path
-	d = &disk{path: path, now: cfg.Now}
+	d = &disk{path: path, clock: cfg.Clock}
 	if d.lock, err = takeLock(ctx, filepath.Dir(path)); err != nil {
 		return nil, content{}, nil, err
 	}
-	if cfg.Check != nil {
-		err = cfg.Check()
+	if cfg.Format != nil {
+		err = cfg.Format.Check()
 	}
 	if err == nil {
 		c, damage, err = readFile(path)
@@ -140,7 +140,7 @@ func (d *disk) renew(c content) error {
 // moveAside renames damaged files, to names beside the journal.
 func (d *disk) moveAside() error {
 	for len(d.damaged) > 0 {
-		aside := d.damaged[0] + ".damaged-" + d.now().UTC().Format("20060102T150405.000000000")
+		aside := d.damaged[0] + ".damaged-" + d.clock.Now().UTC().Format("20060102T150405.000000000")
 		if err := os.Rename(d.damaged[0], aside); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}

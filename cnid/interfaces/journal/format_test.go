@@ -25,6 +25,15 @@ func locked(t *testing.T, dir string) bool {
 
 var errFormat = errors.New("format")
 
+// format implements Format.
+type format struct{ check, note func() error }
+
+// Check implements Format.
+func (f format) Check() error { return f.check() }
+
+// Note implements Format.
+func (f format) Note() error { return f.note() }
+
 func TestJournalFormat_FirstWrite_CheckedUnderLock(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	var calls []string
@@ -40,7 +49,7 @@ func TestJournalFormat_FirstWrite_CheckedUnderLock(t *testing.T) {
 			return nil
 		}
 	}
-	cfg.Check, cfg.Note = step("check"), step("note")
+	cfg.Format = format{check: step("check"), note: step("note")}
 	j := open(t, cfg)
 	begin(t, j, testRecord(1))
 	if len(calls) != 2 || calls[0] != "check" || calls[1] != "note" {
@@ -50,8 +59,10 @@ func TestJournalFormat_FirstWrite_CheckedUnderLock(t *testing.T) {
 
 func TestJournalFormat_Refused_NoFileOrLockLeft(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
-	cfg.Check = func() error { return errFormat }
-	cfg.Note = func() error { t.Error("the format was noted"); return nil }
+	cfg.Format = format{
+		check: func() error { return errFormat },
+		note:  func() error { t.Error("the format was noted"); return nil },
+	}
 	if _, err := Open(t.Context(), cfg); !errors.Is(err, errFormat) {
 		t.Errorf("got %v", err)
 	}
@@ -65,7 +76,7 @@ func TestJournalFormat_Refused_NoFileOrLockLeft(t *testing.T) {
 func TestJournalFormat_Unwritable_NotedLater(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	failure := errFormat
-	cfg.Note = func() error { return failure }
+	cfg.Format = format{check: func() error { return nil }, note: func() error { return failure }}
 	j := open(t, cfg)
 	if _, err := j.Begin(testRecord(1)); !errors.Is(err, errFormat) || exists(cfg.Path) {
 		t.Errorf("a record was begun without the format: %v", err)

@@ -37,14 +37,30 @@ type Config struct {
 	// Shadow4 and Shadow6 are the ranges of shadow addresses. The zero value
 	// means that attachments get none of that family.
 	Shadow4, Shadow6 netip.Prefix
-	// Check is called when the lock is held, before the file is read; its error ends Open.
-	// Note is called each time before the file is written as a whole, so before the first
-	// change of this process; its error counts as one of the file. Both may be nil.
-	Check, Note func() error
-	// Now is the clock; time.Now when nil.
-	Now func() time.Time
-	Log *slog.Logger
+	// Format is the format of the node's state; nil for a journal without others beside it.
+	Format Format
+	// Clock is the system's clock when nil.
+	Clock Clock
+	Log   *slog.Logger
 }
+
+// Format checks and notes the format of the node's state, with the lock of the journal.
+type Format interface {
+	// Check is called before the file is read; its error ends Open.
+	Check() error
+	// Note is called each time before the file is written as a whole, so before the first
+	// change of this process; its error counts as one of the file.
+	Note() error
+}
+
+// Clock tells the time.
+type Clock interface{ Now() time.Time }
+
+// wall is the clock of the system.
+type wall struct{}
+
+// Now implements Clock.
+func (wall) Now() time.Time { return time.Now() }
 
 // Journal has the attachments of the node. Its methods may be called from any
 // goroutine.
@@ -137,8 +153,8 @@ type counters struct {
 // that can't be written: Failing reports it, Begin fails, and the other methods work
 // in memory.
 func Open(ctx context.Context, cfg Config) (*Journal, error) {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
+	if cfg.Clock == nil {
+		cfg.Clock = wall{}
 	}
 	d, c, damage, err := openDisk(ctx, cfg)
 	if err != nil {
@@ -181,8 +197,8 @@ func (j *Journal) renew() error {
 	if j.disk.file != nil && j.disk.size < j.disk.limit {
 		return nil
 	}
-	if j.cfg.Note != nil {
-		if err := j.cfg.Note(); err != nil {
+	if j.cfg.Format != nil {
+		if err := j.cfg.Format.Note(); err != nil {
 			return err
 		}
 	}
@@ -328,7 +344,7 @@ func (j *Journal) Adopt(rec Record, dev Device) (Record, error) {
 
 func (j *Journal) number(rec *Record, next *counters) {
 	next.Seq++
-	rec.Seq, rec.Begun = next.Seq, j.cfg.Now().UTC()
+	rec.Seq, rec.Begun = next.Seq, j.cfg.Clock.Now().UTC()
 }
 
 // Complete moves a record to PhaseDone.

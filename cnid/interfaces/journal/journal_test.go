@@ -28,12 +28,18 @@ var compareAddrs = cmp.Options{
 	cmpopts.EquateEmpty(),
 }
 
+// fixed is a clock that stands.
+type fixed time.Time
+
+// Now implements Clock.
+func (f fixed) Now() time.Time { return time.Time(f) }
+
 func testConfig(path string) Config {
 	return Config{
 		Path:    path,
 		Shadow4: netip.MustParsePrefix("169.254.64.0/18"),
 		Shadow6: netip.MustParsePrefix("fd41:6c69:6f74:6801::/64"),
-		Now:     func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+		Clock:   fixed(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
 		Log:     slog.New(slog.DiscardHandler),
 	}
 }

@@ -121,7 +121,7 @@ func open(cfg Config, manager func(transaction.Config) (*transaction.Manager, er
 	asker := probe.Asker{Space: e.space, APIServer: cfg.APIServer}
 	guards := &guards{command: e.cfg.Guard, dir: e.cfg.Dir, root: e.cfg.Root, space: e.space}
 	e.transactions, err = manager(transaction.Config{
-		Dir: e.cfg.Dir, Host: e.host, StartGuard: guards.start, Probes: asker.Before, Ready: e.readyAfter, Permit: rules.Steps,
+		Dir: e.cfg.Dir, Host: e.host, Safeguards: safeguards{guards, e, rules, asker},
 		Tries: tries, Interval: interval, ProbeLimit: DefaultProbeLimit, Log: e.cfg.Log,
 	})
 	if err == nil {
@@ -132,6 +132,29 @@ func open(cfg Config, manager func(transaction.Config) (*transaction.Manager, er
 		return nil, err
 	}
 	return e, nil
+}
+
+// safeguards implements transaction.Safeguards.
+type safeguards struct {
+	*guards
+	engine *Engine
+	rules  permit.Rules
+	asker  probe.Asker
+}
+
+// Permit implements transaction.Safeguards.
+func (s safeguards) Permit(before *document.State, steps []plan.Step) error {
+	return s.rules.Steps(before, steps)
+}
+
+// Probes implements transaction.Safeguards.
+func (s safeguards) Probes(ctx context.Context, c probe.Change) func(now *document.State) []probe.Probe {
+	return s.asker.Before(ctx, c)
+}
+
+// Ready implements transaction.Safeguards.
+func (s safeguards) Ready(ctx context.Context, changed []document.Interface) error {
+	return s.engine.readyAfter(ctx, changed)
 }
 
 // Close closes it.

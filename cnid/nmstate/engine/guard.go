@@ -62,9 +62,9 @@ type guards struct {
 	copied bool
 }
 
-// start starts the guard of a transaction, in the network namespace of the engine, and
-// returns its number. It has left the container, if there is one, when start returns.
-func (g *guards) start(id string) (pid int, err error) {
+// StartGuard implements transaction.Safeguards. It starts the guard in the network namespace of the
+// engine. The guard has left the container, if there is one, when StartGuard returns.
+func (g *guards) StartGuard(id string) (pid int, err error) {
 	switch {
 	case len(g.command) == 0:
 		return 0, ErrNoGuard

@@ -59,7 +59,7 @@ type Wanted struct {
 	NodeUID types.UID
 }
 
-// Config is what a Handler works with. All fields are required but Hints and Warn.
+// Config is what a Handler works with. All fields are required but Hints and Events.
 type Config struct {
 	// Node is the name of the node.
 	Node   string
@@ -73,9 +73,14 @@ type Config struct {
 	Poll time.Duration
 	// Timeout is how long a change may take until it is undone.
 	Timeout time.Duration
-	// Warn tells people of a change that was undone without the whole state before.
-	Warn func(message string)
-	Log  *slog.Logger
+	Events  Events
+	Log     *slog.Logger
+}
+
+// Events writes events about the network of the node.
+type Events interface {
+	// NotRestored tells of a change that was undone without the whole state before.
+	NotRestored(message string)
 }
 
 // Handler keeps the NodeNetworkState of a node.

@@ -76,8 +76,8 @@ func (h *Handler) lost() transaction.Unrestored {
 	if lost.GivenUp != h.unrestored.GivenUp || !quote.SameCause(lost.Message, h.unrestored.Message) {
 		h.unrestored = *lost
 		h.cfg.Log.Error("a change was undone without the whole state before", "cause", lost.Message)
-		if h.cfg.Warn != nil {
-			h.cfg.Warn(lost.Message)
+		if h.cfg.Events != nil {
+			h.cfg.Events.NotRestored(lost.Message)
 		}
 	}
 	return h.unrestored

@@ -76,6 +76,9 @@ type world struct {
 	dead map[string]bool
 }
 
+// NotRestored implements Events.
+func (w *world) NotRestored(message string) { w.warnings = append(w.warnings, message) }
+
 func newWorld() *world {
 	return &world{hints: make(chan struct{}, 1), mtus: map[string]int{"eth0": 1500, "eth1": 1500}, managers: map[string]string{}}
 }
@@ -83,7 +86,7 @@ func newWorld() *world {
 func (w *world) config() Config {
 	return Config{
 		Node: node, API: w, Engine: w, Hints: w.hints, Poll: 30 * time.Second, Timeout: time.Minute, Log: slog.New(slog.DiscardHandler),
-		Warn: func(message string) { w.warnings = append(w.warnings, message) },
+		Events: w,
 		Wanted: func(context.Context) (Wanted, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

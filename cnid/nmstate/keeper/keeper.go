@@ -35,9 +35,8 @@ type Config struct {
 	Engine engine.Config
 	// Synced reports whether the object of the node was read.
 	Synced broadcast.Gate
-	// Warn tells people of a change that was undone without the whole state before.
-	Warn func(message string)
-	Log  *slog.Logger
+	Events handler.Events
+	Log    *slog.Logger
 }
 
 // Keeper runs the state handler.
@@ -59,7 +58,7 @@ func New(cfg Config) *Keeper {
 	}
 	k.handler = handler.New(handler.Config{
 		Node: cfg.Node, API: cfg.API, Engine: k.network, Wanted: k.wanted, Hints: k.hints,
-		Poll: pollNetwork, Timeout: engine.DefaultTimeout, Warn: cfg.Warn, Log: cfg.Log,
+		Poll: pollNetwork, Timeout: engine.DefaultTimeout, Events: cfg.Events, Log: cfg.Log,
 	})
 	return k
 }

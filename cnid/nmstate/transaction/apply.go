@@ -241,7 +241,7 @@ func (m *Manager) reach(ctx context.Context, r *Record, c change, o Options, ask
 // settle waits for addresses that come automatically, and asks what has to answer then: a lease
 // may bring the default route.
 func (m *Manager) settle(ctx context.Context, c change, o Options, now *document.State, ask func(context.Context, *document.State) error) (err error) {
-	if m.Ready == nil || o.NoWait {
+	if o.NoWait {
 		return ask(ctx, now)
 	}
 	if err = m.Ready(ctx, c.declared()); err == nil {

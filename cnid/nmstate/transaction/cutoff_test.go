@@ -106,7 +106,7 @@ func TestTransaction_NodeCutsItselfOff_Restored(t *testing.T) {
 			before := w.show(t)
 			guarded := func(cfg *transaction.Config) {
 				cfg.Host, cfg.ProbeLimit = hardware{cfg.Host}, time.Second
-				cfg.Probes = asker.Before
+				cfg.Safeguards = asks(cfg, asker.Before)
 			}
 			if _, err := w.with(t, text, transaction.Options{}, guarded); !errors.Is(err, transaction.ErrRolledBack) {
 				t.Errorf("got %v", err)
@@ -121,7 +121,7 @@ func TestTransaction_NothingCutOff_Committed(t *testing.T) {
 	w := newWorld(t)
 	asker := w.asker(t, w.server(t))
 	w.connected(t, asker)
-	guarded := func(cfg *transaction.Config) { cfg.Probes = asker.Before }
+	guarded := func(cfg *transaction.Config) { cfg.Safeguards = asks(cfg, asker.Before) }
 	if _, err := w.with(t, "interfaces: [{name: eth0, mtu: 1400}]", transaction.Options{}, guarded); err != nil {
 		t.Error(err)
 	}

@@ -14,7 +14,7 @@ import (
 const guardInterval = 250 * time.Millisecond
 
 // Guard waits until a transaction has ended, or rolls it back: at its deadline, or as
-// soon as the process that applies it has ended. The process of Config.StartGuard runs it.
+// soon as the process that applies it has ended. The process of Safeguards.StartGuard runs it.
 func (m *Manager) Guard(ctx context.Context, id string) error {
 	r, err := m.dir.record()
 	if err != nil || r == nil || r.ID != id {

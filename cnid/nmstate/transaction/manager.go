@@ -70,17 +70,7 @@ type Config struct {
 	// Dir has the files of transactions. It survives a boot.
 	Dir  string
 	Host Host
-	// StartGuard starts the guard of a transaction in a process that outlives this one, and
-	// returns its number. The process calls Manager.Guard.
-	StartGuard func(id string) (pid int, err error)
-	// Probes asks before a change which targets are reached. The returned function returns the
-	// targets that must be reached after the change, by the state of the host at that time.
-	Probes func(ctx context.Context, c probe.Change) (after func(now *document.State) []probe.Probe)
-	// Ready waits until interfaces that a change configures automatically have addresses, and
-	// returns why one has none. nil waits for nothing.
-	Ready func(ctx context.Context, changed []document.Interface) error
-	// Permit returns why steps must not be carried out, nil if they may.
-	Permit func(before *document.State, steps []plan.Step) error
+	Safeguards
 	// Tries is how often the host's state is compared with the desired one, Interval the
 	// time between. ProbeLimit is how long probes have to pass.
 	Tries      int
@@ -88,6 +78,21 @@ type Config struct {
 	ProbeLimit time.Duration
 	// Log has a line for each step.
 	Log io.Writer
+}
+
+// Safeguards keep a change from cutting the host off.
+type Safeguards interface {
+	// Permit returns why steps must not be carried out, nil if they may.
+	Permit(before *document.State, steps []plan.Step) error
+	// StartGuard starts the guard of a transaction in a process that outlives this one, and
+	// returns its number. The process calls Manager.Guard.
+	StartGuard(id string) (pid int, err error)
+	// Probes asks before a change which targets are reached. The returned function returns the
+	// targets that must be reached after the change, by the state of the host at that time.
+	Probes(ctx context.Context, c probe.Change) (after func(now *document.State) []probe.Probe)
+	// Ready waits until interfaces that a change configures automatically have addresses, and
+	// returns why one has none.
+	Ready(ctx context.Context, changed []document.Interface) error
 }
 
 // Manager has the transactions of a host.

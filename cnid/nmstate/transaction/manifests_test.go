@@ -157,7 +157,7 @@ func manage(t *testing.T, h *randomhost.Host, dir string, do func(*transaction.M
 		defer network.Close()
 		cfg := config(dir, network)
 		cfg.Log, cfg.Tries, cfg.Interval = t.Output(), 3, 10*time.Millisecond
-		cfg.StartGuard = func(string) (int, error) { return os.Getpid(), nil }
+		cfg.Safeguards = guardedBy(&cfg, func(string) (int, error) { return os.Getpid(), nil })
 		manager, err := transaction.New(cfg)
 		if err == nil {
 			failed = do(manager)

@@ -162,7 +162,7 @@ func tryDocument(t *testing.T, dir string, host *mortal, text string, r *rand.Ra
 	}
 	cfg := config(dir, host)
 	cfg.Log, cfg.Tries, cfg.Interval = t.Output(), 2, 10*time.Millisecond
-	cfg.StartGuard = func(string) (int, error) { return os.Getpid(), nil }
+	cfg.Safeguards = guardedBy(&cfg, func(string) (int, error) { return os.Getpid(), nil })
 	manager, err := transaction.New(cfg)
 	if err != nil {
 		t.Fatal(err)

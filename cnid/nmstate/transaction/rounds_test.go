@@ -35,15 +35,24 @@ func (s *stuck) Image(context.Context, snapshot.Area) (*snapshot.Image, error) {
 	return nil, errors.New("the device is gone")
 }
 
+// bare are safeguards without guards and probes.
+type bare struct{}
+
+func (bare) Permit(*document.State, []plan.Step) error { return nil }
+
+func (bare) StartGuard(string) (int, error) { return 0, errors.New("none") }
+
+func (bare) Probes(context.Context, probe.Change) func(*document.State) []probe.Probe {
+	return func(*document.State) []probe.Probe { return nil }
+}
+
+func (bare) Ready(context.Context, []document.Interface) error { return nil }
+
 func stuckManager(t *testing.T, h *stuck) *Manager {
 	t.Helper()
 	m, err := New(Config{
 		Dir: t.TempDir(), Host: h, Tries: 1, Interval: time.Millisecond, Log: io.Discard,
-		StartGuard: func(string) (int, error) { return 0, errors.New("none") },
-		Probes: func(context.Context, probe.Change) func(*document.State) []probe.Probe {
-			return func(*document.State) []probe.Probe { return nil }
-		},
-		Permit: func(*document.State, []plan.Step) error { return nil },
+		Safeguards: bare{},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -103,13 +103,13 @@ func TestTransaction_ConnectionLost_Undone(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
 	watched := func(cfg *transaction.Config) {
-		cfg.Probes = asking(probe.Probe{Name: "the gateway", Check: func(context.Context) error {
+		cfg.Safeguards = asks(cfg, asking(probe.Probe{Name: "the gateway", Check: func(context.Context) error {
 			// The node has moved to another network if it lost this address.
 			if !slices.ContainsFunc(w.show(t).Interfaces, hasAddress("192.0.2.7")) {
 				return errors.New("no answer")
 			}
 			return nil
-		}})
+		}}))
 		cfg.ProbeLimit = 100 * time.Millisecond
 	}
 	_, err := w.with(t, renumbered, transaction.Options{}, watched)
@@ -171,7 +171,7 @@ func TestTransaction_GuardMissing_NotBegun(t *testing.T) {
 		"it can't be started": func(string) (int, error) { return 0, errors.New("no memory") },
 		"it ends at once":     func(string) (int, error) { return never, nil },
 	} {
-		_, err := w.with(t, renumbered, transaction.Options{}, func(cfg *transaction.Config) { cfg.StartGuard = guard })
+		_, err := w.with(t, renumbered, transaction.Options{}, func(cfg *transaction.Config) { cfg.Safeguards = guardedBy(cfg, guard) })
 		if err == nil || !strings.Contains(err.Error(), "rolls back at the deadline") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -123,18 +123,46 @@ func open(dir string) (*host.Host, error) {
 func config(dir string, h transaction.Host) transaction.Config {
 	return transaction.Config{
 		Dir: dir, Host: h,
-		StartGuard: func(id string) (int, error) {
+		Safeguards: safeguards{before: asking(), start: func(id string) (int, error) {
 			cmd, err := start(job{Dir: dir, Guard: id, DieBefore: never, HangBefore: never, OrphanBefore: never})
 			if err != nil {
 				return 0, err
 			}
 			go func() { _ = cmd.Wait() }()
 			return cmd.Process.Pid, nil
-		},
-		Probes: asking(),
-		Permit: func(*document.State, []plan.Step) error { return nil },
-		Tries:  5, Interval: 100 * time.Millisecond, ProbeLimit: 10 * time.Second, Log: os.Stderr,
+		}},
+		Tries: 5, Interval: 100 * time.Millisecond, ProbeLimit: 10 * time.Second, Log: os.Stderr,
 	}
+}
+
+// safeguards permit everything and wait for nothing.
+type safeguards struct {
+	start  func(id string) (int, error)
+	before func(context.Context, probe.Change) func(*document.State) []probe.Probe
+}
+
+func (safeguards) Permit(*document.State, []plan.Step) error { return nil }
+
+func (s safeguards) StartGuard(id string) (int, error) { return s.start(id) }
+
+func (s safeguards) Probes(ctx context.Context, c probe.Change) func(*document.State) []probe.Probe {
+	return s.before(ctx, c)
+}
+
+func (safeguards) Ready(context.Context, []document.Interface) error { return nil }
+
+// asks returns the safeguards of a configuration, with probes.
+func asks(cfg *transaction.Config, before func(context.Context, probe.Change) func(*document.State) []probe.Probe) safeguards {
+	s := cfg.Safeguards.(safeguards)
+	s.before = before
+	return s
+}
+
+// guardedBy returns the safeguards of a configuration, with another guard.
+func guardedBy(cfg *transaction.Config, start func(id string) (int, error)) safeguards {
+	s := cfg.Safeguards.(safeguards)
+	s.start = start
+	return s
 }
 
 // asking is what asks some probes after each change.

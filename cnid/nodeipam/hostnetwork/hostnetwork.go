@@ -22,7 +22,6 @@ import (
 type Reader struct {
 	// address is the node's own, as its Node object has it; not valid while it is not known.
 	address func() netip.Addr
-	read    func() (nic.Node, error)
 	log     *slog.Logger
 
 	mu    sync.Mutex
@@ -34,7 +33,7 @@ type Reader struct {
 // New returns a Reader of the network namespace of threads that call Info. address returns the
 // address of the node.
 func New(address func() netip.Addr, log *slog.Logger) *Reader {
-	return &Reader{address: address, read: nic.Read, log: log}
+	return &Reader{address: address, log: log}
 }
 
 // Changed tells that something about the network may have changed.
@@ -52,7 +51,7 @@ func (r *Reader) Info() wire.HostIPInfo {
 	if r.fresh && r.of == address {
 		return r.info
 	}
-	now, err := r.read()
+	now, err := nic.Read()
 	if err != nil {
 		r.log.Warn("can't read the network of the node; answers name its address alone", "error", err)
 		return describe(address, nic.Node{})

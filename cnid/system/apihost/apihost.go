@@ -29,21 +29,24 @@ type Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 type Follower struct {
 	host   string
 	lookup Lookup
-	// changed is called when the result of Addresses has changed.
-	changed func()
-	log     *slog.Logger
+	passes Passes
+	log    *slog.Logger
 
 	mu sync.Mutex
 	// until is the end of each address's validity.
 	until map[netip.Addr]time.Time
 }
 
+// Passes are the passes of the node. A follower asks for one when the result of Addresses has
+// changed.
+type Passes interface{ Ask() uint64 }
+
 // New follows a host. If host is an address, or "", there is nothing to follow.
-func New(host string, lookup Lookup, changed func(), log *slog.Logger) *Follower {
+func New(host string, lookup Lookup, passes Passes, log *slog.Logger) *Follower {
 	if _, err := netip.ParseAddr(host); err == nil {
 		host = ""
 	}
-	return &Follower{host: host, lookup: lookup, changed: changed, log: log, until: map[netip.Addr]time.Time{}}
+	return &Follower{host: host, lookup: lookup, passes: passes, log: log, until: map[netip.Addr]time.Time{}}
 }
 
 // Addresses returns the addresses of the host, sorted.
@@ -80,7 +83,7 @@ func (f *Follower) look(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if f.note(addrs, now) {
-		f.changed()
+		f.passes.Ask()
 	}
 	return nil
 }

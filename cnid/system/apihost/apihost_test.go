@@ -13,18 +13,27 @@ import (
 	"time"
 )
 
+// passes counts requests for passes.
+type passes int
+
+// Ask implements Passes.
+func (p *passes) Ask() uint64 {
+	*p++
+	return 0
+}
+
 func TestAPIHost_Name_ResolvedAndCachedForWhile(t *testing.T) {
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
 	var said []netip.Addr
 	var failure error
-	changes := 0
+	var changes passes
 	lookup := func(_ context.Context, host string) ([]netip.Addr, error) {
 		if host != "api.example" {
 			t.Errorf("asked for %q", host)
 		}
 		return said, failure
 	}
-	f := New("api.example", lookup, func() { changes++ }, slog.New(slog.DiscardHandler))
+	f := New("api.example", lookup, &changes, slog.New(slog.DiscardHandler))
 	began := time.Unix(1000, 0)
 	steps := []struct {
 		name    string
@@ -32,7 +41,7 @@ func TestAPIHost_Name_ResolvedAndCachedForWhile(t *testing.T) {
 		failure error
 		after   time.Duration
 		want    []netip.Addr
-		changes int
+		changes passes
 	}{
 		{"nothing yet", nil, errors.New("no server"), 0, nil, 0},
 		{"the first, in the form of IPv6", []netip.Addr{netip.AddrFrom16(a.As16())}, nil, time.Second, []netip.Addr{a}, 1},
@@ -57,7 +66,7 @@ func TestAPIHost_Address_NotLookedUp(t *testing.T) {
 		f := New(host, func(context.Context, string) ([]netip.Addr, error) {
 			t.Errorf("%q was looked up", host)
 			return nil, nil
-		}, func() {}, slog.New(slog.DiscardHandler))
+		}, new(passes), slog.New(slog.DiscardHandler))
 		f.Run(t.Context())
 		if got := f.Addresses(); len(got) != 0 {
 			t.Errorf("%q stands for %v", host, got)

@@ -82,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.tellForeign(object, d); err != nil {
 		return ctrl.Result{}, err
 	}
-	if d.reason == v1alpha1.ForeignDefinitionReason {
+	if d.Reason == v1alpha1.ForeignDefinitionReason {
 		return ctrl.Result{RequeueAfter: tryForeign}, nil
 	}
 	return ctrl.Result{}, nil
@@ -128,8 +128,7 @@ func setStatus(object client.Object, d decision) {
 		to.Reservations = append(to.Reservations, one)
 		to.PodIPAddresses = append(to.PodIPAddresses, one.PodIPAddresses...)
 	}
-	ready := d.state == multitenancyv1alpha1.InstanceReady
-	write.SetCondition(&to.Conditions, object.GetGeneration(), v1alpha1.ReadyCondition, ready, d.reason, d.message)
+	write.SetReady(&to.Conditions, object.GetGeneration(), d.Verdict)
 }
 
 // statusOf returns the status of an instance of either group.

@@ -51,7 +51,7 @@ func (r *Reconciler) tellForeign(object client.Object, d decision) error {
 	name := client.ObjectKeyFromObject(object)
 	for _, news := range r.noticed.News(name, string(object.GetUID()), d.notice()) {
 		level := corev1.EventTypeWarning
-		if d.state == multitenancyv1alpha1.InstanceReady || d.reason == v1alpha1.DeletingReason {
+		if d.IsReady() || d.Reason == v1alpha1.DeletingReason {
 			level = corev1.EventTypeNormal
 		}
 		r.Events.Eventf(object, nil, level, news.Reason, "Check", "%s", news.Message)
@@ -61,16 +61,16 @@ func (r *Reconciler) tellForeign(object client.Object, d decision) error {
 		if row == nil || row.UID != string(object.GetUID()) {
 			return nil
 		}
-		return nodeipam.AssumeCondition(tx, row, d.reason, d.message)
+		return nodeipam.AssumeCondition(tx, row, d.Reason, d.Message)
 	})
 }
 
 // notice returns the event of a decision; nil for a state that is over within a moment.
 func (d decision) notice() *tenancy.Refusal {
-	if d.reason == v1alpha1.ReservingReason {
+	if d.Reason == v1alpha1.ReservingReason {
 		return nil
 	}
-	return &tenancy.Refusal{Reason: d.reason, Message: d.message}
+	return &tenancy.Refusal{Reason: d.Reason, Message: d.Message}
 }
 
 // forget drops the notices about an instance that is gone.

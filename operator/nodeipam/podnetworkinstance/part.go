@@ -70,17 +70,17 @@ func (p *part) find(tx store.ReadTx, row *nodeipam.Instance) {
 	}
 	if p.subnet == nil {
 		p.spared = true
-		p.no = &refusal{multitenancyv1alpha1.InstancePodNetworkNotReady, v1alpha1.PodNetworkNotReadyReason, fmt.Sprintf(
-			"there is no PodNetwork %q: create it, or make another PodNetworkInstance", p.network)}
+		p.no = refuse(multitenancyv1alpha1.InstancePodNetworkNotReady, v1alpha1.PodNetworkNotReadyReason, fmt.Sprintf(
+			"there is no PodNetwork %q: create it, or make another PodNetworkInstance", p.network))
 		if network != nil {
-			p.no.message = fmt.Sprintf("PodNetwork %q is not Ready: see `%s`", p.network, network.Describe())
+			p.no.Message = fmt.Sprintf("PodNetwork %q is not Ready: see `%s`", p.network, network.Describe())
 		}
 		return
 	}
 	if vpc := store.GetVPC(tx, network.VPC); vpc == nil || !tenancy.Allows(vpc, namespace.Tenant) {
 		p.subnet = nil
-		p.no = &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.TenantNotAllowedReason, fmt.Sprintf(
-			"VPC %q of PodNetwork %q does not allow tenant %q: ask the cluster's operator to add it to spec.allowedTenants", network.VPC, p.network, namespace.Tenant)}
+		p.no = refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.TenantNotAllowedReason, fmt.Sprintf(
+			"VPC %q of PodNetwork %q does not allow tenant %q: ask the cluster's operator to add it to spec.allowedTenants", network.VPC, p.network, namespace.Tenant))
 	}
 }
 
@@ -178,9 +178,9 @@ type place struct {
 // chosen.
 func (p *part) choose(tx store.ReadTx, row *nodeipam.Instance, taken map[place]bool) *refusal {
 	if others := nodeipam.CountReserved(tx, p.network) - p.had; others+p.elsewhere+p.size > p.most {
-		return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.ReservationLimitReason, fmt.Sprintf(
+		return refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.ReservationLimitReason, fmt.Sprintf(
 			"PodNetwork %q allows %d reserved addresses for all instances together, and %d more are too many: reserve fewer, or raise its spec.maxReservedIPs",
-			p.network, p.most, p.lacks())}
+			p.network, p.most, p.lacks()))
 	}
 	for _, ip := range p.fixed {
 		if slices.Contains(p.kept, ip) {
@@ -190,7 +190,7 @@ func (p *part) choose(tx store.ReadTx, row *nodeipam.Instance, taken map[place]b
 			return unreservable(p.network, err)
 		}
 		if taken[place{p.subnet.VPC, ip}] {
-			return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, fmt.Sprintf("two interfaces have the ipConstraint %s: leave one out", ip)}
+			return refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, fmt.Sprintf("two interfaces have the ipConstraint %s: leave one out", ip))
 		}
 		p.take(ip, taken)
 	}
@@ -198,8 +198,8 @@ func (p *part) choose(tx store.ReadTx, row *nodeipam.Instance, taken map[place]b
 	found := ipam.Reserve(tx, p.subnet, reservedFamily(p.subnet), missing+len(taken))
 	found = slices.DeleteFunc(found, func(ip netip.Addr) bool { return taken[place{p.subnet.VPC, ip}] })
 	if len(found) < missing {
-		return &refusal{multitenancyv1alpha1.InstanceNoAddresses, v1alpha1.SubnetExhaustedReason, fmt.Sprintf(
-			"subnet %q of PodNetwork %q has fewer than %d free addresses: reserve fewer, delete pods or instances, or enlarge it", p.subnet.Name, p.network, missing)}
+		return refuse(multitenancyv1alpha1.InstanceNoAddresses, v1alpha1.SubnetExhaustedReason, fmt.Sprintf(
+			"subnet %q of PodNetwork %q has fewer than %d free addresses: reserve fewer, delete pods or instances, or enlarge it", p.subnet.Name, p.network, missing))
 	}
 	for _, ip := range found[:missing] {
 		p.take(ip, taken)
@@ -212,10 +212,10 @@ func (p *part) take(ip netip.Addr, taken map[place]bool) {
 }
 
 func unreservable(network string, err error) *refusal {
-	no := &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, fmt.Sprintf("ipConstraint in PodNetwork %q: %v", network, err)}
+	no := refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, fmt.Sprintf("ipConstraint in PodNetwork %q: %v", network, err))
 	var cause *ipam.Error
 	if errors.As(err, &cause) {
-		no.reason = cause.Reason
+		no.Reason = cause.Reason
 	}
 	return no
 }

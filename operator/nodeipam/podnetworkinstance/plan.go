@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/operator/verdict"
+
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
@@ -29,15 +31,19 @@ type decision struct {
 	// unused is true once an instance being deleted may lose its finalizer.
 	unused bool
 	// state is "" while addresses are being reserved, and during deletion.
-	state           state
-	networks        map[string]state
-	reason, message string
+	state    state
+	networks map[string]state
+	verdict.Verdict
 }
 
 // refusal is why an instance can't be used.
 type refusal struct {
-	state           state
-	reason, message string
+	state state
+	verdict.Verdict
+}
+
+func refuse(state state, reason, message string) *refusal {
+	return &refusal{state, verdict.Refuse(reason, message)}
 }
 
 // facts are inputs of a decision besides the store.
@@ -79,14 +85,14 @@ func decide(tx store.ReadTx, row *nodeipam.Instance, now facts) decision {
 
 // reserving turns a decision into an intermediate one.
 func (d decision) reserving() decision {
-	d.state, d.networks, d.reason, d.message = "", nil, v1alpha1.ReservingReason, "its addresses are being reserved"
+	d.state, d.networks, d.Verdict = "", nil, verdict.Wait(v1alpha1.ReservingReason, "its addresses are being reserved")
 	return d
 }
 
 // ofParts decides by the PodNetworks of an instance.
 func ofParts(tx store.ReadTx, row *nodeipam.Instance, now facts) decision {
 	if no := unserved(tx, row, now.keeps); no != nil {
-		return decision{reserved: onlyHeld(tx, row, row.Reserved), state: no.state, reason: no.reason, message: no.message}
+		return decision{reserved: onlyHeld(tx, row, row.Reserved), state: no.state, Verdict: no.Verdict}
 	}
 	parts := partsOf(tx, row)
 	d := decision{reserved: remaining(tx, row, parts), networks: map[string]state{}}
@@ -102,12 +108,12 @@ func ofParts(tx store.ReadTx, row *nodeipam.Instance, now facts) decision {
 		}
 	}
 	switch {
-	case d.reason != "":
+	case d.Reason != "":
 		return d
 	case len(d.networks) < len(parts):
 		return d.reserving()
 	}
-	d.state, d.reason, d.message = multitenancyv1alpha1.InstanceReady, v1alpha1.ReadyReason, "its addresses are reserved"
+	d.state, d.Verdict = multitenancyv1alpha1.InstanceReady, verdict.Use("its addresses are reserved")
 	return d
 }
 
@@ -116,8 +122,8 @@ func (d *decision) judge(p *part) {
 	switch {
 	case p.no != nil:
 		d.networks[p.network] = p.no.state
-		if d.reason == "" {
-			d.state, d.reason, d.message = p.no.state, p.no.reason, p.no.message
+		if d.Reason == "" {
+			d.state, d.Verdict = p.no.state, p.no.Verdict
 		}
 	case p.lacks() == 0 || len(p.fresh) > 0:
 		d.networks[p.network] = multitenancyv1alpha1.InstanceReady
@@ -129,16 +135,16 @@ func unserved(tx store.ReadTx, row *nodeipam.Instance, keeps bool) *refusal {
 	serving := nodeipam.ServingInstance(tx, row.Namespace, row.Name)
 	switch {
 	case serving != nil && serving.Ref != row.Ref:
-		return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.OlderServesReason, fmt.Sprintf(
-			"the PodNetworkInstance of this name in group %s, which is older, serves: delete one of the two, or give this one another name", serving.Group)}
+		return refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.OlderServesReason, fmt.Sprintf(
+			"the PodNetworkInstance of this name in group %s, which is older, serves: delete one of the two, or give this one another name", serving.Group))
 	case row.Invalid != "":
-		return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, row.Invalid}
+		return refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, row.Invalid)
 	case len(row.Interfaces) == 0:
-		return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, "it names no PodNetwork: make one with spec.podNetworkConfigs"}
+		return refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, "it names no PodNetwork: make one with spec.podNetworkConfigs")
 	case reserves(row) && !keeps:
-		return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.ForeignDefinitionReason, fmt.Sprintf(
+		return refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.ForeignDefinitionReason, fmt.Sprintf(
 			"the CustomResourceDefinition podnetworkinstances.%s is not Alioth's and drops status.reservations, so no address can be reserved: "+
-				"give it to Alioth's release, as `helm get notes` says, or reserve none with podIPReservationSize 0", row.Group)}
+				"give it to Alioth's release, as `helm get notes` says, or reserve none with podIPReservationSize 0", row.Group))
 	}
 	return nil
 }
@@ -150,14 +156,14 @@ func reserves(row *nodeipam.Instance) bool {
 
 // deleting lists the reasons that delay the deletion of an instance.
 func deleting(tx store.ReadTx, row *nodeipam.Instance) decision {
-	d := decision{reserved: onlyHeld(tx, row, row.Reserved), reason: v1alpha1.DeletingReason, message: "nothing uses it"}
+	d := decision{reserved: onlyHeld(tx, row, row.Reserved), Verdict: verdict.Deleting("nothing uses it")}
 	names := users(tx, row)
 	if d.unused = len(names) == 0; !d.unused {
 		more := ""
 		if len(names) > podsNamed {
 			more = ", and others"
 		}
-		d.message = fmt.Sprintf("used by %d pod(s): %s%s; delete them first", len(names), strings.Join(names[:min(len(names), podsNamed)], ", "), more)
+		d.Message = fmt.Sprintf("used by %d pod(s): %s%s; delete them first", len(names), strings.Join(names[:min(len(names), podsNamed)], ", "), more)
 	}
 	return d
 }

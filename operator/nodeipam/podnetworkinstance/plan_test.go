@@ -75,7 +75,7 @@ func short(d decision) string {
 	for _, reserved := range d.reserved {
 		texts = append(texts, fmt.Sprintf("%s:%v", reserved.PodNetwork, reserved.IPs))
 	}
-	return fmt.Sprintf("%s %s %s", d.state, d.reason, strings.Join(texts, " "))
+	return fmt.Sprintf("%s %s %s", d.state, d.Reason, strings.Join(texts, " "))
 }
 
 // decideOne decides about a row whose status in the API has its reservations.
@@ -198,7 +198,7 @@ func TestDecide_Instance_AddressesReserved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := decideOne(t, c.row, c.rows...)
 			if got := short(d); got != c.want {
-				t.Errorf("got %s, want %s (%s)", got, c.want, d.message)
+				t.Errorf("got %s, want %s (%s)", got, c.want, d.Message)
 			}
 		})
 	}
@@ -243,8 +243,8 @@ func TestDecide_Unreservable_ReasonGiven(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decideOne(t, c.row, c.rows...)
-			if got := short(d); got != c.want || !strings.Contains(d.message, c.message) || d.assume {
-				t.Errorf("got %s, want %s with %q; assumed: %v (%s)", got, c.want, c.message, d.assume, d.message)
+			if got := short(d); got != c.want || !strings.Contains(d.Message, c.message) || d.assume {
+				t.Errorf("got %s, want %s with %q; assumed: %v (%s)", got, c.want, c.message, d.assume, d.Message)
 			}
 		})
 	}
@@ -276,7 +276,7 @@ func TestInstance_PodsHoldAddresses_NotDeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decideOne(t, c.row, c.rows...)
-			if d.unused != (c.by == "") || !strings.Contains(d.message, c.by) || d.state != "" || d.reason != v1alpha1.DeletingReason {
+			if d.unused != (c.by == "") || !strings.Contains(d.Message, c.by) || d.state != "" || d.Reason != v1alpha1.DeletingReason {
 				t.Errorf("got %+v, want it to be used by %q", d, c.by)
 			}
 		})
@@ -290,7 +290,7 @@ func TestInstance_APIDropsReservations_NothingReserved(t *testing.T) {
 		row := instance("pni", 1, size)
 		operatortest.New(t, append(world(), row)...).View(func(tx store.ReadTx) {
 			if d := decide(tx, row, facts{settled: true}); short(d) != want || d.assume {
-				t.Errorf("%d addresses: got %s (%s), want %s", size, short(d), d.message, want)
+				t.Errorf("%d addresses: got %s (%s), want %s", size, short(d), d.Message, want)
 			}
 		})
 	}

@@ -30,16 +30,22 @@ const (
 type Rules struct {
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
+	Knowledge
+	// Node is the node that judges, "" for the operator.
+	Node string
+}
+
+// Knowledge is what the caller knows of Services and VPCs.
+type Knowledge interface {
 	// Shared reports whether every VPC reaches a Service.
-	Shared func(service *store.Service) bool
+	Shared(service *store.Service) bool
 	// Reserved reports whether nodes reserve the addresses of a Service's endpoints. They do so
-	// for the API server's endpoints. nil stands for no Service.
-	Reserved func(service *store.Service) bool
-	// Partial reports whether the rows lack Addresses of a VPC; nil: of none. There an
-	// endpoint counts for the node that its slice names, other than Node: that node chooses
-	// among its own valid pods.
-	Partial func(vpc string) bool
-	Node    string
+	// for the API server's endpoints.
+	Reserved(service *store.Service) bool
+	// Partial reports whether the rows lack Addresses of a VPC. There an endpoint counts for
+	// the node that its slice names, other than Rules.Node: that node chooses among its own
+	// valid pods.
+	Partial(vpc string) bool
 }
 
 // Judge returns the verdict about a Service in its VPC, or in no VPC. The Service need not have a
@@ -63,7 +69,7 @@ func judgeIn(tx store.ReadTx, rules Rules, vpc string, service *store.Service) *
 	j := newJudge(tx, rules, vpc, service)
 	if !store.IsNetworkDomain(vpc) {
 		v.Shared = rules.Shared(service)
-		j.all = v.Shared || rules.Reserved != nil && rules.Reserved(service)
+		j.all = v.Shared || rules.Reserved(service)
 		v.Exposed = j.all || IsExposed(service)
 		v.ExternalLoadBalancer = service.LoadBalancer == store.LoadBalancerExternal
 		if granted := ExternalIPs(tx, service); len(granted) > 0 {
@@ -126,7 +132,7 @@ type judge struct {
 func newJudge(tx store.ReadTx, rules Rules, vpc string, service *store.Service) *judge {
 	j := &judge{tx: tx, at: Site{VPC: vpc, DefaultVPC: rules.DefaultVPC}, service: service, node: rules.Node}
 	j.reachable = reachabilityOf(tx, j.at)
-	if j.partial = rules.Partial != nil && rules.Partial(vpc); j.partial {
+	if j.partial = rules.Partial(vpc); j.partial {
 		j.inside = rangesOf(tx, vpc)
 	}
 	return j

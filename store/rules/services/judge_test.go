@@ -20,25 +20,34 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-func nobody(*store.Service) bool { return false }
+// known is what a test knows of all Services and VPCs alike.
+type known struct{ shared, reserved, partial bool }
+
+// Shared implements services.Knowledge.
+func (k known) Shared(*store.Service) bool { return k.shared }
+
+// Reserved implements services.Knowledge.
+func (k known) Reserved(*store.Service) bool { return k.reserved }
+
+// Partial implements services.Knowledge.
+func (k known) Partial(string) bool { return k.partial }
 
 // TestJudge_AddressesMissing_SliceSelectsOtherNode: a node that does not carry a VPC
 // believes the node names of its slices, but not its own name, and the operator none.
 func TestJudge_AddressesMissing_SliceSelectsOtherNode(t *testing.T) {
-	partial := func(string) bool { return true }
 	for name, c := range map[string]struct {
 		node, uid, ip string
 		selectorless  bool
-		partial       func(string) bool
+		partial       bool
 		want          int
 	}{
-		"another node":                   {"node-2", "p", "10.0.0.2", false, partial, 1},
-		"another node, by hand":          {"node-2", "", "10.0.0.2", true, partial, 1},
-		"another node, no pod":           {"node-2", "", "10.0.0.2", false, partial, 0},
-		"this node":                      {"node-1", "p", "10.0.0.2", false, partial, 0},
-		"no node":                        {"", "p", "10.0.0.2", false, partial, 0},
-		"outside of the VPC":             {"node-2", "p", "192.0.2.9", false, partial, 0},
-		"another node, to all Addresses": {"node-2", "p", "10.0.0.2", false, nil, 0},
+		"another node":                   {"node-2", "p", "10.0.0.2", false, true, 1},
+		"another node, by hand":          {"node-2", "", "10.0.0.2", true, true, 1},
+		"another node, no pod":           {"node-2", "", "10.0.0.2", false, true, 0},
+		"this node":                      {"node-1", "p", "10.0.0.2", false, true, 0},
+		"no node":                        {"", "p", "10.0.0.2", false, true, 0},
+		"outside of the VPC":             {"node-2", "p", "192.0.2.9", false, true, 0},
+		"another node, to all Addresses": {"node-2", "p", "10.0.0.2", false, false, 0},
 	} {
 		web := service("blue-a", "web", "", "10.96.0.1")
 		web.Selectorless, web.Ports = c.selectorless, []store.ServicePort{http80}
@@ -46,7 +55,7 @@ func TestJudge_AddressesMissing_SliceSelectsOtherNode(t *testing.T) {
 		e.Node, e.PodUID = c.node, c.uid
 		operatortest.New(t, operatortest.VPC("blue-vpc", 2, []string{"blue"}, "10.0.0.0/16"), web, namespace("blue-a", "blue"),
 			slice("a", store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}, e)).View(func(tx store.ReadTx) {
-			v := services.JudgeIn(tx, services.Rules{DefaultVPC: "default", Shared: nobody, Partial: c.partial, Node: "node-1"}, "blue-vpc", web)
+			v := services.JudgeIn(tx, services.Rules{DefaultVPC: "default", Knowledge: known{partial: c.partial}, Node: "node-1"}, "blue-vpc", web)
 			spread := v.Spread(tx, "node-1", http80, ipfamily.IPv4)
 			if len(spread.Elsewhere) != c.want || len(spread.Here) != 0 {
 				t.Errorf("%s: %+v, want %d other nodes", name, spread, c.want)
@@ -68,8 +77,8 @@ func TestJudge_SharedService_AllEndpointsListed(t *testing.T) {
 		slice("c", store.ServicePort{Name: "other", Protocol: "TCP", Port: 1}, endpoint(true, false, "10.0.0.7")))
 	s.View(func(tx store.ReadTx) {
 		for what, rules := range map[string]services.Rules{
-			"shared":   {Shared: func(*store.Service) bool { return true }},
-			"reserved": {Shared: nobody, Reserved: func(*store.Service) bool { return true }},
+			"shared":   {Knowledge: known{shared: true}},
+			"reserved": {Knowledge: known{reserved: true}},
 		} {
 			v := services.JudgeIn(tx, rules, "blue-vpc", web)
 			var all []string
@@ -93,21 +102,20 @@ func TestJudge_SharedService_AllEndpointsListed(t *testing.T) {
 // another proxy only if that may have one.
 func TestJudge_EndpointsLeftOut_VerdictTells(t *testing.T) {
 	const counts, other = "10.0.0.1", "10.0.0.9"
-	shared := func(*store.Service) bool { return true }
 	for name, c := range map[string]struct {
 		vpc       string
-		shared    func(*store.Service) bool
+		shared    bool
 		endpoints []store.Endpoint
 		want      bool
 	}{
-		"no endpoint":           {"default", nobody, nil, false},
-		"a backend":             {"default", nobody, []store.Endpoint{endpoint(true, false, counts)}, false},
-		"an address of nobody":  {"default", nobody, []store.Endpoint{endpoint(true, false, other)}, true},
-		"a backend and another": {"default", nobody, []store.Endpoint{endpoint(true, false, counts, other)}, true},
-		"one that serves still": {"default", nobody, []store.Endpoint{endpoint(false, true, other)}, true},
-		"one that is not ready": {"default", nobody, []store.Endpoint{endpoint(false, false, other)}, false},
-		"another VPC":           {"elsewhere", nobody, []store.Endpoint{endpoint(true, false, other)}, false},
-		"a shared Service":      {"default", shared, []store.Endpoint{endpoint(true, false, other)}, false},
+		"no endpoint":           {"default", false, nil, false},
+		"a backend":             {"default", false, []store.Endpoint{endpoint(true, false, counts)}, false},
+		"an address of nobody":  {"default", false, []store.Endpoint{endpoint(true, false, other)}, true},
+		"a backend and another": {"default", false, []store.Endpoint{endpoint(true, false, counts, other)}, true},
+		"one that serves still": {"default", false, []store.Endpoint{endpoint(false, true, other)}, true},
+		"one that is not ready": {"default", false, []store.Endpoint{endpoint(false, false, other)}, false},
+		"another VPC":           {"elsewhere", false, []store.Endpoint{endpoint(true, false, other)}, false},
+		"a shared Service":      {"default", true, []store.Endpoint{endpoint(true, false, other)}, false},
 	} {
 		web := service("blue-a", "web", "", "10.96.0.1")
 		web.Ports = []store.ServicePort{http80}
@@ -115,7 +123,7 @@ func TestJudge_EndpointsLeftOut_VerdictTells(t *testing.T) {
 		backend.VPC = "default"
 		operatortest.New(t, operatortest.VPC("default", 1, []string{"*"}, "10.0.0.0/16"), operatortest.VPC("elsewhere", 2, []string{"*"}, "10.0.0.0/16"),
 			web, namespace("blue-a", "blue"), backend, slice("a", store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}, c.endpoints...)).View(func(tx store.ReadTx) {
-			v := services.JudgeIn(tx, services.Rules{DefaultVPC: "default", Shared: c.shared}, c.vpc, web)
+			v := services.JudgeIn(tx, services.Rules{DefaultVPC: "default", Knowledge: known{shared: c.shared}}, c.vpc, web)
 			if v.LeftOut != c.want {
 				t.Errorf("%s: left out %t, want %t", name, v.LeftOut, c.want)
 			}
@@ -131,7 +139,7 @@ func TestJudge_SliceWithoutServicePort_NothingLeftOut(t *testing.T) {
 	operatortest.New(t, operatortest.VPC("default", 1, []string{"*"}, "10.0.0.0/16"), web, namespace("blue-a", "blue"),
 		slice("a", store.ServicePort{Name: "other", Protocol: "TCP", Port: 8080}, endpoint(true, false, "10.0.0.9"))).View(func(tx store.ReadTx) {
 		for _, reserved := range []bool{false, true} {
-			rules := services.Rules{DefaultVPC: "default", Shared: nobody, Reserved: func(*store.Service) bool { return reserved }}
+			rules := services.Rules{DefaultVPC: "default", Knowledge: known{reserved: reserved}}
 			if v := services.JudgeIn(tx, rules, "default", web); v.LeftOut || len(v.Backends) != 0 && !reserved {
 				t.Errorf("reserved %t: left out %t, backends %v", reserved, v.LeftOut, v.Backends)
 			}
@@ -164,7 +172,7 @@ func TestJudge_AnySlices_VerdictLimited(t *testing.T) {
 	host.Node, host.PodUID = "node-1", strings.Repeat("u", 65)
 	rows = append(rows, slice("host", web.Ports[0], host))
 	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
-		v := services.JudgeIn(tx, services.Rules{DefaultVPC: "default", Shared: nobody}, "default", web)
+		v := services.JudgeIn(tx, services.Rules{DefaultVPC: "default", Knowledge: known{}}, "default", web)
 		if len(v.Backends) != services.MaxJudged || len(v.Ports) != 1000 {
 			t.Errorf("%d backends, %d ports; want %d and 1000", len(v.Backends), len(v.Ports), services.MaxJudged)
 		}

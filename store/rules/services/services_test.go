@@ -31,7 +31,7 @@ var http80 = store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}
 func verdict(tx store.ReadTx, at services.Site, web *store.Service, port store.ServicePort) *services.Verdict {
 	row := *web
 	row.Ports = []store.ServicePort{port}
-	return services.JudgeIn(tx, services.Rules{DefaultVPC: at.DefaultVPC, Shared: func(*store.Service) bool { return false }}, at.VPC, &row)
+	return services.JudgeIn(tx, services.Rules{DefaultVPC: at.DefaultVPC, Knowledge: known{}}, at.VPC, &row)
 }
 
 func namespace(name, tenant string) *store.Namespace {

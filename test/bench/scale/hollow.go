@@ -73,7 +73,7 @@ func newHollow(ctx context.Context, name string, via access, folder string, watc
 		return nil, err
 	}
 	progress := &reconcile.Progress{}
-	n, err := newNode(name, via, j, func(kind *descriptor.Kind) *descriptor.Kind { return kind }, func() { progress.Ask() }, log)
+	n, err := newNode(name, via, j, func(kind *descriptor.Kind) *descriptor.Kind { return kind }, progress, log)
 	if err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
@@ -87,11 +87,10 @@ func (h *hollow) assemble() {
 	cfg := h.cfg.Plan(drivers.All().Catalog())
 	registry, progress := prometheus.NewRegistry(), h.progress
 	held := release.NewHeld(h.journal)
-	none := func() []netip.Addr { return nil }
 	decisions := decision.New(decision.Config{
-		Plan: cfg, Reserved: none, Store: h.store, Pair: drivers.DefaultPair, Held: held, Sources: h.sources,
+		Plan: cfg, APIServers: ignored{}, Store: h.store, Pair: drivers.DefaultPair, Held: held, Sources: h.sources,
 		Journal: h.journal, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
-		Progress: progress, NodeMarked: broadcast.Open, Warn: func(journal.Pod, string, string) {}, Log: h.log,
+		Progress: progress, NodeMarked: broadcast.Open, Events: ignored{}, Log: h.log,
 	})
 	h.attachments = attachment.New(attachment.Config{
 		Journal: h.journal, Drivers: attach.Drivers{drivers.DefaultPair: driver{}}, Decisions: decisions,
@@ -222,6 +221,9 @@ func (ignored) Release(journal.Record) {}
 func (ignored) Rebuild(context.Context) (int, error) { return 0, nil }
 
 func (ignored) Addresses() []netip.Addr { return nil }
+
+// Refused implements decision.Events.
+func (ignored) Refused(journal.Pod, string, string) {}
 
 // Lost implements reconcile.Observer.
 func (ignored) Lost(plan.Lost) {}

@@ -58,8 +58,8 @@ type access struct {
 }
 
 // newNode returns a node that follows nothing yet. keeps narrows down the objects of a kind that
-// the node keeps. changed is called when the objects that it has read have changed.
-func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor.Kind) *descriptor.Kind, changed func(), log *slog.Logger) (*node, error) {
+// the node keeps. passes is asked for a pass when the objects that it has read have changed.
+func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor.Kind) *descriptor.Kind, passes subscriptions.Passes, log *slog.Logger) (*node, error) {
 	n := &node{name: name, nodes: via.nodes, cfg: cnid.DefaultConfig(), Meter: transport.NewMeter(), journal: j, log: log.With("node", name)}
 	n.cfg.NodeName, n.cfg.ScaledEndpoints = name, true
 	var err error
@@ -74,7 +74,7 @@ func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor
 		followed = append(followed, keeps(kind))
 	}
 	n.sources = subscriptions.New(
-		subscriptions.Config{Node: name, DefaultVPC: n.cfg.DefaultVPC, NodePorts: n.cfg.NodePorts, ScaledEndpoints: n.cfg.ScaledEndpoints, Kinds: followed, Changed: changed},
+		subscriptions.Config{Node: name, DefaultVPC: n.cfg.DefaultVPC, NodePorts: n.cfg.NodePorts, ScaledEndpoints: n.cfg.ScaledEndpoints, Kinds: followed, Passes: passes},
 		n.api, reflector.NewSet(n.store, n.api, n.log), n.store, n, n.log)
 	return n, nil
 }

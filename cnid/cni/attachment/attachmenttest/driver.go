@@ -34,12 +34,16 @@ type Driver struct {
 // Type returns the driver's line for a registry. sandboxes is Driver.Sandboxes.
 func Type(sandboxes func() []string) attach.Type {
 	driver := Driver{Sandboxes: sandboxes}
-	return attach.Type{
-		Kind: Kind, Capabilities: driver.Capabilities(),
-		Probe: func(context.Context) error { return nil },
-		Open:  func(attach.Node) (attach.Driver, error) { return driver, nil },
-	}
+	return attach.Type{Kind: Kind, Capabilities: driver.Capabilities(), Maker: maker{driver: driver}}
 }
+
+type maker struct {
+	attach.Supported
+	driver Driver
+}
+
+// Open implements attach.Maker.
+func (m maker) Open(attach.Node) (attach.Driver, error) { return m.driver, nil }
 
 // Capabilities implements attach.Driver.
 func (d Driver) Capabilities() attach.Capabilities { return attach.Capabilities{Restorable: true} }

@@ -50,17 +50,22 @@ type note struct {
 // of devices that pods may get: the Address of a pod can be made again from an annotation,
 // which tenants may write, so the driver goes by the node's configuration too.
 func Type(devices []string) attach.Type {
-	return attach.Type{
-		Kind: Kind, Capabilities: capabilities,
-		Probe: func(context.Context) error { return nil },
-		Open: func(node attach.Node) (attach.Driver, error) {
-			boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-			if err != nil {
-				return nil, fmt.Errorf("identify this boot: %w", err)
-			}
-			return New(filepath.Join(node.Dir, string(Kind)), string(bytes.TrimSpace(boot)), devices)
-		},
+	return attach.Type{Kind: Kind, Capabilities: capabilities, Maker: maker{devices: devices}}
+}
+
+// maker implements attach.Maker.
+type maker struct {
+	attach.Supported
+	devices []string
+}
+
+// Open implements attach.Maker.
+func (m maker) Open(node attach.Node) (attach.Driver, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return nil, fmt.Errorf("identify this boot: %w", err)
 	}
+	return New(filepath.Join(node.Dir, string(Kind)), string(bytes.TrimSpace(boot)), m.devices)
 }
 
 // New returns a Driver whose notes are in a folder, in the boot of an ID. devices is as for

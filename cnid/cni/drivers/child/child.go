@@ -37,30 +37,35 @@ type Devices struct {
 	SharesMAC bool
 	// Requires describes the kernels that have such devices.
 	Requires string
+	Links
+}
+
+// Links describes the links of such devices.
+type Links interface {
 	// New returns the description of a new interface in one of the Modes.
-	New func(attrs netlink.LinkAttrs, mode string) netlink.Link
+	New(attrs netlink.LinkAttrs, mode string) netlink.Link
 	// ModeOf returns the mode of an interface.
-	ModeOf func(netlink.Link) string
+	ModeOf(link netlink.Link) string
 	// Explain adds cause and remedy to an error of the kernel that refuses an interface in
 	// a mode on a parent.
-	Explain func(err error, parent, mode string) error
+	Explain(err error, parent, mode string) error
 }
 
 // Type returns the driver of such interfaces.
 func (d Devices) Type() attach.Type {
-	return attach.Type{
-		Kind: d.Kind, Capabilities: capabilities,
-		Probe: d.probe,
-		Open:  func(node attach.Node) (attach.Driver, error) { return New(d, node) },
-	}
+	return attach.Type{Kind: d.Kind, Capabilities: capabilities, Maker: d}
 }
+
+// Open implements attach.Maker.
+func (d Devices) Open(node attach.Node) (attach.Driver, error) { return New(d, node) }
 
 // capabilities: the MTU of a network outside of every VPC does not follow the MTU of the node's
 // network for VPCs.
 var capabilities = attach.Capabilities{Restorable: true}
 
-// probe makes an interface on one end of a veth pair, in a namespace that ends with it.
-func (d Devices) probe(ctx context.Context) error {
+// Probe implements attach.Maker. It makes an interface on one end of a veth pair, in a namespace
+// that ends with it.
+func (d Devices) Probe(ctx context.Context) error {
 	return podside.Try(ctx, func() error {
 		parent := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "parent", TxQLen: -1}, PeerName: "peer"}
 		if err := netlink.LinkAdd(parent); err != nil {
@@ -88,8 +93,8 @@ type Driver struct {
 	sockets *rtnl.Sockets
 	hostID  netns.ID
 	notes   sandbox.Notes[note]
-	// underlay is attach.Node.Underlay.
-	underlay func() (attach.Underlay, error)
+	// place is attach.Node.Place.
+	place attach.Place
 }
 
 // New returns a Driver for the network namespace of the calling thread. It has to be the
@@ -107,7 +112,7 @@ func New(devices Devices, node attach.Node) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{devices: devices, sockets: sockets, hostID: id, notes: notes, underlay: node.Underlay}, nil
+	return &Driver{devices: devices, sockets: sockets, hostID: id, notes: notes, place: node.Place}, nil
 }
 
 // session is one call of a Driver, with a socket of its own in the node's namespace.

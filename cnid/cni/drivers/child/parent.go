@@ -66,10 +66,10 @@ func (d *session) parent(spec attach.Spec) (netlink.Link, error) {
 // a pod could send as a node, and so enter VPCs. In mode passthru it would receive the node's
 // packets too.
 func (d *session) permit(parent *netlink.LinkAttrs, mode string) error {
-	if d.underlay == nil {
+	if d.place == nil {
 		return nil
 	}
-	underlay, err := d.underlay()
+	underlay, err := d.place.Underlay()
 	if err != nil || len(underlay.Addrs) == 0 {
 		return err
 	}

@@ -28,16 +28,20 @@ const modeL2 = "l2"
 // Devices describes the interfaces of this kind.
 var Devices = child.Devices{
 	Kind: Kind, Modes: []string{modeL2}, SharesMAC: true, Requires: "the kernel module ipvlan (CONFIG_IPVLAN)",
-	New: newLink, ModeOf: modeOf, Explain: explain,
+	Links: links{},
 }
 
-func newLink(attrs netlink.LinkAttrs, _ string) netlink.Link {
+// links implements child.Links.
+type links struct{}
+
+// New implements child.Links.
+func (links) New(attrs netlink.LinkAttrs, _ string) netlink.Link {
 	return &netlink.IPVlan{LinkAttrs: attrs, Mode: netlink.IPVLAN_MODE_L2, Flag: netlink.IPVLAN_FLAG_BRIDGE}
 }
 
-// modeOf names the mode. All interfaces of a parent have one mode: another program that makes one
+// ModeOf names the mode. All interfaces of a parent have one mode: another program that makes one
 // in another mode changes them all.
-func modeOf(link netlink.Link) string {
+func (links) ModeOf(link netlink.Link) string {
 	own, ok := link.(*netlink.IPVlan)
 	switch {
 	case !ok:
@@ -54,8 +58,8 @@ func modeOf(link netlink.Link) string {
 	return fmt.Sprint(own.Mode)
 }
 
-// explain knows why the kernel refuses an ipvlan.
-func explain(err error, parent, _ string) error {
+// Explain knows why the kernel refuses an ipvlan.
+func (links) Explain(err error, parent, _ string) error {
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("%w: device %s is a port of a bridge or a bond, or has interfaces of type macvlan; "+

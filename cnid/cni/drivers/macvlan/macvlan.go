@@ -25,19 +25,24 @@ const Kind attach.Kind = "macvlan"
 
 // Devices describes the interfaces of this kind.
 var Devices = child.Devices{
-	Kind: Kind, Modes: annotations.Modes, Requires: "the kernel module macvlan", New: newLink, ModeOf: modeOf, Explain: explain,
+	Kind: Kind, Modes: annotations.Modes, Requires: "the kernel module macvlan", Links: links{},
 }
+
+// links implements child.Links.
+type links struct{}
 
 var modes = map[string]netlink.MacvlanMode{
 	annotations.ModeBridge: netlink.MACVLAN_MODE_BRIDGE, annotations.ModePrivate: netlink.MACVLAN_MODE_PRIVATE,
 	annotations.ModeVEPA: netlink.MACVLAN_MODE_VEPA, annotations.ModePassthru: netlink.MACVLAN_MODE_PASSTHRU,
 }
 
-func newLink(attrs netlink.LinkAttrs, mode string) netlink.Link {
+// New implements child.Links.
+func (links) New(attrs netlink.LinkAttrs, mode string) netlink.Link {
 	return &netlink.Macvlan{LinkAttrs: attrs, Mode: modes[mode]}
 }
 
-func modeOf(link netlink.Link) string {
+// ModeOf implements child.Links.
+func (links) ModeOf(link netlink.Link) string {
 	if own, ok := link.(*netlink.Macvlan); ok {
 		for name, mode := range modes {
 			if mode == own.Mode {
@@ -48,8 +53,8 @@ func modeOf(link netlink.Link) string {
 	return "unknown"
 }
 
-// explain knows why the kernel refuses a macvlan.
-func explain(err error, parent, mode string) error {
+// Explain knows why the kernel refuses a macvlan.
+func (links) Explain(err error, parent, mode string) error {
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("%w: device %s is a port of a bridge or a bond, or has interfaces of type ipvlan; a device has interfaces of one type only: use another device, or networks of one type", err, parent)

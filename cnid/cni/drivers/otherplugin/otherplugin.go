@@ -50,17 +50,23 @@ func New(delegates *delegate.Delegates, files host.ConfDir) (*Driver, error) {
 
 // Type returns the driver's entry in a registry. open is called once.
 func Type(files host.ConfDir, open func() (*delegate.Delegates, error)) attach.Type {
-	return attach.Type{
-		Kind: Kind, Capabilities: capabilities,
-		Probe: func(context.Context) error { return nil },
-		Open: func(attach.Node) (attach.Driver, error) {
-			delegates, err := open()
-			if err != nil {
-				return nil, err
-			}
-			return New(delegates, files)
-		},
+	return attach.Type{Kind: Kind, Capabilities: capabilities, Maker: maker{files: files, open: open}}
+}
+
+// maker implements attach.Maker.
+type maker struct {
+	attach.Supported
+	files host.ConfDir
+	open  func() (*delegate.Delegates, error)
+}
+
+// Open implements attach.Maker.
+func (m maker) Open(attach.Node) (attach.Driver, error) {
+	delegates, err := m.open()
+	if err != nil {
+		return nil, err
 	}
+	return New(delegates, m.files)
 }
 
 // capabilities: a plugin's interface is not made again in the same sandbox, because the

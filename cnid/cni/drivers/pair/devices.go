@@ -30,17 +30,19 @@ type Devices struct {
 
 // Type returns the driver of such pairs.
 func (d Devices) Type() attach.Type {
-	return attach.Type{
-		Kind: d.Kind, Capabilities: d.capabilities(), Pair: true,
-		Probe: func(ctx context.Context) error {
-			if d.Requires == "" {
-				return nil
-			}
-			return Probe(ctx, d)
-		},
-		Open: func(node attach.Node) (attach.Driver, error) { return New(d, node.MAC) },
-	}
+	return attach.Type{Kind: d.Kind, Capabilities: d.capabilities(), Pair: true, Maker: d}
 }
+
+// Probe implements attach.Maker.
+func (d Devices) Probe(ctx context.Context) error {
+	if d.Requires == "" {
+		return nil
+	}
+	return Probe(ctx, d)
+}
+
+// Open implements attach.Maker.
+func (d Devices) Open(node attach.Node) (attach.Driver, error) { return New(d, node.MAC) }
 
 func (d Devices) capabilities() attach.Capabilities {
 	return attach.Capabilities{HostEnd: true, Hook: d.Hook, FollowsMTU: true, Restorable: true}

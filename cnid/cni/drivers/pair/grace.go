@@ -23,9 +23,20 @@ import (
 // lock. On a node that is not busy, the kernel's own wait is the shorter one.
 const busyThreads = 8
 
-// nodeBusy reports whether the node is busy, by the number of its threads that run or wait for
+// kernel is the part of the node's kernel that matters for grace periods.
+type kernel interface {
+	// busy reports whether the node is busy.
+	busy() bool
+	// wait waits for a grace period.
+	wait()
+}
+
+// ownKernel is the kernel of the node.
+type ownKernel struct{}
+
+// busy implements kernel, by the number of its threads that run or wait for
 // a processor (proc_loadavg(5), fourth field).
-func nodeBusy() bool {
+func (ownKernel) busy() bool {
 	text, err := os.ReadFile("/proc/loadavg")
 	return err == nil && isBusy(string(text), runtime.NumCPU())
 }
@@ -43,17 +54,14 @@ func isBusy(loadavg string, processors int) bool {
 // membarrierGlobal is MEMBARRIER_CMD_GLOBAL of membarrier(2).
 const membarrierGlobal = 1
 
-// gracePeriod returns after a grace period of RCU: MEMBARRIER_CMD_GLOBAL waits for one. A
+// wait returns after a grace period of RCU: MEMBARRIER_CMD_GLOBAL waits for one. A
 // kernel that refuses (without membarrier, or with nohz_full) costs the caller nothing, and
 // waits when the filter is added.
-func gracePeriod() { _, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, membarrierGlobal, 0, 0) }
+func (ownKernel) wait() { _, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, membarrierGlobal, 0, 0) }
 
 // periods lets callers wait for grace periods together: one thread waits for all of them.
 type periods struct {
-	// wait waits for one.
-	wait func()
-	// busy reports whether the node is busy.
-	busy func() bool
+	kernel
 
 	mu sync.Mutex
 	// next is closed after the period that begins next; nil if nobody asked for it.
@@ -62,7 +70,7 @@ type periods struct {
 	runs bool
 }
 
-func newPeriods() *periods { return &periods{wait: gracePeriod, busy: nodeBusy} }
+func newPeriods() *periods { return &periods{kernel: ownKernel{}} }
 
 // filtersReady returns a channel that is closed when filters can be added to the qdiscs that
 // exist now without a long hold of the kernel's lock of all devices.

@@ -10,16 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// waiting is a kernel whose periods take as long as a function.
+type waiting struct {
+	period func()
+	isBusy bool
+}
+
+func (w waiting) wait() { w.period() }
+
+func (w waiting) busy() bool { return w.isBusy }
+
 // TestGracePeriod_SeveralCallers_EachAwaitsLaterPeriod: a period that runs already may have begun
 // before the caller's qdisc was added.
 func TestGracePeriod_SeveralCallers_EachAwaitsLaterPeriod(t *testing.T) {
 	var begun atomic.Int32
 	enter, leave := make(chan struct{}), make(chan struct{})
-	p := &periods{wait: func() {
+	p := &periods{kernel: waiting{period: func() {
 		begun.Add(1)
 		enter <- struct{}{}
 		<-leave
-	}}
+	}}}
 	first := p.after()
 	<-enter // the first period runs
 	second, third := p.after(), p.after()
@@ -49,7 +59,7 @@ func TestGracePeriod_SeveralCallers_EachAwaitsLaterPeriod(t *testing.T) {
 func TestGracePeriod_FilterWait_OnlyOnBusyNode(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		leave := make(chan struct{})
-		p := &periods{wait: func() { <-leave }, busy: func() bool { return busy }}
+		p := &periods{kernel: waiting{period: func() { <-leave }, isBusy: busy}}
 		ready := p.filtersReady()
 		select {
 		case <-ready:

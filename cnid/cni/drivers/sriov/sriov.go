@@ -35,13 +35,18 @@ type Config struct {
 
 // Type returns the driver's entry in a registry.
 func Type(cfg Config) attach.Type {
-	return attach.Type{
-		Kind: Kind, Capabilities: capabilities,
-		// Whether the node has devices is the matter of its device plugin.
-		Probe: func(context.Context) error { return nil },
-		Open:  func(node attach.Node) (attach.Driver, error) { return New(cfg, node.Dir) },
-	}
+	return attach.Type{Kind: Kind, Capabilities: capabilities, Maker: maker{cfg: cfg}}
 }
+
+// maker implements attach.Maker. Its Probe succeeds everywhere: the device plugin knows whether the
+// node has devices.
+type maker struct {
+	attach.Supported
+	cfg Config
+}
+
+// Open implements attach.Maker.
+func (m maker) Open(node attach.Node) (attach.Driver, error) { return New(m.cfg, node.Dir) }
 
 var capabilities = attach.Capabilities{Restorable: true, Device: true}
 

@@ -73,7 +73,7 @@ func (c *Cache) Missed(v View, m state.Miss) (s Steps) {
 // vpcOf returns the VPC that this node has of a VNI, or nil.
 func vpcOf(v View, vni uint32) *store.VPC {
 	vpc := store.VPCByVNI(v.Tx, vni)
-	if vpc == nil || !v.Hosted(vpc.Name) {
+	if vpc == nil || !v.Hosts(vpc.Name) {
 		return nil
 	}
 	return vpc

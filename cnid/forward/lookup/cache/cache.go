@@ -88,9 +88,14 @@ type View struct {
 	// Now is the time since the boot (CLOCK_MONOTONIC).
 	Now time.Duration
 	Tx  store.ReadTx
-	// Hosted reports whether the node has a VPC, by its name, and whether its row in Tx is
+	Sources
+}
+
+// Sources know the VPCs of the node.
+type Sources interface {
+	// Hosts reports whether the node has a VPC, by its name, and whether its row in View.Tx is
 	// confirmed.
-	Hosted func(vpc string) bool
+	Hosts(vpc string) bool
 }
 
 // Steps are what an event leads to: rows are put, then rows are deleted, and then questions

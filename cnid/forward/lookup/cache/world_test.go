@@ -49,6 +49,9 @@ type ask struct {
 }
 
 // newWorld returns a world with the VPC blue of the VNI 7, and three other nodes.
+// Hosts implements Sources.
+func (w *world) Hosts(vpc string) bool { return !w.left[vpc] }
+
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := emptyWorld(t, 1)
@@ -110,7 +113,7 @@ func (w *world) address(vpc string, addr netip.Addr, node int) *store.Address {
 }
 
 func (w *world) view() (v View) {
-	v = View{Now: w.now, Hosted: func(vpc string) bool { return !w.left[vpc] }}
+	v = View{Now: w.now, Sources: w}
 	w.store.View(func(tx store.ReadTx) { v.Tx = tx })
 	return v
 }

@@ -213,11 +213,11 @@ func (b *builder) judge(ref Ref) (of judged) {
 	if row == nil {
 		return of
 	}
-	rules := services.Rules{DefaultVPC: b.cfg.DefaultVPC, Shared: b.isShared, Partial: b.isPartial, Node: b.cfg.Node}
+	rules := services.Rules{DefaultVPC: b.cfg.DefaultVPC, Knowledge: b, Node: b.cfg.Node}
 	of.named = services.Named(b.tx, row)
 	of.wide = row.Selectorless && len(of.named) > 0
 	vpc := services.VPCOf(b.tx, row, b.cfg.DefaultVPC)
-	if b.isShared(row) || b.here.Numbers[vpc] != 0 || b.cfg.NodePorts && vpc != "" && services.IsExposed(row) {
+	if b.Shared(row) || b.here.Numbers[vpc] != 0 || b.cfg.NodePorts && vpc != "" && services.IsExposed(row) {
 		of.home = services.Judge(b.tx, rules, row)
 		of.wide = of.wide || b.here.Numbers[vpc] != 0 && services.IsWide(b.tx, vpc, row, of.named)
 	}
@@ -227,11 +227,14 @@ func (b *builder) judge(ref Ref) (of judged) {
 	return of
 }
 
-// isShared reports whether every VPC reaches a Service.
-func (b *builder) isShared(row *store.Service) bool {
+// Shared implements services.Knowledge.
+func (b *builder) Shared(row *store.Service) bool {
 	return row.Network == "" && b.shared[Ref{row.Namespace, row.Name}]
 }
 
-// isPartial reports whether this node lacks Addresses of a VPC. It has all Addresses of the
-// VPCs whose packets it carries.
-func (b *builder) isPartial(vpc string) bool { return b.here.Numbers[vpc] == 0 }
+// Reserved implements services.Knowledge: a node reserves nothing.
+func (b *builder) Reserved(*store.Service) bool { return false }
+
+// Partial implements services.Knowledge. This node has all Addresses of the VPCs whose packets it
+// carries.
+func (b *builder) Partial(vpc string) bool { return b.here.Numbers[vpc] == 0 }

@@ -53,8 +53,7 @@ func NewNode(t testing.TB, devices child.Devices) (Node, Router) {
 func (n *Node) Start(t testing.TB) {
 	t.Helper()
 	n.Do(t, func() (err error) {
-		underlay := func() (attach.Underlay, error) { return *n.Underlay, nil }
-		n.Driver, err = n.devices.Type().Open(attach.Node{Dir: n.Dir, Underlay: underlay})
+		n.Driver, err = n.devices.Type().Open(attach.Node{Dir: n.Dir, Place: place{n.Underlay}})
 		return err
 	})
 	t.Cleanup(n.Driver.Close)
@@ -295,3 +294,9 @@ func AwaitNeighbours(t testing.TB, r Router, mac net.HardwareAddr, want ...strin
 		}
 	}
 }
+
+// place implements attach.Place by an underlay that a test may change.
+type place struct{ underlay *attach.Underlay }
+
+// Underlay implements attach.Place.
+func (p place) Underlay() (attach.Underlay, error) { return *p.underlay, nil }
