@@ -109,6 +109,7 @@ func objectOf(row *store.Address) (*v1alpha1.Address, error) {
 			},
 			Attachment: row.Attachment,
 			Set:        ips,
+			Config:     row.Config, Interfaces: row.Interfaces,
 		},
 	}
 	if row.External {
