@@ -112,10 +112,10 @@ func (a *Address) Domain() string {
 	return a.VPC
 }
 
-// SameConfig reports whether two addresses have the same configuration and list of interfaces.
+// SameConfig reports whether two addresses have the same configuration and list of interfaces, or
+// one has none.
 func (a *Address) SameConfig(b *Address) bool {
-	same := a.Config == b.Config || a.Config != nil && b.Config != nil && *a.Config == *b.Config
-	return same && slices.Equal(a.Interfaces, b.Interfaces)
+	return a.Config == nil || b.Config == nil || *a.Config == *b.Config && slices.Equal(a.Interfaces, b.Interfaces)
 }
 
 // Place names the VPC or network in messages.
