@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
@@ -104,7 +102,10 @@ func rebuiltRoutes(tx store.ReadTx, cfg plan.Config, pod *store.Pod, rec journal
 		d := &decisions[i]
 		switch vpc := store.GetVPC(tx, said.VPC); {
 		case said.Outside != "":
-			d.Binding, d.Addrs, d.Config = journal.Binding{Outside: said.Outside}, said.Addresses, ptr.Deref(said.Link, netif.Config{})
+			d.Binding, d.Addrs = journal.Binding{Outside: said.Outside}, said.Addresses
+			if said.Link != nil {
+				d.Config = *said.Link
+			}
 		case vpc != nil:
 			d.VPC = vpc.Name
 			rows, _ := completeSet(tx, pod.AsHolder(), pod.Node, said.Name)
