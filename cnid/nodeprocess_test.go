@@ -31,6 +31,7 @@ import (
 	"golang.org/x/sys/unix"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cmd/process/garbage"
 	"github.com/alioth-net/alioth/cmd/process/guard"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
@@ -230,13 +231,16 @@ func (s *script) fill(tx store.Tx) error {
 	for _, row := range s.Nodes {
 		failures = append(failures, store.PutNode(tx, &row))
 	}
+	addresses := slices.Clone(s.Addresses)
 	for _, row := range s.Pods {
 		failures = append(failures, store.PutPod(tx, &row))
 		if row.Attachments != "" {
-			failures = append(failures, testrows.PutClaims(tx, &row))
+			list, err := annotations.ParseAttachments(row.Attachments)
+			testrows.Configure(addresses, row.UID, list)
+			failures = append(failures, err, testrows.PutClaims(tx, &row))
 		}
 	}
-	for _, row := range s.Addresses {
+	for _, row := range addresses {
 		failures = append(failures, store.PutAddress(tx, &row))
 	}
 	for _, row := range s.Namespaces {

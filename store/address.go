@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/ipfamily"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/store/memory"
 )
 
@@ -97,6 +98,11 @@ type Address struct {
 	Kept bool
 	// Set lists all addresses of the same attachment, IP included.
 	Set []netip.Addr
+	// Config is the configuration of the interface of a pod in a VPC; nil for others, and in an
+	// Address of release 0.1.
+	Config *netif.VPCConfig
+	// Interfaces are the names of all interfaces of the pod, if this is an address of the first one.
+	Interfaces []string
 }
 
 // Domain returns the uniqueness domain of the IP: the name of the VPC, or the domain of the
@@ -106,6 +112,12 @@ func (a *Address) Domain() string {
 		return a.Network.Domain()
 	}
 	return a.VPC
+}
+
+// SameConfig reports whether two addresses have the same configuration and list of interfaces, or
+// one has none.
+func (a *Address) SameConfig(b *Address) bool {
+	return a.Config == nil || b.Config == nil || *a.Config == *b.Config && slices.Equal(a.Interfaces, b.Interfaces)
 }
 
 // Place names the VPC or network in messages.

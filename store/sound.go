@@ -21,7 +21,7 @@ func (a *Address) Check() error {
 		return errors.New("it belongs to no VPC and no network, or to both")
 	}
 	return cmp.Or(sound.Hosts("IP", a.IP), sound.MAC(a.MAC), sound.Hosts("address of the set", a.Set...), sound.OnePerFamily("set", a.Set),
-		sound.Names(a.VPC, a.Subnet, a.Node), sound.Texts(a.Attachment), a.Holder.Check(), a.Network.Check())
+		sound.Names(a.VPC, a.Subnet, a.Node), sound.Texts(a.Attachment), sound.Texts(a.Interfaces...), a.Config.Check(), a.Holder.Check(), a.Network.Check())
 }
 
 // Check returns an error for a holder with texts that no row has.

@@ -107,6 +107,38 @@ type DelegateFile struct {
 	PlainMAC bool `json:"plainMAC,omitempty"`
 }
 
+// VPCConfig is the configuration of an interface in a VPC, beside its name, its addresses and what
+// its node derives from the VPC: MTU, gateways and routes.
+type VPCConfig struct {
+	// AltName is a second name of the interface.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
+	// +optional
+	AltName string `json:"altName,omitempty"`
+	// Definition is namespace/name of the NetworkAttachmentDefinition that the pod has selected for
+	// the interface.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^[-a-z0-9.]+/[-a-z0-9.]+$`
+	// +optional
+	Definition string `json:"definition,omitempty"`
+	// NoDefaultRoute keeps default routes away from the interface: another interface of the pod has
+	// them.
+	// +optional
+	NoDefaultRoute bool `json:"noDefaultRoute,omitempty"`
+}
+
+// VPCConfig returns the configuration of an interface in a VPC.
+func (a *Interface) VPCConfig() VPCConfig {
+	return VPCConfig{AltName: a.AltName, Definition: a.Definition, NoDefaultRoute: a.NoDefaultRoute}
+}
+
+// SetVPCConfig sets the configuration of an interface in a VPC.
+func (a *Interface) SetVPCConfig(c VPCConfig) {
+	a.AltName, a.Definition, a.NoDefaultRoute = c.AltName, c.Definition, c.NoDefaultRoute
+}
+
 // IPv6 is an interface's part in IPv6. Router advertisements and the detection of duplicate
 // addresses are off in each case: the addresses of an interface are decided elsewhere.
 type IPv6 string

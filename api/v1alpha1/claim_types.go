@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alioth-net/alioth/api/netif"
 )
 
 // HolderKind is the kind of an address's holder.
@@ -53,7 +55,10 @@ const DriverExternal = "external"
 
 // AddressSpec is one IP of one VPC, or of one network outside of every VPC, with its
 // holder and node.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an Address can't change: it is released by deleting it"
+// +kubebuilder:validation:XValidation:rule="self.ip == oldSelf.ip && self.set == oldSelf.set && self.holder == oldSelf.holder && has(self.vpc) == has(oldSelf.vpc) && (!has(self.vpc) || self.vpc == oldSelf.vpc) && has(self.network) == has(oldSelf.network) && (!has(self.network) || self.network == oldSelf.network) && has(self.subnet) == has(oldSelf.subnet) && (!has(self.subnet) || self.subnet == oldSelf.subnet) && has(self.mac) == has(oldSelf.mac) && (!has(self.mac) || self.mac == oldSelf.mac) && has(self.node) == has(oldSelf.node) && (!has(self.node) || self.node == oldSelf.node) && has(self.attachment) == has(oldSelf.attachment) && (!has(self.attachment) || self.attachment == oldSelf.attachment) && has(self.driver) == has(oldSelf.driver) && (!has(self.driver) || self.driver == oldSelf.driver)",message="an Address can't change: it is released by deleting it"
+// +kubebuilder:validation:XValidation:rule="has(self.config) || !has(oldSelf.config)",message="spec.config can't be removed"
+// +kubebuilder:validation:XValidation:rule="!has(self.config) || has(self.vpc) && self.holder.kind == 'Pod'",message="only an address of a Pod in a VPC has spec.config"
+// +kubebuilder:validation:XValidation:rule="!has(self.interfaces) || has(self.config) && self.interfaces[0] == self.attachment",message="only an address of the first interface, with spec.config, has spec.interfaces"
 // +kubebuilder:validation:XValidation:rule="self.ip in self.set",message="spec.set must contain spec.ip"
 // +kubebuilder:validation:XValidation:rule="has(self.vpc) != has(self.network)",message="exactly one of spec.vpc and spec.network must be set"
 // +kubebuilder:validation:XValidation:rule="has(self.vpc) == has(self.subnet)",message="an address of a VPC has spec.subnet, an address of a network outside of every VPC has none"
@@ -117,6 +122,20 @@ type AddressSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !isIP(self[0]) || !isIP(self[1]) || ip(self[0]).family() != ip(self[1]).family()",message="at most one address per family"
 	// +listType=atomic
 	Set []string `json:"set"`
+	// Config is the configuration of the holder's interface in a VPC. An Address of release 0.1 has
+	// none until the operator adds it.
+	// +optional
+	Config *netif.VPCConfig `json:"config,omitempty"`
+	// Interfaces lists the names of all interfaces of the holder in their order, if this is an
+	// address of the first one. The node attaches the pod once it has the objects of all of them.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=129
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=15
+	// +kubebuilder:validation:items:Pattern=`^[!-~]+$`
+	// +listType=atomic
+	// +optional
+	Interfaces []string `json:"interfaces,omitempty"`
 }
 
 // Domain returns the domain where the IP is unique: the name of the VPC, or of the network

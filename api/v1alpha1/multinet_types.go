@@ -24,7 +24,8 @@ type AttachmentPod struct {
 }
 
 // AttachmentClaimSpec is one interface of one pod in one network outside of every VPC.
-// +kubebuilder:validation:XValidation:rule="has(oldSelf.config) ? self == oldSelf : self.pod == oldSelf.pod && self.node == oldSelf.node && self.interface == oldSelf.interface && self.driver == oldSelf.driver && self.network == oldSelf.network && self.configHash == oldSelf.configHash && has(self.addresses) == has(oldSelf.addresses) && (!has(self.addresses) || self.addresses == oldSelf.addresses)",message="an AttachmentClaim can't change: it is replaced"
+// +kubebuilder:validation:XValidation:rule="!has(self.interfaces) || self.interfaces[0] == self.interface",message="only the claim of the first interface has spec.interfaces"
+// +kubebuilder:validation:XValidation:rule="(!has(oldSelf.config) || has(self.config) && self.config == oldSelf.config) && self.pod == oldSelf.pod && self.node == oldSelf.node && self.interface == oldSelf.interface && self.driver == oldSelf.driver && self.network == oldSelf.network && self.configHash == oldSelf.configHash && has(self.addresses) == has(oldSelf.addresses) && (!has(self.addresses) || self.addresses == oldSelf.addresses)",message="an AttachmentClaim can't change: it is replaced"
 type AttachmentClaimSpec struct {
 	Pod AttachmentPod `json:"pod"`
 	// Node of the pod.
@@ -49,6 +50,16 @@ type AttachmentClaimSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Config *runtime.RawExtension `json:"config,omitempty"`
+	// Interfaces lists the names of all interfaces of the pod in their order, if this is the claim of
+	// the first one. The node attaches the pod once it has the objects of all of them.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=129
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=15
+	// +kubebuilder:validation:items:Pattern=`^[!-~]+$`
+	// +listType=atomic
+	// +optional
+	Interfaces []string `json:"interfaces,omitempty"`
 	// ConfigHash is the SHA-256 of the attachment's element in the annotation
 	// alioth.dev/attachments, in hex. Daemons of release 0.1 compare it.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`

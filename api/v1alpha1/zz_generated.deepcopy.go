@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	"github.com/alioth-net/alioth/api/netif"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -93,6 +94,16 @@ func (in *AddressSpec) DeepCopyInto(out *AddressSpec) {
 	out.Holder = in.Holder
 	if in.Set != nil {
 		in, out := &in.Set, &out.Set
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.Config != nil {
+		in, out := &in.Config, &out.Config
+		*out = new(netif.VPCConfig)
+		**out = **in
+	}
+	if in.Interfaces != nil {
+		in, out := &in.Interfaces, &out.Interfaces
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
@@ -252,6 +263,11 @@ func (in *AttachmentClaimSpec) DeepCopyInto(out *AttachmentClaimSpec) {
 		in, out := &in.Config, &out.Config
 		*out = new(runtime.RawExtension)
 		(*in).DeepCopyInto(*out)
+	}
+	if in.Interfaces != nil {
+		in, out := &in.Interfaces, &out.Interfaces
+		*out = make([]string, len(*in))
+		copy(*out, *in)
 	}
 	if in.Addresses != nil {
 		in, out := &in.Addresses, &out.Addresses

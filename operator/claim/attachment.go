@@ -35,6 +35,8 @@ type AttachmentRow struct {
 	Network store.NetworkRef
 	// Config is the description of the interface, for its node.
 	Config netif.Interface
+	// Interfaces are the names of all interfaces of the pod, nil if this is not the first one.
+	Interfaces []string
 	// ConfigHash is the SHA-256 of the attachment's element in the annotation, 64
 	// digits in hex.
 	ConfigHash string
@@ -63,18 +65,18 @@ func (claimRows) object(row *multinet.Claim) (*v1alpha1.AttachmentClaim, error) 
 // costs no request. Each step can be repeated after an error; ErrHolderGone needs no repetition.
 // Until all steps are done, a node attaches the pod to the networks of correct claims only.
 func (c *Claimer) ClaimAttachments(ctx context.Context, pod *store.Pod, rows []AttachmentRow) error {
-	var lacking, surplus, bare []*multinet.Claim
+	var lacking, surplus, unlike []*multinet.Claim
 	gone := false
 	c.Store.View(func(tx store.ReadTx) {
 		gone = !lives(tx, pod.AsHolder())
 		held, planned := multinet.ClaimsNaming(tx, pod.UID), claimsOf(pod, rows)
 		lacking, surplus = compareClaims(held, planned)
-		bare = bareClaims(held, planned)
+		unlike = unlikeClaims(held, planned)
 	})
 	if gone {
 		return ErrHolderGone
 	}
-	for _, row := range bare {
+	for _, row := range unlike {
 		if err := c.addConfig(ctx, row); err != nil {
 			return err
 		}
@@ -117,13 +119,18 @@ func (c *Claimer) createClaims(ctx context.Context, rows []*multinet.Claim) (oth
 func AttachmentsClaimed(tx store.ReadTx, pod *store.Pod, rows []AttachmentRow) bool {
 	held, planned := multinet.ClaimsNaming(tx, pod.UID), claimsOf(pod, rows)
 	lacking, surplus := compareClaims(held, planned)
-	return len(lacking) == 0 && len(surplus) == 0 && len(bareClaims(held, planned)) == 0
+	return len(lacking) == 0 && len(surplus) == 0 && len(unlikeClaims(held, planned)) == 0
 }
 
-// AttachmentClaimed reports whether a pod has the AttachmentClaim of a row.
-func AttachmentClaimed(tx store.ReadTx, pod *store.Pod, row AttachmentRow) bool {
-	lacking, _ := compareClaims(multinet.ClaimsNaming(tx, pod.UID), claimsOf(pod, []AttachmentRow{row}))
-	return len(lacking) == 0
+// AttachmentOf returns the AttachmentClaim of a pod for a row, nil without one.
+func AttachmentOf(tx store.ReadTx, pod *store.Pod, row AttachmentRow) *multinet.Claim {
+	planned := claimsOf(pod, []AttachmentRow{row})[0]
+	for _, other := range multinet.ClaimsNaming(tx, pod.UID) {
+		if sameClaim(other, planned) && !other.Deleting {
+			return other
+		}
+	}
+	return nil
 }
 
 // compareClaims divides the difference between the claims that exist and the planned
@@ -142,21 +149,26 @@ func compareClaims(held, planned []*multinet.Claim) (lacking, surplus []*multine
 	return lacking, surplus
 }
 
-// bareClaims returns the planned rows of claims that exist without a configuration, with the UID
-// and version of the existing claim. Release 0.1 made such claims.
-func bareClaims(held, planned []*multinet.Claim) (bare []*multinet.Claim) {
+// unlikeClaims returns the planned rows of claims that exist without a configuration, as release 0.1
+// made them, or with another list of interfaces. The rows have the UID and version of the existing
+// claim, and no configuration if the claim has one.
+func unlikeClaims(held, planned []*multinet.Claim) (unlike []*multinet.Claim) {
 	for _, row := range planned {
 		i := slices.IndexFunc(held, func(other *multinet.Claim) bool { return sameClaim(other, row) })
-		if i >= 0 && held[i].Config == nil && !held[i].Deleting {
-			row.Meta = held[i].Meta
-			bare = append(bare, row)
+		if i < 0 || held[i].Deleting || held[i].Config != nil && slices.Equal(held[i].Interfaces, row.Interfaces) {
+			continue
 		}
+		row.Meta = held[i].Meta
+		if held[i].Config != nil {
+			row.Config = nil
+		}
+		unlike = append(unlike, row)
 	}
-	return bare
+	return unlike
 }
 
-// addConfig adds the configuration to a claim that has none. A claim that has changed since is left
-// to its event, which is still to come.
+// addConfig adds the configuration to a claim that has none, and writes the list of interfaces. A
+// claim that has changed since is left to its event, which is still to come.
 func (c *Claimer) addConfig(ctx context.Context, row *multinet.Claim) error {
 	object, err := attachmentObject(row)
 	if err != nil {
@@ -168,10 +180,12 @@ func (c *Claimer) addConfig(ctx context.Context, row *multinet.Claim) error {
 			ResourceVersion string `json:"resourceVersion"`
 		} `json:"metadata"`
 		Spec struct {
-			Config *runtime.RawExtension `json:"config"`
+			Config     *runtime.RawExtension `json:"config,omitempty"`
+			Interfaces []string              `json:"interfaces"`
 		} `json:"spec"`
 	}
-	patch.Metadata.UID, patch.Metadata.ResourceVersion, patch.Spec.Config = row.UID, row.ResourceVersion, object.Spec.Config
+	patch.Metadata.UID, patch.Metadata.ResourceVersion = row.UID, row.ResourceVersion
+	patch.Spec.Config, patch.Spec.Interfaces = object.Spec.Config, object.Spec.Interfaces
 	text, err := json.Marshal(patch)
 	if err != nil {
 		return fmt.Errorf("encode patch of AttachmentClaim %s/%s: %w", row.Namespace, row.Name, err)
@@ -199,7 +213,7 @@ func claimsOf(pod *store.Pod, rows []AttachmentRow) (all []*multinet.Claim) {
 		all = append(all, &multinet.Claim{
 			Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, row.Interface),
 			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: row.Interface, Driver: row.Driver,
-			Network: row.Network, Config: &row.Config, ConfigHash: row.ConfigHash, Addresses: row.Addresses,
+			Network: row.Network, Config: &row.Config, Interfaces: row.Interfaces, ConfigHash: row.ConfigHash, Addresses: row.Addresses,
 		})
 	}
 	return all
@@ -251,7 +265,7 @@ func attachmentObject(row *multinet.Claim) (*v1alpha1.AttachmentClaim, error) {
 		Spec: v1alpha1.AttachmentClaimSpec{
 			Pod: v1alpha1.AttachmentPod{Name: row.PodName, UID: row.PodUID}, Node: row.Node,
 			Interface: row.Interface, Driver: row.Driver, Network: *referenceTo(row.Network),
-			Config: config, ConfigHash: row.ConfigHash, Addresses: slices.Clone(row.Addresses),
+			Config: config, Interfaces: slices.Clone(row.Interfaces), ConfigHash: row.ConfigHash, Addresses: slices.Clone(row.Addresses),
 		},
 	}, err
 }

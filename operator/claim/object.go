@@ -117,6 +117,7 @@ func (addressRows) object(row *store.Address) (*v1alpha1.Address, error) {
 			},
 			Attachment: row.Attachment,
 			Set:        ips,
+			Config:     row.Config, Interfaces: row.Interfaces,
 		},
 	}
 	if row.External {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/api/ipfamily"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 )
@@ -37,6 +38,10 @@ type Request struct {
 	Attachment string
 	// External: another CNI plugin makes the interface.
 	External bool
+	// Config is the configuration of the interface of a pod in a VPC, nil for others. Interfaces are
+	// the names of all interfaces of the pod, nil if this is not the first one. They are for the node.
+	Config     *netif.VPCConfig
+	Interfaces []string
 	// Devices are the Ethernet addresses of devices of the node; nil for an interface without a
 	// device. A device that no other attachment has becomes the interface.
 	Devices []string
@@ -395,7 +400,7 @@ func (req *Request) rows(result Result) (rows []*store.Address) {
 		row := &store.Address{
 			Name: v1alpha1.AddressName(req.Domain(), ip), VPC: req.VPC, Network: result.Network,
 			IP: ip, MAC: result.MAC, Node: req.Node, Holder: req.Holder, Attachment: req.Attachment,
-			External: req.External, Set: slices.Clone(result.IPs),
+			External: req.External, Set: slices.Clone(result.IPs), Config: req.Config, Interfaces: req.Interfaces,
 		}
 		if result.Subnet != nil {
 			row.Subnet = result.Subnet.Name

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
@@ -85,7 +86,7 @@ func Pod(tenant, namespace, name, network, nic string) *store.Pod {
 	}
 }
 
-// Address returns one address of the set that a pod holds as eth0 on node-1.
+// Address returns one address of the set that a pod holds as eth0, its only interface, on node-1.
 // The UID is "uid-<name of the object>".
 func Address(vpc, subnet, ip string, pod *store.Pod, set ...string) *store.Address {
 	addr := netip.MustParseAddr(ip)
@@ -93,6 +94,7 @@ func Address(vpc, subnet, ip string, pod *store.Pod, set ...string) *store.Addre
 		Name: v1alpha1.AddressName(vpc, addr), VPC: vpc, Subnet: subnet, IP: addr, MAC: "02:00:00:00:00:01",
 		Node: "node-1", Attachment: v1alpha1.PodAttachment, Set: Addrs(append([]string{ip}, set...)...),
 		Holder: store.Holder{Kind: store.HolderPod, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Config: &netif.VPCConfig{}, Interfaces: []string{v1alpha1.PodAttachment},
 	}
 	row.Meta = Meta("uid-"+row.Name, 0)
 	return row

@@ -5,6 +5,7 @@ package pod
 
 import (
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -19,20 +20,33 @@ func attachmentRows(text string) ([]claim.AttachmentRow, error) {
 	if err != nil {
 		return nil, err
 	}
+	names := namesOf(list)
 	var rows []claim.AttachmentRow
 	for _, element := range list {
-		if row, ok := attachmentRow(element); ok {
+		if row, ok := attachmentRow(element, names); ok {
 			rows = append(rows, row)
 		}
 	}
 	return rows, nil
 }
 
+// namesOf lists the names of the interfaces of an allocation status, the requested one first.
+func namesOf(list []annotations.Hashed) []string {
+	names := make([]string, 0, len(list))
+	for _, element := range list {
+		names = append(names, element.Name)
+	}
+	return claim.FirstInFront(names)
+}
+
 // attachmentRow returns the AttachmentClaim for an element of an allocation status, and
 // false for one without a network outside of every VPC.
-func attachmentRow(element annotations.Hashed) (claim.AttachmentRow, bool) {
+func attachmentRow(element annotations.Hashed, names []string) (claim.AttachmentRow, bool) {
 	network, ok := allocation.NetworkOf(element.Interface)
 	row := claim.AttachmentRow{Interface: element.Name, Driver: element.Kind, Network: network, Config: element.Interface, ConfigHash: element.Hash}
+	if element.Name == v1alpha1.PodAttachment {
+		row.Interfaces = names
+	}
 	for _, address := range element.Addresses {
 		row.Addresses = append(row.Addresses, address.String())
 	}
@@ -47,9 +61,17 @@ func rowsToKeep(tx store.ReadTx, pod *store.Pod) ([]claim.AttachmentRow, error) 
 	if err != nil {
 		return nil, err
 	}
+	names := namesOf(list)
 	var rows []claim.AttachmentRow
 	for _, element := range list {
-		if row, ok := attachmentRow(element); ok && claim.AttachmentClaimed(tx, pod, row) {
+		row, ok := attachmentRow(element, names)
+		if !ok {
+			continue
+		}
+		if held := claim.AttachmentOf(tx, pod, row); held != nil {
+			if len(held.Interfaces) > 0 {
+				row.Interfaces = held.Interfaces
+			}
 			rows = append(rows, row)
 		}
 	}

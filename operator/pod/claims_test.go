@@ -95,7 +95,7 @@ func TestDecide_NetworkChanged_AttachmentClaimStays(t *testing.T) {
 	}
 	held := &multinet.Claim{
 		Meta: store.Meta{UID: "c"}, Namespace: "a", Name: v1alpha1.AttachmentClaimName(pod.UID, "eth0"), PodName: "p", PodUID: pod.UID, Node: pod.Node,
-		Interface: "eth0", Driver: "macvlan", Network: all[0].Network, Config: &all[0].Config, ConfigHash: all[0].ConfigHash,
+		Interface: "eth0", Driver: "macvlan", Network: all[0].Network, Config: &all[0].Config, Interfaces: all[0].Interfaces, ConfigHash: all[0].ConfigHash,
 	}
 	s := operatortest.New(t, pod)
 	if err := s.Update(func(tx store.Tx) error { return multinet.PutClaim(tx, held) }); err != nil {

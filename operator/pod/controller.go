@@ -219,6 +219,9 @@ func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, 
 	if refusal, ok := tooLarge(pod, patch); ok {
 		return &refusal, r.tell(ctx, pod, refusal)
 	}
+	if err := r.Claimer.ConfigureAddresses(ctx, pod, o.attachments); err != nil {
+		return nil, err
+	}
 	if err := r.claimAttachments(ctx, pod, o.text); err != nil {
 		return nil, err
 	}
@@ -253,13 +256,17 @@ func (r *Reconciler) claimAttachments(ctx context.Context, pod *store.Pod, text 
 	return r.Claimer.ClaimAttachments(ctx, pod, rows)
 }
 
-// restoreClaims makes the AttachmentClaims of a pod match its allocation status.
+// restoreClaims makes the AttachmentClaims of a pod match its allocation status, and adds
+// configurations to Addresses of release 0.1.
 func (r *Reconciler) restoreClaims(ctx context.Context, pod *store.Pod) error {
 	var rows []claim.AttachmentRow
 	var err error
 	r.Store.View(func(tx store.ReadTx) { rows, err = rowsToKeep(tx, pod) })
 	if err != nil {
 		return fmt.Errorf("read the attachments of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	if err := r.Claimer.CompleteAddresses(ctx, pod, allocation.Told(pod)); err != nil {
+		return err
 	}
 	return r.Claimer.ClaimAttachments(ctx, pod, rows)
 }

@@ -75,20 +75,23 @@ func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
 // recheck changes nothing if the pod has exactly the addresses and AttachmentClaims of its
 // allocation status, even if its Network has changed. If the API lacks some objects of a known
 // decision, they are claimed again unchanged, and others are released. Parts of the allocation
-// status that nothing confirms are replaced.
+// status that nothing confirms, or that differ from the configuration of an object, are replaced.
+// Addresses without a configuration get it.
 func recheck(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source) decision {
-	if told.has(unconfirmed) {
+	if told.has(unconfirmed) || told.altered {
 		return replace(tx, pod, told, sources)
 	}
-	if told.isIntact() && !lacksClaims(tx, pod) {
+	if told.isIntact() && !told.lacksConfig() && !lacksClaims(tx, pod) {
 		return decision{}
 	}
 	var all, lost []Wish
 	for _, part := range told.parts {
-		w := again(pod, part.Interface)
-		all = append(all, w)
+		all = append(all, again(pod, part.Interface))
+	}
+	nameAll(all)
+	for i, part := range told.parts {
 		if part.state == lacking {
-			lost = append(lost, w)
+			lost = append(lost, all[i])
 		}
 	}
 	d := decision{verb: restore, wishes: lost, surplus: surplus(tx, pod, all)}
@@ -130,6 +133,7 @@ func replace(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 			d.wishes = append(d.wishes, w)
 		}
 	}
+	nameAll(d.wishes)
 	d.surplus = surplus(tx, pod, d.wishes)
 	return d
 }
@@ -153,6 +157,9 @@ func anew(part told, fresh []Wish) (Wish, bool) {
 	if row.External {
 		w.Kind = netif.KindExternal
 	}
+	if row.Config != nil {
+		w.AltName, w.Definition, w.NoDefaultRoute = row.Config.AltName, row.Config.Definition, row.Config.NoDefaultRoute
+	}
 	return w, true
 }
 
@@ -161,6 +168,7 @@ func again(pod *store.Pod, attachment netif.Interface) Wish {
 	ips := allocation.IPs(attachment)
 	w := Wish{
 		Interface: attachment.Name, AltName: attachment.AltName, Kind: attachment.Kind, Network: attachment.Network,
+		Definition: attachment.Definition, DefaultRoute: attachment.DefaultRoute, NoDefaultRoute: attachment.NoDefaultRoute,
 		Binding: Binding{VPC: attachment.VPC}, Subnet: attachment.Subnet, IPs: ips, Prefer: ips,
 	}
 	if network, ok := allocation.NetworkOf(attachment); ok {

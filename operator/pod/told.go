@@ -4,13 +4,16 @@
 package pod
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/netif"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
@@ -39,6 +42,9 @@ type toldStatus struct {
 	parts []told
 	// held are the addresses of the pod's interfaces.
 	held []*store.Address
+	// altered reports that the annotation has another order or configuration of interfaces than the
+	// objects. The parts have the order and configuration of the objects.
+	altered bool
 }
 
 // toldOf compares the allocation status of a pod. It is empty for a pod that has none.
@@ -49,7 +55,7 @@ func toldOf(tx store.ReadTx, pod *store.Pod) toldStatus {
 	}
 	held := slices.DeleteFunc(store.AddressesByPod(tx, pod), (*store.Address).IsHeldBack)
 	status := toldStatus{parts: make([]told, 0, len(list)), held: held}
-	var claimed map[string]bool
+	var claimed map[string]*multinet.Claim
 	if allocation.LeadsOutside(pod) {
 		claimed = claimedInterfaces(tx, pod)
 	}
@@ -65,20 +71,56 @@ func toldOf(tx store.ReadTx, pod *store.Pod) toldStatus {
 		}
 		status.parts = append(status.parts, part)
 	}
+	status.correct(claimed[v1alpha1.PodAttachment])
 	return status
 }
 
-// claimedInterfaces returns the interfaces of a pod whose elements of the annotation have
-// AttachmentClaims, which only the operator writes.
-func claimedInterfaces(tx store.ReadTx, pod *store.Pod) map[string]bool {
+// correct gives the parts the order and configuration that the objects have. first is the
+// AttachmentClaim of the first interface, nil for none.
+func (s *toldStatus) correct(first *multinet.Claim) {
+	var order []string
+	if first != nil {
+		order = first.Interfaces
+	}
+	for i, part := range s.parts {
+		for _, row := range part.held {
+			if row.Config != nil && part.Outside == "" && part.VPCConfig() != *row.Config {
+				s.parts[i].SetVPCConfig(*row.Config)
+				s.altered = true
+			}
+			if part.Name == v1alpha1.PodAttachment && len(row.Interfaces) > 0 {
+				order = row.Interfaces
+			}
+		}
+	}
+	byOrder := func(a, b told) int { return cmp.Compare(place(order, a.Name), place(order, b.Name)) }
+	if len(order) > 0 && !slices.IsSortedFunc(s.parts, byOrder) {
+		slices.SortStableFunc(s.parts, byOrder)
+		s.altered = true
+	}
+}
+
+// place returns the index of a name in a list, or a number behind all of them.
+func place(list []string, name string) int {
+	if i := slices.Index(list, name); i >= 0 {
+		return i
+	}
+	return len(list)
+}
+
+// claimedInterfaces returns the AttachmentClaims, which only the operator writes, of the interfaces
+// in the annotation of a pod.
+func claimedInterfaces(tx store.ReadTx, pod *store.Pod) map[string]*multinet.Claim {
 	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
 	if err != nil {
 		return nil
 	}
-	all := map[string]bool{}
+	all := map[string]*multinet.Claim{}
 	for _, element := range list {
-		if row, ok := attachmentRow(element); ok && claim.AttachmentClaimed(tx, pod, row) {
-			all[element.Name] = true
+		if row, ok := attachmentRow(element, nil); ok {
+			if held := claim.AttachmentOf(tx, pod, row); held != nil {
+				all[element.Name] = held
+			}
 		}
 	}
 	return all
@@ -86,10 +128,10 @@ func claimedInterfaces(tx store.ReadTx, pod *store.Pod) map[string]bool {
 
 // stateOf compares a part with the addresses of its interface, and with the AttachmentClaim
 // if it leads outside of every VPC. An interface in a VPC has addresses.
-func stateOf(tx store.ReadTx, pod *store.Pod, part told, claimed map[string]bool) state {
+func stateOf(tx store.ReadTx, pod *store.Pod, part told, claimed map[string]*multinet.Claim) state {
 	ips := allocation.IPs(part.Interface)
 	switch {
-	case part.Outside != "" && !claimed[part.Name], part.Outside == "" && len(ips) == 0:
+	case part.Outside != "" && claimed[part.Name] == nil, part.Outside == "" && len(ips) == 0:
 		return unconfirmed
 	case complete(tx, pod, part, ips):
 		return intact
@@ -141,6 +183,9 @@ func (s toldStatus) isIntact() bool {
 	}
 	return held == len(s.held)
 }
+
+// lacksConfig reports whether an address has no configuration for its node.
+func (s toldStatus) lacksConfig() bool { return slices.ContainsFunc(s.held, claim.LacksConfig) }
 
 // has reports whether a part is in a state.
 func (s toldStatus) has(what state) bool {

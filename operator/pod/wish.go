@@ -66,6 +66,8 @@ type Wish struct {
 	Definition string
 	// DefaultRoute and NoDefaultRoute mean the same as in netif.Interface.
 	DefaultRoute, NoDefaultRoute bool
+	// Interfaces are the names of all interfaces of the pod, nil if this is not the first one.
+	Interfaces []string
 	Binding
 	// Subnet requested, by object name or spec.name; "" for any.
 	Subnet string
@@ -137,7 +139,21 @@ func wishesOf(tx store.ReadTx, pod *store.Pod, sources []Source) ([]Wish, *tenan
 			all = append(all, w)
 		}
 	}
+	nameAll(all)
 	return all, nil
+}
+
+// nameAll sets the names of all interfaces of a pod at the first one.
+func nameAll(wishes []Wish) {
+	names := make([]string, 0, len(wishes))
+	for _, w := range wishes {
+		names = append(names, w.Interface)
+	}
+	for i, w := range wishes {
+		if w.Interface == v1alpha1.PodAttachment {
+			wishes[i].Interfaces = claim.FirstInFront(names)
+		}
+	}
 }
 
 // has reports whether one of the wishes is for an interface.
@@ -147,11 +163,16 @@ func has(wishes []Wish, name string) bool {
 
 // request returns the request for the addresses of an attachment.
 func (w Wish) request(pod *store.Pod) ipam.Request {
-	return ipam.Request{
+	request := ipam.Request{
 		VPC: w.VPC, Network: w.Range, Subnet: w.Subnet, IPs: w.IPs, Families: w.Families, Node: pod.Node, Attachment: w.Interface,
 		OwnerUID: pod.OwnerUID, Holder: pod.AsHolder(),
 		External: w.Kind == netif.KindExternal, Devices: w.Devices, Instance: w.Instance, PodNetwork: w.PodNetwork,
 	}
+	if w.InVPC() {
+		request.Config = &netif.VPCConfig{AltName: w.AltName, Definition: w.Definition, NoDefaultRoute: w.NoDefaultRoute}
+		request.Interfaces = w.Interfaces
+	}
+	return request
 }
 
 // addressed reports whether the attachment gets addresses: each in a VPC does.

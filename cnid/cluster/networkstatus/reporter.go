@@ -20,10 +20,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/kube"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
 // retryAfter is the wait after a request to the API server that has failed.
@@ -117,12 +119,17 @@ func (r *Reporter) Run(ctx context.Context) {
 // write writes the annotation of a pod, if the pod should have one and has another.
 func (r *Reporter) write(ctx context.Context, pod journal.Pod) error {
 	var row *store.Pod
-	r.cfg.Store.View(func(tx store.ReadTx) { row = store.GetPod(tx, pod.UID) })
+	var said []netif.Interface
+	r.cfg.Store.View(func(tx store.ReadTx) {
+		if row = store.GetPod(tx, pod.UID); row != nil {
+			said, _ = allocation.Interfaces(tx, row)
+		}
+	})
 	records := finished(r.cfg.Journal.OfPod(pod.UID))
 	if row == nil || row.Deleting || row.Terminal || len(records) == 0 {
 		return nil
 	}
-	list := Of(row, records, r.cfg.Knowledge)
+	list := Of(said, records, r.cfg.Knowledge)
 	if list == nil {
 		return nil
 	}

@@ -13,15 +13,13 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
-	"github.com/alioth-net/alioth/store"
 )
 
-// Of returns the entries of a pod's network status, the pod's first interface first. records has
-// the pod's finished attachments in one sandbox. A pod with one interface, and without a
-// definition, has no network status: Multus may serve its annotation.
-func Of(pod *store.Pod, records []journal.Record, know Knowledge) []annotations.NetworkStatus {
-	said, err := annotations.ParseAttachments(pod.Attachments)
-	if err != nil || len(records) < 2 && !slices.ContainsFunc(said, func(a netif.Interface) bool { return a.Definition != "" }) {
+// Of returns the entries of a pod's network status, the pod's first interface first. said lists the
+// interfaces of the pod, and records its finished attachments in one sandbox. A pod with one
+// interface, and without a definition, has no network status: Multus may serve its annotation.
+func Of(said []netif.Interface, records []journal.Record, know Knowledge) []annotations.NetworkStatus {
+	if len(said) == 0 || len(records) < 2 && !slices.ContainsFunc(said, func(a netif.Interface) bool { return a.Definition != "" }) {
 		return nil
 	}
 	records = slices.Clone(records)
@@ -43,7 +41,7 @@ func Of(pod *store.Pod, records []journal.Record, know Knowledge) []annotations.
 	return list
 }
 
-// place returns the index of a record's attachment in the allocation status, or a number
+// place returns the index of a record's attachment in the list of the pod, or a number
 // behind all of them. The requested one is the first.
 func place(said []netif.Interface, rec journal.Record) int {
 	if rec.Request == "" {

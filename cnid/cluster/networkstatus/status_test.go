@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -28,6 +29,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cluster/networkstatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/kube"
@@ -109,17 +111,52 @@ func (w written) OfPod(uid string) []journal.Record {
 	return slices.DeleteFunc(slices.Clone(w()), func(rec journal.Record) bool { return rec.Pod.UID != uid })
 }
 
+// described returns the interfaces of a list in JSON.
+func described(t *testing.T, text string) []netif.Interface {
+	t.Helper()
+	list, err := annotations.ParseAttachments(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// putObjects puts the Addresses and AttachmentClaims of a pod's interfaces.
+func putObjects(tx store.Tx, p *store.Pod, i int) error {
+	list, err := annotations.ParseAttachments(p.Attachments)
+	var held []store.Address
+	for _, one := range list {
+		if one.VPC != "" {
+			ip := fmt.Sprintf("10.0.1.%d", i)
+			row := testrows.Address(one.VPC, "s", ip, p.Node, p.AsHolder(), ip)
+			row.Attachment = one.Name
+			held = append(held, row)
+		}
+	}
+	testrows.Configure(held, p.UID, list)
+	for _, row := range held {
+		err = errors.Join(err, store.PutAddress(tx, &row))
+	}
+	return errors.Join(err, testrows.PutClaims(tx, p))
+}
+
 func run(t *testing.T, s *sink, recs func() []journal.Record, pods ...*store.Pod) *networkstatus.Reporter {
 	t.Helper()
 	rows, err := store.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range pods {
-		if err := rows.Update(func(tx store.Tx) error { return store.PutPod(tx, p) }); err != nil {
+	for i, p := range pods {
+		if err := rows.Update(func(tx store.Tx) error { return errors.Join(store.PutPod(tx, p), putObjects(tx, p, i)) }); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return report(t, s, rows, recs)
+}
+
+// report runs a reporter.
+func report(t *testing.T, s *sink, rows *store.Store, recs func() []journal.Record) *networkstatus.Reporter {
+	t.Helper()
 	r := networkstatus.New(networkstatus.Config{
 		API: s, Store: rows, Synced: broadcast.Open, Journal: written(recs), Knowledge: known{}, Log: slog.New(slog.DiscardHandler),
 	})
@@ -162,29 +199,51 @@ func TestNetworkStatus_PublicClient_ReadsNewestSandbox(t *testing.T) {
 
 func TestNetworkStatus_SinglePodNetwork_NotWritten(t *testing.T) {
 	alone := records()[2:3]
-	single := row("")
-	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue"}]`
+	single := described(t, `[{"name":"eth0","kind":"veth","vpc":"blue"}]`)
 	if got := networkstatus.Of(single, alone, known{}); got != nil {
 		t.Errorf("a pod with one interface has %v, and Multus may serve what it has selected", got)
 	}
-	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue","definition":"shop/blue"}]`
+	single[0].Definition = "shop/blue"
 	if got := networkstatus.Of(single, alone, known{}); len(got) != 1 || got[0].Name != "shop/blue" {
 		t.Errorf("a pod with a definition has %v", got)
 	}
-	if got := networkstatus.Of(row(""), records()[:3], known{}); len(got) != 3 {
+	if got := networkstatus.Of(described(t, said), records()[:3], known{}); len(got) != 3 {
 		t.Errorf("a pod with three interfaces has %v", got)
 	}
 	// NPWG 1.2: one definition twice is two entries.
-	twice := row("")
-	twice.Attachments = strings.Replace(said, `"outside":"DanmNet/shop/ext"`, `"definition":"shop/red"`, 1)
+	twice := described(t, said)
+	twice[2].Outside, twice[2].Definition = "", "shop/red"
 	if got := networkstatus.Of(twice, records()[:3], known{}); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" || got[1].Interface == got[2].Interface {
 		t.Errorf("a pod with one definition twice has %v", got)
 	}
 }
 
+// TestNetworkStatus_ForgedAnnotation_ObjectsDecide: the status has the names of the definitions, and
+// other programs go by it.
+func TestNetworkStatus_ForgedAnnotation_ObjectsDecide(t *testing.T) {
+	s := &sink{got: make(chan struct{}, 9)}
+	forged := row("")
+	rows, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rows.Update(func(tx store.Tx) error {
+		err := putObjects(tx, forged, 1)
+		forged.Attachments = strings.ReplaceAll(said, "shop/red", "shop/theirs")
+		return errors.Join(err, store.PutPod(tx, forged))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	report(t, s, rows, records)
+	<-s.got
+	if !strings.Contains(s.patches[0], `shop/red`) || strings.Contains(s.patches[0], "theirs") {
+		t.Errorf("the patch is %s", s.patches[0])
+	}
+}
+
 // A second pod shows that the reporter has come past the first one.
 func TestNetworkStatus_Unchanged_NotWritten(t *testing.T) {
-	text, err := annotations.FormatNetworkStatus(networkstatus.Of(row(""), records()[:3], known{}))
+	text, err := annotations.FormatNetworkStatus(networkstatus.Of(described(t, said), records()[:3], known{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +320,7 @@ func TestNetworkStatus_DelegatedInterface_PluginResultReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recs := records()[:3]
 			recs[0].Routes = tc.asked
-			list := networkstatus.Of(row(""), recs, known{result: &tc.result})
+			list := networkstatus.Of(described(t, said), recs, known{result: &tc.result})
 			if diff := cmp.Diff(tc.want, list[2], cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -292,7 +351,7 @@ func (k known) Described(path string) *annotations.DeviceInfo { return k.files[p
 func TestNetworkStatus_VirtualFunction_DeviceInfoPresent(t *testing.T) {
 	recs := records()[:3]
 	recs[0].PCI = "0000:03:10.1"
-	list := networkstatus.Of(row(""), recs, known{})
+	list := networkstatus.Of(described(t, said), recs, known{})
 	want := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", PFAddress: "0000:03:00.0"}}
 	if diff := cmp.Diff(want, list[2].DeviceInfo); diff != "" {
 		t.Errorf("of %s (-want +got):\n%s", list[2].Interface, diff)
@@ -316,7 +375,7 @@ func TestNetworkStatus_SeveralDeviceSources_BestSourceUsed(t *testing.T) {
 	of := func(result *attach.Result, change func(*journal.Record)) *annotations.DeviceInfo {
 		recs := records()[:3]
 		change(&recs[0])
-		return networkstatus.Of(row(""), recs, known{result, files})[2].DeviceInfo
+		return networkstatus.Of(described(t, said), recs, known{result, files})[2].DeviceInfo
 	}
 	own := func(rec *journal.Record) { rec.PCI, rec.Pool = "0000:03:10.1", "vendor.example/fast" }
 	bare := func(*journal.Record) {}

@@ -9,15 +9,14 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/netif"
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
 // question is the input of a decision for a pod.
@@ -25,7 +24,7 @@ type question struct {
 	cfg plan.Config
 	pod journal.Pod
 	node
-	// kinds of new attachments, by the names that annotations give them.
+	// kinds of new attachments, by the names that descriptions give them.
 	kinds map[string]attach.Kind
 	// mtu of the network for pods in bytes, 0 before the node has been programmed.
 	// problem is the error of programming, "" without one.
@@ -62,9 +61,9 @@ func wait(format string, args ...any) answer {
 	return answer{missing: fmt.Sprintf(format, args...), seen: true}
 }
 
-// decide takes VPC, IPs and MAC from the Address objects of the pod's UID, and interfaces outside
-// of every VPC from its AttachmentClaims. The annotation lists the interfaces, and adds names to
-// interfaces in VPCs.
+// decide takes the interfaces of a pod from its Address and AttachmentClaim objects, which only the
+// operator writes. The condition of the pod shows that the operator has finished, and permits
+// nothing alone.
 func decide(tx store.ReadTx, q question) answer {
 	pod := findPod(tx, q.pod)
 	switch {
@@ -77,9 +76,9 @@ func decide(tx store.ReadTx, q question) answer {
 	case !pod.NetworkReady:
 		return wait("no addresses are assigned yet; is alioth-operator running?")
 	}
-	list, err := annotations.ParseAttachments(pod.Attachments)
-	if err != nil || len(list) == 0 {
-		return wait("the annotation %s is unusable (%v); delete the pod to have it written anew", v1alpha1.AttachmentsAnnotation, err)
+	list, missing := allocation.Interfaces(tx, pod)
+	if missing != "" {
+		return wait("%s", missing)
 	}
 	return decideAll(tx, q, pod, list)
 }
@@ -108,15 +107,11 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []netif.Interfa
 	var decisions []attachment.Decision
 	byDefault := routed(list)
 	for i, said := range list {
-		said, missing := claimed(tx, pod, said)
-		if missing != "" {
-			return wait("%s", missing)
-		}
 		kind, refusal := q.kindOf(said)
 		if refusal != "" {
 			return answer{missing: refusal, seen: true, elsewhere: true}
 		}
-		d, missing := decideOne(tx, q, pod, said, nameOf(i, said))
+		d, missing := decideOne(tx, q, pod, said)
 		if missing != "" {
 			return wait("%s", missing)
 		}
@@ -166,19 +161,10 @@ func (q question) portsLack(d *attachment.Decision, namespace string) string {
 	return ""
 }
 
-// nameOf returns the name of an attachment in the Address objects, from its place in the
-// annotation.
-func nameOf(i int, said netif.Interface) string {
-	if i == 0 {
-		return v1alpha1.PodAttachment
-	}
-	return said.Name
-}
-
 // decideOne decides one attachment without its kind, or returns the missing part.
-func decideOne(tx store.ReadTx, q question, pod *store.Pod, said netif.Interface, name string) (d attachment.Decision, missing string) {
+func decideOne(tx store.ReadTx, q question, pod *store.Pod, said netif.Interface) (d attachment.Decision, missing string) {
 	if said.Outside != "" {
-		if missing = unprepared(tx, pod, said, name); missing != "" {
+		if missing = unprepared(tx, pod, said); missing != "" {
 			return d, missing
 		}
 		if missing = ungranted(tx, q.sharing, pod, said); missing != "" {
@@ -187,20 +173,17 @@ func decideOne(tx store.ReadTx, q question, pod *store.Pod, said netif.Interface
 		if missing = unserved(tx, q, said); missing != "" {
 			return d, missing
 		}
-		binding, iface, err := outside(said, pod.UID, name)
+		binding, iface, err := outside(said, pod.UID)
 		if err != nil {
 			missing = err.Error()
 		}
-		d = attachment.Decision{Attachment: name, Binding: binding, Interface: iface}
+		d = attachment.Decision{Attachment: said.Name, Binding: binding, Interface: iface}
 		d.Delegate = delegateOf(said)
 		return d, missing
 	}
-	rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node, name)
+	rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node, said.Name)
 	if missing != "" {
 		return d, missing
-	}
-	if difference := disagreement(said, rows); difference != "" {
-		return d, fmt.Sprintf("annotation %s and the pod's Address objects disagree: %s", v1alpha1.AttachmentsAnnotation, difference)
 	}
 	return assemble(tx, q, said, rows)
 }
@@ -243,6 +226,9 @@ func completeSet(tx store.ReadTx, pod store.Holder, node, attachment string) ([]
 		if row.Domain() != first.Domain() || row.MAC != first.MAC || row.External != first.External {
 			return nil, fmt.Sprintf("the pod's Address objects %s and %s disagree about VPC, MAC or driver", first.Name, row.Name)
 		}
+		if !first.SameConfig(row) {
+			return nil, fmt.Sprintf("the operator is changing the configuration of the Address objects %s and %s", first.Name, row.Name)
+		}
 	}
 	for _, ip := range first.Set {
 		if !slices.ContainsFunc(rows, func(row *store.Address) bool { return row.IP == ip }) {
@@ -253,28 +239,6 @@ func completeSet(tx store.ReadTx, pod store.Holder, node, attachment string) ([]
 		return nil, "the pod has more Address objects than their set names"
 	}
 	return rows, ""
-}
-
-func disagreement(said netif.Interface, rows []*store.Address) string {
-	var saidIPs, held []netip.Addr
-	for _, prefix := range said.Addresses {
-		saidIPs = append(saidIPs, prefix.Addr())
-	}
-	for _, row := range rows {
-		held = append(held, row.IP)
-	}
-	slices.SortFunc(saidIPs, netip.Addr.Compare)
-	switch {
-	case said.VPC != rows[0].VPC:
-		return fmt.Sprintf("VPC %q, %q", said.VPC, rows[0].VPC)
-	case !slices.Equal(saidIPs, held):
-		return fmt.Sprintf("addresses %v, %v", saidIPs, held)
-	case said.MAC != rows[0].MAC:
-		return fmt.Sprintf("MAC %s, %s", said.MAC, rows[0].MAC)
-	case (said.Kind == netif.KindExternal) != rows[0].External:
-		return fmt.Sprintf("kind %q, another CNI plugin: %t", said.Kind, rows[0].External)
-	}
-	return ""
 }
 
 // assemble adds the properties from the VPC, its subnets and this node, or returns the missing
@@ -298,15 +262,8 @@ func assemble(tx store.ReadTx, q question, said netif.Interface, rows []*store.A
 		Binding:    journal.Binding{VPC: vpc.Name, VNI: vpc.VNI, External: foreign},
 		Interface:  journal.Interface{MAC: mac, AltName: said.AltName},
 	}
-	for _, row := range rows {
-		prefix, gateway, missing := inSubnet(tx, row)
-		if missing != "" {
-			return d, missing
-		}
-		d.Addrs, d.Gateways, d.Subnets = append(d.Addrs, prefix), append(d.Gateways, gateway), append(d.Subnets, row.Subnet)
-	}
-	if foreign {
-		return d, ""
+	if missing = locate(tx, rows, &d.Binding, &d.Interface); missing != "" || foreign {
+		return d, missing
 	}
 	d.MTU = attach.PodMTU(q.mtu, d.Addrs)
 	if said.NoDefaultRoute {
@@ -317,6 +274,19 @@ func assemble(tx store.ReadTx, q question, said netif.Interface, rows []*store.A
 
 func unread(vpc string) string {
 	return fmt.Sprintf("what belongs to VPC %s is still being read from the API server", vpc)
+}
+
+// locate adds addresses, gateways and subnets, or returns the missing part.
+func locate(tx store.ReadTx, rows []*store.Address, binding *journal.Binding, iface *journal.Interface) (missing string) {
+	for _, row := range rows {
+		prefix, gateway, missing := inSubnet(tx, row)
+		if missing != "" {
+			return missing
+		}
+		iface.Addrs, iface.Gateways = append(iface.Addrs, prefix), append(iface.Gateways, gateway)
+		binding.Subnets = append(binding.Subnets, row.Subnet)
+	}
+	return ""
 }
 
 // inSubnet returns an address with its subnet's prefix length, and the

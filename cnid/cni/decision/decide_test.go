@@ -48,6 +48,8 @@ type decided struct {
 	// unclaimed attachments outside of every VPC have no claims.
 	unclaimed bool
 	addresses []store.Address
+	// release01: the Addresses have no configuration, as an operator of that release writes them.
+	release01 bool
 	// links are wanted on the nodes.
 	links []multinet.LinkID
 	// grants are the DelegationGrants of the cluster.
@@ -88,6 +90,12 @@ func newDecided() *decided {
 
 func (d *decided) fill(t *testing.T, s *store.Store) {
 	t.Helper()
+	testrows.Configure(d.addresses, "p1", append([]netif.Interface{d.said}, d.more...))
+	for i := range d.addresses {
+		if d.release01 {
+			d.addresses[i].Config, d.addresses[i].Interfaces = nil, nil
+		}
+	}
 	if d.pod.Attachments == "" {
 		text, err := annotations.FormatAttachments(append([]netif.Interface{d.said}, d.more...))
 		if err != nil {
@@ -243,8 +251,8 @@ func TestDecision_ObjectsIncompleteOrContradictory_ReasonReturned(t *testing.T) 
 		{"the operator says why not", func(d *decided) {
 			d.pod.NetworkReady, d.pod.Reason, d.pod.Message = false, "SubnetExhausted", "no address is free in blue1"
 		}, "SubnetExhausted: no address is free in blue1"},
-		{"an annotation that is no JSON", func(d *decided) { d.pod.Attachments = "{" }, "unusable"},
-		{"an annotation without attachments", func(d *decided) { d.pod.Attachments = "[]" }, "unusable"},
+		{"an annotation of release 0.1 that is no JSON", func(d *decided) { d.release01, d.pod.Attachments = true, "{" }, "unusable"},
+		{"an annotation of release 0.1 without attachments", func(d *decided) { d.release01, d.pod.Attachments = true, "[]" }, "unusable"},
 		{"no Address yet", func(d *decided) { d.addresses = nil }, "have not arrived yet"},
 		{"half a set", func(d *decided) { d.addresses = d.addresses[:1] }, "Address object of 10.10.1.10 has not arrived"},
 		{"an Address of another pod", func(d *decided) { d.addresses[0].Holder.UID = "p0" }, "Address object of fd10:10:0:1::10 has not arrived"},
@@ -254,9 +262,9 @@ func TestDecision_ObjectsIncompleteOrContradictory_ReasonReturned(t *testing.T) 
 		}, "more Address objects than their set"},
 		{"an Address on another node", func(d *decided) { d.addresses[0].Node = "node2" }, "Address object of fd10:10:0:1::10 has not arrived"},
 		{"Addresses of two VPCs", func(d *decided) { d.addresses[0].VPC = "red" }, "disagree about VPC, MAC or driver"},
-		{"a forged VPC in the annotation", func(d *decided) { d.said.VPC = "red" }, `VPC "red", "blue"`},
-		{"a forged address in the annotation", func(d *decided) { d.said.Addresses = d.said.Addresses[:1] }, "addresses [10.10.1.10]"},
-		{"a forged MAC in the annotation", func(d *decided) { d.said.MAC = "02:00:00:00:00:99" }, "MAC 02:00:00:00:00:99"},
+		{"a forged VPC in the annotation of release 0.1", func(d *decided) { d.release01 = true; d.said.VPC = "red" }, `VPC "red", "blue"`},
+		{"a forged address in the annotation of release 0.1", func(d *decided) { d.release01 = true; d.said.Addresses = d.said.Addresses[:1] }, "addresses [10.10.1.10]"},
+		{"a forged MAC in the annotation of release 0.1", func(d *decided) { d.release01 = true; d.said.MAC = "02:00:00:00:00:99" }, "MAC 02:00:00:00:00:99"},
 		{"a VPC without a VNI", func(d *decided) { d.vpc.VNI = 0 }, "VPC blue has no VNI"},
 		{"a VPC that is still being read", func(d *decided) { d.unsynced = true }, "still being read"},
 		{"ports of the node before the namespace is read", func(d *decided) {
@@ -403,6 +411,7 @@ func TestDecision_PortNotGranted_Waits(t *testing.T) {
 
 func TestAwait_LastPartArrives_Ends(t *testing.T) {
 	d := newDecided()
+	testrows.Configure(d.addresses, "p1", []netif.Interface{d.said})
 	missing := d.addresses[1]
 	d.addresses = d.addresses[:1]
 	s, ended := awaiting(t.Context(), t, d)

@@ -65,11 +65,11 @@ func TestDecision_DriverAndInterfaceKind_Agree(t *testing.T) {
 		change func(*decided)
 		want   string
 	}{
-		"Alioth's, for another plugin":  {func(d *decided) { d.said.Kind = netif.KindPair }, `kind "veth", another CNI plugin: true`},
-		"another plugin's, for Alioth":  {func(d *decided) { *d = *newDecided(); d.said.Kind = netif.KindExternal }, `kind "external", another CNI plugin: false`},
+		"Alioth's, for another plugin":  {func(d *decided) { d.release01, d.said.Kind = true, netif.KindPair }, `kind "veth", another CNI plugin: true`},
+		"another plugin's, for Alioth":  {func(d *decided) { *d = *newDecided(); d.release01, d.said.Kind = true, netif.KindExternal }, `kind "external", another CNI plugin: false`},
 		"the addresses of one disagree": {func(d *decided) { d.addresses[0].External = false }, "disagree about VPC, MAC or driver"},
 		"outside of every VPC": {func(d *decided) {
-			d.said = physical("eth0")
+			d.said, d.addresses = physical("eth0"), nil
 			d.said.Kind = netif.KindExternal
 		}, "has addresses of VPCs only"},
 	} {

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
-// named returns the kinds of a catalog by the names that annotations give them: each
+// named returns the kinds of a catalog by the names that descriptions give them: each
 // by its own name, and pair, which the node has chosen, as netif.KindPair.
 func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
 	kinds := map[string]attach.Kind{}
@@ -24,7 +24,7 @@ func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
 	return kinds
 }
 
-// kindOf returns the kind of an attachment that an annotation describes, or else why
+// kindOf returns the kind of an attachment, or else why
 // the node refuses the attachment.
 //
 // A driver with a datapath attaches to VPCs only, and one without a datapath to networks
@@ -34,8 +34,6 @@ func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
 //     Interfaces that another CNI plugin makes are exempt.
 //   - The host end of a pair outside of every VPC has no programs. The pod would reach
 //     the node's own network stack through it.
-//
-// Kind and network of an interface outside come from its AttachmentClaim (claimed).
 func (q question) kindOf(said netif.Interface) (kind attach.Kind, refusal string) {
 	kind, known := q.kinds[said.Kind]
 	onDevice := said.Link != nil && said.Link.Pool != ""
@@ -50,7 +48,7 @@ func (q question) kindOf(said netif.Interface) (kind attach.Kind, refusal string
 	case !datapath && !q.cfg.Kinds[kind].External && said.Outside == "":
 		return "", fmt.Sprintf("interface %s is in VPC %q, and kind %q has no datapath, which keeps VPCs apart", said.Name, said.VPC, said.Kind)
 	case q.cfg.Kinds[kind].Device != onDevice:
-		return "", fmt.Sprintf("interface %s is of kind %q, and the annotation does not say rightly whether it is a device; are alioth-operator and alioth-cnid of one release?", said.Name, said.Kind)
+		return "", fmt.Sprintf("interface %s is of kind %q, and its description does not say rightly whether it is a device; are alioth-operator and alioth-cnid of one release?", said.Name, said.Kind)
 	}
 	return kind, ""
 }

@@ -12,43 +12,23 @@ import (
 
 	"github.com/alioth-net/alioth/api/netif"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 	"github.com/alioth-net/alioth/store/rules/pluginconf"
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// claimed returns the description of an interface outside of every VPC, which the AttachmentClaim
-// has, or the missing part. Only the operator writes AttachmentClaims. It returns an interface in a
-// VPC as it is.
-func claimed(tx store.ReadTx, pod *store.Pod, said netif.Interface) (is netif.Interface, missing string) {
-	if said.Outside == "" {
-		return said, ""
-	}
-	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, said.Name))
-	switch {
-	case claim == nil || claim.Deleting || !claim.CountsFor(pod):
-		return said, fmt.Sprintf("interface %s: its AttachmentClaim has not arrived yet", said.Name)
-	case claim.Config == nil:
-		return said, fmt.Sprintf("interface %s: its AttachmentClaim is of release 0.1 and has no configuration; the operator adds it: is alioth-operator of this release running?", said.Name)
-	}
-	if !claim.Fits() {
-		return said, fmt.Sprintf("interface %s: its AttachmentClaim contradicts itself; delete the pod to have the claim written anew", said.Name)
-	}
-	return *claim.Config, ""
-}
-
 // unprepared returns the missing part of an attachment outside of every VPC. Its addresses need
 // their Address objects, as in a VPC.
-func unprepared(tx store.ReadTx, pod *store.Pod, said netif.Interface, name string) (missing string) {
+func unprepared(tx store.ReadTx, pod *store.Pod, said netif.Interface) (missing string) {
 	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
 	for _, prefix := range said.Addresses {
 		row := store.AddressByIP(tx, domain, prefix.Addr())
-		if row == nil || row.Deleting || !pod.Holds(row) || row.Attachment != name {
+		if row == nil || row.Deleting || !pod.Holds(row) || row.Attachment != said.Name {
 			return fmt.Sprintf("interface %s: the Address object of %s has not arrived yet", said.Name, prefix.Addr())
 		}
 	}
@@ -83,24 +63,24 @@ func unlinked(tx store.ReadTx, said netif.Interface) (missing string) {
 }
 
 // outside returns binding and interface of an attachment that leads to a network outside of every
-// VPC, as the annotation describes it. Without a MAC in the annotation, the MAC follows from the
-// pod and the name of the interface. So the MAC stays the same when the record is rebuilt.
-func outside(said netif.Interface, podUID, name string) (journal.Binding, journal.Interface, error) {
+// VPC. Without a MAC in the description, the MAC follows from the pod and the name of the interface.
+// So the MAC stays the same when the record is rebuilt.
+func outside(said netif.Interface, podUID string) (journal.Binding, journal.Interface, error) {
 	binding := journal.Binding{Outside: said.Outside}
-	iface := journal.Interface{Addrs: said.Addresses, Gateways: said.Gateways, MAC: macOf(podUID, name), AltName: said.AltName}
+	iface := journal.Interface{Addrs: said.Addresses, Gateways: said.Gateways, MAC: macOf(podUID, said.Name), AltName: said.AltName}
 	families := map[bool]bool{}
 	for _, prefix := range said.Addresses {
 		if !prefix.IsValid() || families[prefix.Addr().Is4()] {
-			return binding, iface, fmt.Errorf("interface %s: want at most one address per family, got %v", name, said.Addresses)
+			return binding, iface, fmt.Errorf("interface %s: want at most one address per family, got %v", said.Name, said.Addresses)
 		}
 		families[prefix.Addr().Is4()] = true
 	}
 	if said.Link != nil {
 		if said.Link.VLAN != 0 && said.Link.VXLAN != 0 {
-			return binding, iface, fmt.Errorf("interface %s: it is on VLAN %d and VXLAN %d, want at most one of them", name, said.Link.VLAN, said.Link.VXLAN)
+			return binding, iface, fmt.Errorf("interface %s: it is on VLAN %d and VXLAN %d, want at most one of them", said.Name, said.Link.VLAN, said.Link.VXLAN)
 		}
 		if said.Link.VXLAN != 0 && said.Link.Pool != "" {
-			return binding, iface, fmt.Errorf("interface %s: a device of a pool has no VXLAN, got %d", name, said.Link.VXLAN)
+			return binding, iface, fmt.Errorf("interface %s: a device of a pool has no VXLAN, got %d", said.Name, said.Link.VXLAN)
 		}
 		iface.Config = *said.Link
 		iface.Routes = slices.Clone(iface.Routes) // the row of the claim has them too
@@ -110,7 +90,7 @@ func outside(said netif.Interface, podUID, name string) (journal.Binding, journa
 	}
 	var err error
 	if iface.MAC, err = journal.ParseMAC(said.MAC); err != nil {
-		return binding, iface, fmt.Errorf("interface %s: %w", name, err)
+		return binding, iface, fmt.Errorf("interface %s: %w", said.Name, err)
 	}
 	return binding, iface, nil
 }
@@ -152,24 +132,14 @@ func claimedOutside(tx store.ReadTx, node, podUID, name string) (netif.Interface
 	if pod == nil || pod.Node != node || !pod.NetworkReady {
 		return netif.Interface{}, fmt.Errorf("the pod with UID %s is not on this node, or not allocated", podUID)
 	}
-	list, err := annotations.ParseAttachments(pod.Attachments)
-	if err != nil {
-		return netif.Interface{}, err
+	said, missing := allocation.Claimed(tx, pod, name)
+	if missing == "" {
+		missing = unprepared(tx, pod, said)
 	}
-	for i, said := range list {
-		if nameOf(i, said) != name || said.Outside == "" {
-			continue
-		}
-		is, missing := claimed(tx, pod, said)
-		if missing == "" {
-			missing = unprepared(tx, pod, is, name)
-		}
-		if missing != "" {
-			return is, errors.New(missing)
-		}
-		return is, nil
+	if missing != "" {
+		return said, errors.New(missing)
 	}
-	return netif.Interface{}, fmt.Errorf("the annotation %s has no attachment %s outside of every VPC", v1alpha1.AttachmentsAnnotation, name)
+	return said, nil
 }
 
 // vpcAddrs returns the addresses that a record has in a VPC.

@@ -37,10 +37,9 @@ func physical(name string, addrs ...string) netif.Interface {
 	return said
 }
 
-// TestDecision_ForgedAnnotation_NothingAttached is about a tenant that writes the operator's
-// annotation, where no policy prevents it: without the claim of exactly this element, the
-// pod gets no interface.
-func TestDecision_ForgedAnnotation_NothingAttached(t *testing.T) {
+// TestDecision_ClaimOfOthers_NothingAttached: without a claim of the operator for this pod, the pod
+// gets no interface.
+func TestDecision_ClaimOfOthers_NothingAttached(t *testing.T) {
 	claimed := physical("eth0", "198.51.100.7/24")
 	claimed.Link = &netif.Config{Parent: "ens4", MTU: 1400}
 	change := func(f func(*multinet.Claim)) func(*testing.T, store.Tx) {
@@ -56,16 +55,14 @@ func TestDecision_ForgedAnnotation_NothingAttached(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, want string
-		forge      func(*netif.Interface)
 		rows       func(*testing.T, store.Tx)
 	}{
-		{"another interface", "has not arrived", func(a *netif.Interface) { a.Name = "net1" }, nil},
-		{"the claim of a pod on another node", "has not arrived", nil, change(func(c *multinet.Claim) { c.Node = "node2" })},
-		{"the claim of a pod before", "has not arrived", nil, change(func(c *multinet.Claim) { c.PodUID = "p0" })},
-		{"the claim of another pod", "has not arrived", nil, change(func(c *multinet.Claim) { c.PodName = "p2" })},
-		{"a claim for another driver", "contradicts itself", nil, change(func(c *multinet.Claim) { c.Driver = "ipvlan" })},
-		{"a claim that is being deleted", "has not arrived", nil, change(func(c *multinet.Claim) { c.Deleting = true })},
-		{"an address that another pod holds", "Address object of 198.51.100.7", nil, func(t *testing.T, tx store.Tx) {
+		{"the claim of a pod on another node", "have not arrived yet", change(func(c *multinet.Claim) { c.Node = "node2" })},
+		{"the claim of a pod before", "have not arrived yet", change(func(c *multinet.Claim) { c.PodUID = "p0" })},
+		{"the claim of another pod", "have not arrived yet", change(func(c *multinet.Claim) { c.PodName = "p2" })},
+		{"a claim for another driver", "contradicts itself", change(func(c *multinet.Claim) { c.Driver = "ipvlan" })},
+		{"a claim that is being deleted", "have not arrived yet", change(func(c *multinet.Claim) { c.Deleting = true })},
+		{"an address that another pod holds", "Address object of 198.51.100.7", func(t *testing.T, tx store.Tx) {
 			t.Helper()
 			row := *store.AddressByIP(tx, "uid-physical.net", netip.MustParseAddr("198.51.100.7"))
 			row.ResourceVersion, row.Holder.UID = "2", "p2"
@@ -79,19 +76,7 @@ func TestDecision_ForgedAnnotation_NothingAttached(t *testing.T) {
 			d.said, d.addresses = claimed, nil
 			s := newRows(t)
 			d.fill(t, s)
-			err := s.Update(func(tx store.Tx) error {
-				if c.rows != nil {
-					c.rows(t, tx)
-				}
-				forged := claimed
-				if c.forge != nil {
-					c.forge(&forged)
-				}
-				text, err := annotations.FormatAttachments([]netif.Interface{forged})
-				d.pod.Attachments, d.pod.ResourceVersion = text, "3"
-				return errors.Join(err, store.PutPod(tx, &d.pod))
-			})
-			if err != nil {
+			if err := s.Update(func(tx store.Tx) error { c.rows(t, tx); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if got := d.ask(s, thePod); got.decisions != nil || !strings.Contains(got.missing, c.want) {
@@ -162,7 +147,7 @@ func TestDecide_ClaimOfRelease01_WaitsForItsConfiguration(t *testing.T) {
 func TestDecision_AttachmentKind_NodeChoiceOrNamedDriver(t *testing.T) {
 	for name, want := range map[string]attach.Kind{netif.KindPair: netkit.Kind, "netkit": netkit.Kind} {
 		d := newDecided()
-		d.said.Kind = name
+		d.release01, d.said.Kind = true, name
 		if got := d.decide(t, thePod); got.missing != "" || got.decisions[0].Kind != want {
 			t.Errorf("kind %s: %+v, want %s", name, got, want)
 		}
@@ -188,7 +173,10 @@ func TestDecision_UnfitKind_RefusedAtOnce(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDecided()
-			c.change(&d.said)
+			d.release01 = true // the operator of this release writes no kind for interfaces in VPCs
+			if c.change(&d.said); d.said.Outside != "" {
+				d.addresses, d.said.OutsideUID = nil, "uid-physical"
+			}
 			if got := d.decide(t, thePod); !strings.Contains(got.missing, c.want) || !got.elsewhere || got.decisions != nil {
 				t.Errorf("answer %+v, want %q", got, c.want)
 			}
@@ -328,7 +316,7 @@ func TestDecision_UnservableOutsideVPC_Refused(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := newDecided()
-			d.said = physical("eth0")
+			d.said, d.addresses = physical("eth0"), nil
 			c.change(d)
 			if got := d.decide(t, thePod); !strings.Contains(got.missing, c.want) || got.decisions != nil {
 				t.Errorf("answer %+v, want %q", got, c.want)
@@ -339,7 +327,7 @@ func TestDecision_UnservableOutsideVPC_Refused(t *testing.T) {
 
 func TestDecision_InterfaceOnLink_WaitsUntilLinkWanted(t *testing.T) {
 	d := newDecided()
-	d.said = physical("eth0")
+	d.said, d.addresses = physical("eth0"), nil
 	d.said.Link = &netif.Config{Parent: "ens4", VXLAN: 200}
 	d.links = []multinet.LinkID{{Device: "ens4", Type: multinet.VXLAN, VNI: 200}}
 	got := d.decide(t, thePod)

@@ -33,8 +33,7 @@ func holderOf(tx store.ReadTx, uid, node string) store.Holder {
 // everything but the interface itself comes from the Address objects of the pod's UID, and the
 // objects that they refer to: neither the pod's annotations nor the content of its network
 // namespace is trusted. Other interfaces without a datapath lead outside of every VPC, unless
-// another CNI plugin has made them: the annotation describes one, and its AttachmentClaim
-// confirms that (claimed).
+// another CNI plugin has made them: their AttachmentClaims describe them.
 func Rebuild(tx store.ReadTx, cfg plan.Config, can attach.Capabilities, found attach.Found) (rec journal.Record, err error) {
 	name := v1alpha1.PodAttachment
 	if found.Request != "" {
@@ -64,7 +63,7 @@ func Rebuild(tx store.ReadTx, cfg plan.Config, can attach.Capabilities, found at
 	if can.Datapath() {
 		rec.Routes = rebuiltRoutes(tx, cfg, pod, rec)
 	}
-	if byDefault := found.Request == ""; can.Datapath() && !routedNow(pod, name, byDefault) || !can.Datapath() && !byDefault {
+	if byDefault := found.Request == ""; can.Datapath() && !routedNow(tx, pod, name, byDefault) || !can.Datapath() && !byDefault {
 		rec.Gateways = nil // as it was decided
 	}
 	if found.Request == "" && pod != nil {
@@ -88,7 +87,7 @@ func rebuildOutside(tx store.ReadTx, node, name string, found attach.Found) (rec
 	}
 	pod := holderOf(tx, found.PodUID, node)
 	rec.Pod, rec.Attachment = journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, name
-	rec.Binding, rec.Interface, err = outside(said, found.PodUID, name)
+	rec.Binding, rec.Interface, err = outside(said, found.PodUID)
 	return rec, err
 }
 
@@ -111,12 +110,8 @@ func rebuildInVPC(tx store.ReadTx, node, name string, found attach.Found) (journ
 		Binding:   journal.Binding{VPC: vpc.Name, VNI: vpc.VNI, External: first.External},
 		Interface: journal.Interface{MAC: mac},
 	}
-	for _, row := range rows {
-		prefix, gateway, missing := inSubnet(tx, row)
-		if missing != "" {
-			return journal.Record{}, errors.New(missing)
-		}
-		rec.Addrs, rec.Gateways, rec.Subnets = append(rec.Addrs, prefix), append(rec.Gateways, gateway), append(rec.Subnets, row.Subnet)
+	if missing := locate(tx, rows, &rec.Binding, &rec.Interface); missing != "" {
+		return journal.Record{}, errors.New(missing)
 	}
 	return rec, nil
 }

@@ -7,12 +7,12 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
 // separate removes routes of interfaces in VPCs to destinations that the pod has a route to
@@ -43,23 +43,23 @@ func separate(decisions []attachment.Decision) {
 
 // routed returns the index of the attachment whose gateways serve the pod's default routes: the
 // first one in a VPC, unless the pod has its default routes elsewhere. It is -1 without such an
-// attachment. The annotation alone decides, because the choice concerns the pod alone.
+// attachment.
 func routed(list []netif.Interface) int {
 	return slices.IndexFunc(list, func(a netif.Interface) bool { return a.Outside == "" && !a.NoDefaultRoute })
 }
 
-// routedNow reports whether the attachment of that name of a pod has default routes.
-// Without an annotation the requested one has.
-func routedNow(pod *store.Pod, name string, requested bool) bool {
+// routedNow reports whether the attachment of that name of a pod has default routes. Without a list
+// of its interfaces the requested one has.
+func routedNow(tx store.ReadTx, pod *store.Pod, name string, requested bool) bool {
 	if pod == nil {
 		return requested
 	}
-	list, err := annotations.ParseAttachments(pod.Attachments)
-	if err != nil || len(list) == 0 {
+	list, _ := allocation.Interfaces(tx, pod)
+	if len(list) == 0 {
 		return requested
 	}
 	i := routed(list)
-	return i >= 0 && nameOf(i, list[i]) == name
+	return i >= 0 && list[i].Name == name
 }
 
 // insideRoutes returns the routes of an interface in a VPC whose pod has its default
@@ -86,34 +86,33 @@ func insideRoutes(tx store.ReadTx, cfg plan.Config, vpc *store.VPC, d attachment
 	return routes
 }
 
-// rebuiltRoutes returns the routes of an attachment in a VPC as they were decided, from the
-// annotation's elements for the pod's other interfaces. Routes concern the pod alone, so the
-// annotation is enough.
+// rebuiltRoutes returns the routes of an attachment in a VPC as they were decided, from all
+// interfaces of the pod that have their objects.
 func rebuiltRoutes(tx store.ReadTx, cfg plan.Config, pod *store.Pod, rec journal.Record) []netif.Route {
 	if pod == nil {
 		return nil
 	}
-	list, err := annotations.ParseAttachments(pod.Attachments)
-	if err != nil {
+	list, _ := allocation.Interfaces(tx, pod)
+	own := slices.IndexFunc(list, func(a netif.Interface) bool { return a.Name == rec.Attachment })
+	if own < 0 {
 		return nil
 	}
-	own := -1
 	decisions := make([]attachment.Decision, len(list))
 	for i, said := range list {
 		d := &decisions[i]
-		d.Binding = journal.Binding{VPC: said.VPC, Outside: said.Outside}
-		d.Addrs, d.Gateways = said.Addresses, make([]netip.Addr, len(said.Addresses))
-		if nameOf(i, said) == rec.Attachment {
-			own, d.Binding, d.Interface = i, rec.Binding, rec.Interface
+		switch vpc := store.GetVPC(tx, said.VPC); {
+		case said.Outside != "":
+			d.Binding, d.Addrs = journal.Binding{Outside: said.Outside}, said.Addresses
+			if said.Link != nil {
+				d.Config = *said.Link
+			}
+		case vpc != nil:
+			d.VPC = vpc.Name
+			rows, _ := completeSet(tx, pod.AsHolder(), pod.Node, said.Name)
+			if missing := locate(tx, rows, &d.Binding, &d.Interface); missing == "" && said.NoDefaultRoute {
+				d.Routes = insideRoutes(tx, cfg, vpc, *d)
+			}
 		}
-		if vpc := store.GetVPC(tx, d.VPC); said.NoDefaultRoute && vpc != nil {
-			d.Routes = insideRoutes(tx, cfg, vpc, *d)
-		} else if said.Link != nil {
-			d.Config = *said.Link
-		}
-	}
-	if own < 0 {
-		return nil
 	}
 	separate(decisions)
 	return decisions[own].Routes

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -49,12 +50,15 @@ func Node(name string, addrs ...string) store.Node {
 	return row
 }
 
-// Address returns the Address of an IP that a holder has on a node as eth0, with all IPs of the
-// set. The MAC is the MAC of the set's first IP.
+// Address returns the Address of an IP that a holder has on a node as eth0, its only interface, with
+// all IPs of the set. The MAC is the MAC of the set's first IP.
 func Address(vpc, subnet, ip, node string, holder store.Holder, set ...string) store.Address {
 	row := store.Address{
 		Meta: Meta(vpc + ip), Name: vpc + "." + ip, VPC: vpc, Subnet: subnet, IP: netip.MustParseAddr(ip), Node: node,
-		Holder: holder, Attachment: "eth0",
+		Holder: holder, Attachment: v1alpha1.PodAttachment,
+	}
+	if holder.Kind == store.HolderPod {
+		row.Config, row.Interfaces = &netif.VPCConfig{}, []string{v1alpha1.PodAttachment}
 	}
 	for _, addr := range set {
 		row.Set = append(row.Set, netip.MustParseAddr(addr))
@@ -71,6 +75,10 @@ func PutClaims(tx store.Tx, pod *store.Pod) error {
 	if err != nil {
 		return err
 	}
+	var names []string
+	for _, said := range list {
+		names = append(names, said.Name)
+	}
 	for i, said := range list {
 		if said.Outside == "" {
 			continue
@@ -79,8 +87,12 @@ func PutClaims(tx store.Tx, pod *store.Pod) error {
 		if !ok {
 			network = store.NetworkRef{Kind: "ClusterNetwork", Name: said.Outside, UID: said.OutsideUID}
 		}
+		if i > 0 {
+			names = nil
+		}
 		err = errors.Join(err, multinet.PutClaim(tx, &multinet.Claim{
-			Meta: Meta(pod.UID + said.Name), Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, said.Name),
+			Interfaces: names,
+			Meta:       Meta(pod.UID + said.Name), Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, said.Name),
 			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: said.Name, Driver: said.Kind, Network: network, Config: &said.Interface, ConfigHash: said.Hash,
 		}))
 		for _, prefix := range said.Addresses {
@@ -95,4 +107,26 @@ func PutClaims(tx store.Tx, pod *store.Pod) error {
 		}
 	}
 	return err
+}
+
+// Configure gives the Addresses of a pod's interfaces in VPCs the configurations of these
+// interfaces, as the operator does.
+func Configure(rows []store.Address, podUID string, list []netif.Interface) {
+	var names []string
+	for _, one := range list {
+		names = append(names, one.Name)
+	}
+	for i := range rows {
+		if rows[i].Holder.UID != podUID {
+			continue
+		}
+		for _, one := range list {
+			if config := one.VPCConfig(); one.Name == rows[i].Attachment {
+				rows[i].Config, rows[i].Interfaces = &config, nil
+			}
+		}
+		if rows[i].Attachment == v1alpha1.PodAttachment {
+			rows[i].Interfaces = names
+		}
+	}
 }

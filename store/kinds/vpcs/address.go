@@ -6,7 +6,9 @@ package vpcs
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/client/descriptor"
@@ -62,5 +64,22 @@ func convertAddress(in *v1alpha1.Address) (*store.Address, error) {
 		Attachment: in.Spec.Attachment,
 		External:   in.Spec.Driver == v1alpha1.DriverExternal,
 		Set:        set,
+		Config:     configOf(in.Spec.Config),
+		Interfaces: slices.Clone(in.Spec.Interfaces),
 	}, nil
+}
+
+// plain is the configuration of most interfaces.
+var plain netif.VPCConfig
+
+// configOf returns a copy of a configuration. Plain configurations share one.
+func configOf(in *netif.VPCConfig) *netif.VPCConfig {
+	switch {
+	case in == nil:
+		return nil
+	case *in == plain:
+		return &plain
+	}
+	config := *in
+	return &config
 }

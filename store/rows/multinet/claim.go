@@ -29,6 +29,8 @@ type Claim struct {
 	Network store.NetworkRef
 	// Config is the configuration of the interface, nil in a claim of release 0.1.
 	Config *netif.Interface
+	// Interfaces are the names of all interfaces of the pod, if this is the claim of the first one.
+	Interfaces []string
 	// ConfigHash is the SHA-256 of the attachment's element in the annotation, 64
 	// digits in hex.
 	ConfigHash string

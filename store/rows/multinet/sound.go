@@ -28,7 +28,7 @@ func (c *Claim) Check() error {
 	if ofNamespace && c.Network.Namespace != c.Namespace {
 		return fmt.Errorf("its network is a %s of another namespace: %s", c.Network.Kind, quote.Name(c.Network.Namespace))
 	}
-	return cmp.Or(sound.Names(c.PodName, c.Node), sound.Texts(c.PodUID, c.Interface, c.Driver, c.ConfigHash), sound.Texts(c.Addresses...), c.Network.Check())
+	return cmp.Or(sound.Names(c.PodName, c.Node), sound.Texts(c.PodUID, c.Interface, c.Driver, c.ConfigHash), sound.Texts(c.Addresses...), sound.Texts(c.Interfaces...), c.Network.Check())
 }
 
 // Check implements descriptor.Checked.

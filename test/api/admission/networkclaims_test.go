@@ -73,6 +73,11 @@ func TestNetworkClaims_CreatorNotOperator_Refused(t *testing.T) {
 		}
 	}
 	uid, domainUID := number.GetUID(), domain.GetUID()
+	// A claim of release 0.1 has no configuration, and CEL permits to add one.
+	configure := func(ctx context.Context, c client.Client) error {
+		return c.Patch(ctx, held.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"config":{"name":"net1","link":{"vlan":200}}}}`)), client.DryRunAll)
+	}
+	const written = "only the Alioth operator writes the spec"
 	const refused = "only the Alioth operator creates "
 	run(t, slices.Concat(
 		creations(t, "an AttachmentClaim, by the namespace's owner", owner, attachmentClaim("forged"), refused+"attachmentclaims"),
@@ -85,6 +90,10 @@ func TestNetworkClaims_CreatorNotOperator_Refused(t *testing.T) {
 			"number": int64(16777217), "network": domain.Object["spec"].(map[string]any)["network"],
 		}), refused+"domainclaims"),
 		[]attempt{
+			{"an AttachmentClaim is configured by the operator", operator(), configure, ""},
+			{"an AttachmentClaim is configured by the namespace's owner", owner, configure, written},
+			{"an AttachmentClaim is configured by an administrator", clusterAdmin(), configure, written},
+			{"an AttachmentClaim is configured by a daemon", daemonOn("node-a"), configure, "cannot"},
 			{"an AttachmentClaim is deleted by the operator", operator(), deletion(held), ""},
 			{"an AttachmentClaim is deleted by the garbage collector", clusterAdmin(), deletion(held), ""},
 			{"an AttachmentClaim is deleted by a daemon", daemonOn("node-a"), deletion(held), "cannot"},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
@@ -41,6 +42,7 @@ func TestAddress_WrongValue_Refused(t *testing.T) {
 		canonical = "must be an IP address in canonical form"
 		host      = "must be the address of one host"
 		station   = "must be the address of one station"
+		listed    = "only an address of the first interface, with spec.config, has spec.interfaces"
 		holder    = "a Pod or Service has a namespace, a Node has none"
 		driver    = "only an address of a Pod in a VPC has spec.driver"
 		placed    = "a Pod or Node has spec.node, spec.mac and spec.attachment, a Service has none of them"
@@ -93,6 +95,15 @@ func TestAddress_WrongValue_Refused(t *testing.T) {
 		{"of another driver", func(a *v1alpha1.Address) { a.Spec.Driver = "veth" }, "spec.driver"},
 		{"a node's of another CNI plugin", func(a *v1alpha1.Address) { node(a); a.Spec.Driver = "external" }, driver},
 		{"a pod's without a namespace", func(a *v1alpha1.Address) { a.Spec.Holder.Namespace = "" }, holder},
+		{"with a configuration", func(a *v1alpha1.Address) { a.Spec.Config = &netif.VPCConfig{AltName: "web", NoDefaultRoute: true} }, ""},
+		{"a node's with a configuration", func(a *v1alpha1.Address) { node(a); a.Spec.Config = &netif.VPCConfig{} }, "only an address of a Pod in a VPC has spec.config"},
+		{"with all interfaces", func(a *v1alpha1.Address) {
+			a.Spec.Config, a.Spec.Interfaces = &netif.VPCConfig{}, []string{"eth0", "net1"}
+		}, ""},
+		{"all interfaces without a configuration", func(a *v1alpha1.Address) { a.Spec.Interfaces = []string{"eth0"} }, listed},
+		{"of the second interface with all of them", func(a *v1alpha1.Address) {
+			a.Spec.Attachment, a.Spec.Config, a.Spec.Interfaces = "net1", &netif.VPCConfig{}, []string{"eth0", "net1"}
+		}, listed},
 	})
 }
 
@@ -220,6 +231,8 @@ func TestAttachmentClaim_SpecChanged_Refused(t *testing.T) {
 		}, want: "an AttachmentClaim can't change"},
 		{name: "no configuration", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Config = nil }, want: "an AttachmentClaim can't change"},
 		{name: "a label", mutate: func(c *v1alpha1.AttachmentClaim) { c.Labels = map[string]string{"a": "b"} }, want: ""},
+		{name: "another list of interfaces", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Interfaces = []string{c.Spec.Interface, "net2"} }, want: ""},
+		{name: "the list of another interface", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Interfaces = []string{"eth0"} }, want: "only the claim of the first interface has spec.interfaces"},
 	})
 }
 
@@ -243,6 +256,26 @@ func TestAddress_SpecChanged_Refused(t *testing.T) {
 		{name: "another holder", mutate: func(a *v1alpha1.Address) { a.Spec.Holder.UID = "successor" }, want: fixed},
 		{name: "another set", mutate: func(a *v1alpha1.Address) { a.Spec.Set = append(a.Spec.Set, "fd10::5") }, want: fixed},
 		{name: "a label", mutate: func(a *v1alpha1.Address) { a.Labels = map[string]string{"a": "b"} }, want: ""},
+	})
+}
+
+// TestAddress_Configuration_ChangesAlone: the operator writes it when the interfaces of a pod
+// change.
+func TestAddress_Configuration_ChangesAlone(t *testing.T) {
+	configured := func() *v1alpha1.Address {
+		a := address()
+		a.Spec.Config, a.Spec.Interfaces = &netif.VPCConfig{AltName: "web"}, []string{"eth0"}
+		return a
+	}
+	checkUpdates(t, address, []update[*v1alpha1.Address]{
+		{name: "a configuration", mutate: func(a *v1alpha1.Address) { a.Spec = configured().Spec }, want: ""},
+		{name: "another MAC too", mutate: func(a *v1alpha1.Address) { a.Spec = configured().Spec; a.Spec.MAC = "02:0a:0a:0a:01:06" }, want: "an Address can't change"},
+	})
+	checkUpdates(t, configured, []update[*v1alpha1.Address]{
+		{name: "another configuration", mutate: func(a *v1alpha1.Address) { a.Spec.Config = &netif.VPCConfig{NoDefaultRoute: true} }, want: ""},
+		{name: "one interface more", mutate: func(a *v1alpha1.Address) { a.Spec.Interfaces = []string{"eth0", "net1"} }, want: ""},
+		{name: "no configuration", mutate: func(a *v1alpha1.Address) { a.Spec.Config, a.Spec.Interfaces = nil, nil }, want: "spec.config can't be removed"},
+		{name: "another node", mutate: func(a *v1alpha1.Address) { a.Spec.Node = "node-b" }, want: "an Address can't change"},
 	})
 }
 

@@ -243,6 +243,52 @@ func (f *forger) changesNothing(t *testing.T, pod *corev1.Pod, text string) {
 	f.inItsVPCOnly(t, pod)
 }
 
+// TestAnnotation_ForgedPastAdmission_InterfacesUnchanged removes and forges the operator's annotation of
+// pods that their node is about to attach, past the policies. The nodes go by Addresses and
+// AttachmentClaims.
+func TestAnnotation_ForgedPastAdmission_InterfacesUnchanged(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	f := e.forger(t)
+	past := e.pastAdmission(t)
+	texts := f.forgeries(t)
+	texts["removed"], texts["no list"] = "", "{"
+	for name, text := range texts {
+		pod := f.Pod("past-"+name, scene.OnNode(f.node), scene.WithInterfaces(fmt.Sprintf(`[{"vpc":%q},{"vpc":%q}]`, f.VPC.Name, f.VPC.Name)))
+		f.create(t, pod)
+		forge := func(ctx context.Context) error {
+			before := &corev1.Pod{}
+			if err := past.Get(ctx, client.ObjectKeyFromObject(pod), before); err != nil {
+				return err
+			}
+			changed := before.DeepCopy()
+			if metav1.SetMetaDataAnnotation(&changed.ObjectMeta, v1alpha1.AttachmentsAnnotation, text); text == "" {
+				delete(changed.Annotations, v1alpha1.AttachmentsAnnotation)
+			}
+			return past.Status().Patch(ctx, changed, client.MergeFrom(before))
+		}
+		if err := forge(stage.Within(t, stage.Patience)); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.WaitReady(stage.Within(t, stage.Patience), pod); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var list v1alpha1.AddressList
+		if err := f.Client.List(stage.Within(t, stage.Patience), &list, client.MatchingFields{"spec.vpc": f.VPC.Name}); err != nil {
+			t.Fatal(err)
+		}
+		attached := map[string]bool{}
+		for _, one := range list.Items {
+			if one.Spec.Holder.UID == string(pod.UID) {
+				attached[one.Spec.Attachment] = true
+			}
+		}
+		if len(attached) != 2 || !attached["eth0"] || !attached["eth1"] {
+			t.Errorf("%s: the pod holds addresses at %v, want eth0 and eth1", name, attached)
+		}
+	}
+}
+
 // TestService_ForgedNetworkLabel_Refused has a user write the label that puts slices in a network
 // on a Service. Kubernetes copies the label from there. The cluster's administrator, who may write
 // slices, writes it on one.
