@@ -117,9 +117,6 @@ type Verdict struct {
 	NotIsolated string
 }
 
-// IsFollowed reports whether nodes follow objects of the kind.
-func (k *Kind) IsFollowed() bool { return k.OnNode != nil || len(k.Of) > 0 }
-
 // Scope is a part of the objects of a kind.
 type Scope struct {
 	Kind *Kind
