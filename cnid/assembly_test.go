@@ -34,7 +34,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
-	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install/cnidir"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -108,7 +108,7 @@ var shim = sync.OnceValues(func() (string, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return os.Executable()
 	}
-	path := filepath.Join(shims, install.PluginName)
+	path := filepath.Join(shims, cnidir.PluginName)
 	out, err := exec.Command("go", "build", "-o", path, "github.com/alioth-net/alioth/cmd/alioth").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the plugin: %w\n%s", err, out)

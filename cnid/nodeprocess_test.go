@@ -42,7 +42,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/internal/testpins"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
-	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install/cnidir"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
@@ -397,7 +397,7 @@ func (m *machine) say(t *testing.T, s script) {
 	}
 }
 
-func (m *machine) conflist() string { return filepath.Join(m.cfg.CNIConfDir, install.ConflistName) }
+func (m *machine) conflist() string { return filepath.Join(m.cfg.CNIConfDir, cnidir.ConflistName) }
 
 // saveConflist puts the CNI configuration where cni finds it and the daemon
 // has to write it anew.

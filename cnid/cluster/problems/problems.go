@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/foreign"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install/cnidir"
 )
 
 // Config has the settings and functions of a Checker. All fields are required.
@@ -177,7 +178,7 @@ func (c *Checker) otherCNI() []finding.Problem {
 		return nil
 	}
 	return []finding.Problem{{Reason: v1alpha1.OtherCNIConfigurationReason, Message: fmt.Sprintf(
-		"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, install.ConflistName)}}
+		"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, cnidir.ConflistName)}}
 }
 
 // lacking returns features of the kernel without which some pods can't be attached. Others can,

@@ -65,7 +65,7 @@ func followedByNoNode() map[string]bool {
 	found := map[string]bool{}
 	for _, kind := range kinds.All() {
 		row, err := kind.Row(kind.NewObject())
-		if err == nil && !kind.IsFollowed() {
+		if err == nil && kind.OnNode == nil && len(kind.Of) == 0 {
 			found[reflect.TypeOf(row).String()] = true
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
-	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install/cnidir"
 )
 
 // MinKernel is the oldest version of Linux that is tested. test/vm compares it with its kernels.
@@ -185,22 +185,22 @@ func (n Node) judgeMTU(l *list) {
 
 func (n Node) judgeCNI(l *list, v Values) {
 	for _, file := range n.Configurations {
-		if file == install.ConflistName || !install.IsConfiguration(file) {
+		if file == cnidir.ConflistName || !cnidir.IsConfiguration(file) {
 			continue
 		}
-		if file < install.ConflistName {
-			l.add(Blocking, CNIConfiguration, "remove it, or rename it so that its name sorts after "+install.ConflistName,
-				"%s sorts before %s, so the container runtime uses it for new pods", filepath.Join(v.Daemon.CNIConfDir, file), install.ConflistName)
+		if file < cnidir.ConflistName {
+			l.add(Blocking, CNIConfiguration, "remove it, or rename it so that its name sorts after "+cnidir.ConflistName,
+				"%s sorts before %s, so the container runtime uses it for new pods", filepath.Join(v.Daemon.CNIConfDir, file), cnidir.ConflistName)
 			continue
 		}
-		l.add(Warning, CNIConfiguration, "remove it once the node has been drained: the runtime would use it again without "+install.ConflistName,
-			"%s is the configuration of another network; pods get addresses of Alioth as soon as %s is there", filepath.Join(v.Daemon.CNIConfDir, file), install.ConflistName)
+		l.add(Warning, CNIConfiguration, "remove it once the node has been drained: the runtime would use it again without "+cnidir.ConflistName,
+			"%s is the configuration of another network; pods get addresses of Alioth as soon as %s is there", filepath.Join(v.Daemon.CNIConfDir, file), cnidir.ConflistName)
 	}
 	for _, folder := range n.OtherFolders {
 		l.add(Warning, CNIFolder, "set the chart values daemon.cniConfDir and daemon.cniBinDir to the folders of the container runtime",
 			"%s has CNI configurations, and the chart's folder is %s", folder, v.Daemon.CNIConfDir)
 	}
-	others := slices.DeleteFunc(slices.Clone(n.Plugins), func(name string) bool { return slices.Contains(install.Programs(), name) })
+	others := slices.DeleteFunc(slices.Clone(n.Plugins), func(name string) bool { return slices.Contains(cnidir.Programs(), name) })
 	if len(others) > 0 {
 		l.add(Note, CNIConfiguration, "", "%s has the plugins %s, which Alioth leaves alone", v.Daemon.CNIBinDir, strings.Join(others, ", "))
 	}

@@ -17,10 +17,10 @@ import (
 type form struct {
 	plain
 
-	MTU    int         `json:"mtu"`
-	VLAN   uint32      `json:"vlan,omitempty"`
-	VF     *formVF     `json:"vf,omitempty"`
-	Routes []formRoute `json:"routes,omitempty"`
+	MTU    int             `json:"mtu"`
+	VLAN   uint32          `json:"vlan,omitempty"`
+	VF     *DeviceSettings `json:"vf,omitempty"`
+	Routes []formRoute     `json:"routes,omitempty"`
 }
 
 // plain is a Record without methods.
@@ -33,8 +33,9 @@ type formRoute struct {
 	Table   int          `json:"table,omitempty"`
 }
 
-// formVF has the settings of a device in the file: a netif.VF with its defaults, and the VLAN ID.
-type formVF struct {
+// DeviceSettings has the settings of a device of a pool in the file: a netif.VF with its
+// defaults, and the VLAN ID.
+type DeviceSettings struct {
 	VLAN       uint32 `json:"vlan,omitempty"`
 	QoS        int    `json:"qos,omitempty"`
 	Proto      string `json:"proto,omitempty"`
@@ -45,15 +46,35 @@ type formVF struct {
 	MaxTxRate  *int   `json:"maxTxRate,omitempty"`
 }
 
+// DeviceSettingsOf returns the settings of a device of a pool, nil for other interfaces.
+func DeviceSettingsOf(c netif.Config) *DeviceSettings {
+	if c.Pool == "" {
+		return nil
+	}
+	vf := c.Settings()
+	return &DeviceSettings{
+		VLAN: c.VLAN, QoS: vf.Priority(), Proto: vf.Proto, SpoofCheck: vf.ChecksSource(), Trust: vf.IsTrusted(),
+		LinkState: vf.LinkState, MinTxRate: vf.MinTxRate, MaxTxRate: vf.MaxTxRate,
+	}
+}
+
+// VF returns the settings without the VLAN ID.
+func (s *DeviceSettings) VF() *netif.VF {
+	vf := &netif.VF{
+		Proto: s.Proto, SpoofCheck: netif.OnOff(s.SpoofCheck), Trust: netif.OnOff(s.Trust),
+		LinkState: s.LinkState, MinTxRate: s.MinTxRate, MaxTxRate: s.MaxTxRate,
+	}
+	if s.QoS != 0 {
+		vf.QoS = &s.QoS
+	}
+	return vf
+}
+
 // MarshalJSON implements json.Marshaler.
 func (r Record) MarshalJSON() ([]byte, error) {
 	f := form{plain: plain(r), MTU: r.MTU, VLAN: r.VLAN}
-	if r.Pool != "" {
-		vf := r.Settings()
-		f.VLAN, f.VF = 0, &formVF{
-			VLAN: r.VLAN, QoS: vf.Priority(), Proto: vf.Proto, SpoofCheck: vf.ChecksSource(), Trust: vf.IsTrusted(),
-			LinkState: vf.LinkState, MinTxRate: vf.MinTxRate, MaxTxRate: vf.MaxTxRate,
-		}
+	if f.VF = DeviceSettingsOf(r.Config); f.VF != nil {
+		f.VLAN = 0
 	}
 	for _, route := range r.Routes {
 		f.Routes = append(f.Routes, formRoute(route))
@@ -69,14 +90,8 @@ func (r *Record) UnmarshalJSON(text []byte) error {
 	}
 	*r = Record(f.plain)
 	r.MTU, r.VLAN, r.VF, r.Routes = f.MTU, f.VLAN, nil, nil
-	if vf := f.VF; vf != nil {
-		r.VLAN, r.VF = vf.VLAN, &netif.VF{
-			Proto: vf.Proto, SpoofCheck: netif.OnOff(vf.SpoofCheck), Trust: netif.OnOff(vf.Trust),
-			LinkState: vf.LinkState, MinTxRate: vf.MinTxRate, MaxTxRate: vf.MaxTxRate,
-		}
-		if vf.QoS != 0 {
-			r.VF.QoS = &vf.QoS
-		}
+	if f.VF != nil {
+		r.VLAN, r.VF = f.VF.VLAN, f.VF.VF()
 	}
 	for _, route := range f.Routes {
 		r.Routes = append(r.Routes, netif.Route(route))

@@ -14,21 +14,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install/cnidir"
 )
 
 const (
-	// ConflistName is the CNI configuration file that makes the container
-	// runtime use Alioth.
-	ConflistName = "05-alioth.conflist"
-	// PluginName is the CNI plugin binary, and the type in the configuration.
-	PluginName = "alioth"
 	// conflistVersion is for runtimes that read one version only: containerd 1.7 refuses
 	// results of a newer one. The others take the newest of cniVersions.
 	conflistVersion = "1.0.0"
@@ -48,14 +43,14 @@ func Plugin(binary, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make directory of CNI plugins: %w", err)
 	}
-	err = writeAtomically(filepath.Join(dir, PluginName), 0o755, func(w io.Writer) error {
+	err = writeAtomically(filepath.Join(dir, cnidir.PluginName), 0o755, func(w io.Writer) error {
 		_, err := io.Copy(w, source)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return linkAtomically(PluginName, filepath.Join(dir, ipamconf.Type))
+	return linkAtomically(cnidir.PluginName, filepath.Join(dir, ipamconf.Type))
 }
 
 // linkAtomically replaces a file by a symbolic link. A remainder of an interrupted call is
@@ -79,7 +74,7 @@ func linkAtomically(target, path string) error {
 func PluginVersion(ctx context.Context, dir string) string {
 	ctx, cancel := context.WithTimeout(ctx, versionWithin)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, filepath.Join(dir, PluginName), "--version").Output()
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, cnidir.PluginName), "--version").Output()
 	if err != nil {
 		return quote.Message("the plugin does not tell its version: " + err.Error())
 	}
@@ -89,7 +84,7 @@ func PluginVersion(ctx context.Context, dir string) string {
 // WriteConflist makes the container runtime use the plugin.
 func WriteConflist(dir, socket string) error {
 	// Runtimes pass ports of the node only to plugins with this capability.
-	plugin := map[string]any{"type": PluginName, "capabilities": map[string]bool{"portMappings": true}}
+	plugin := map[string]any{"type": cnidir.PluginName, "capabilities": map[string]bool{"portMappings": true}}
 	if socket != cniapi.DefaultSocket {
 		plugin["socket"] = socket
 	}
@@ -99,7 +94,7 @@ func WriteConflist(dir, socket string) error {
 	if err != nil {
 		return fmt.Errorf("encode CNI configuration: %w", err)
 	}
-	path := filepath.Join(dir, ConflistName)
+	path := filepath.Join(dir, cnidir.ConflistName)
 	if have, err := os.ReadFile(path); err == nil && string(have) == string(text)+"\n" {
 		return nil // without a write, runtimes that watch the directory do not reload it
 	}
@@ -120,23 +115,15 @@ func ConfigurationBefore(dir string) (string, error) {
 		return "", fmt.Errorf("list CNI configurations: %w", err)
 	}
 	for _, entry := range entries {
-		if entry.Name() >= ConflistName {
+		if entry.Name() >= cnidir.ConflistName {
 			break
 		}
-		if IsConfiguration(entry.Name()) {
+		if cnidir.IsConfiguration(entry.Name()) {
 			return entry.Name(), nil
 		}
 	}
 	return "", nil
 }
-
-// IsConfiguration reports whether container runtimes read a file of this name.
-func IsConfiguration(name string) bool {
-	return slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(name)) // as libcni
-}
-
-// Programs returns the names of Alioth's files in the directory of CNI plugins.
-func Programs() []string { return []string{PluginName, ipamconf.Type} }
 
 // writeAtomically replaces a file by a completely written one. The name of the
 // unfinished file starts with a dot, so runtimes ignore it.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install/cnidir"
 )
 
 func TestConflist_Install_RuntimeReadable(t *testing.T) {
@@ -23,14 +24,14 @@ func TestConflist_Install_RuntimeReadable(t *testing.T) {
 			if err := WriteConflist(dir, socket); err != nil {
 				t.Fatal(err)
 			}
-			list, err := libcni.NetworkConfFromFile(filepath.Join(dir, ConflistName))
+			list, err := libcni.NetworkConfFromFile(filepath.Join(dir, cnidir.ConflistName))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(list.Plugins) != 1 || list.Plugins[0].Network.Type != PluginName || list.CNIVersion != "1.1.0" {
+			if len(list.Plugins) != 1 || list.Plugins[0].Network.Type != cnidir.PluginName || list.CNIVersion != "1.1.0" {
 				t.Errorf("read back: %+v", list)
 			}
-			raw, err := os.ReadFile(filepath.Join(dir, ConflistName))
+			raw, err := os.ReadFile(filepath.Join(dir, cnidir.ConflistName))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +53,7 @@ func TestConflist_Unchanged_FileLeftAlone(t *testing.T) {
 		if err := WriteConflist(dir, cniapi.DefaultSocket); err != nil {
 			t.Fatal(err)
 		}
-		after, err := os.Stat(filepath.Join(dir, ConflistName))
+		after, err := os.Stat(filepath.Join(dir, cnidir.ConflistName))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,11 +69,11 @@ func TestCNIConfig_EarlierSortedFile_Found(t *testing.T) {
 		files []string
 		want  string
 	}{
-		"nothing else":             {[]string{ConflistName}, ""},
-		"one behind":               {[]string{ConflistName, "10-bridge.conf"}, ""},
-		"one before":               {[]string{ConflistName, "00-bridge.conf"}, "00-bridge.conf"},
+		"nothing else":             {[]string{cnidir.ConflistName}, ""},
+		"one behind":               {[]string{cnidir.ConflistName, "10-bridge.conf"}, ""},
+		"one before":               {[]string{cnidir.ConflistName, "00-bridge.conf"}, "00-bridge.conf"},
 		"a list before, ours gone": {[]string{"05-aaa.conflist"}, "05-aaa.conflist"},
-		"no configuration":         {[]string{ConflistName, "00-readme.txt", ".05-alioth.conflist.1"}, ""},
+		"no configuration":         {[]string{cnidir.ConflistName, "00-readme.txt", ".05-alioth.conflist.1"}, ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestPluginBinary_Install_ReplacedAtomically(t *testing.T) {
 		if err := Plugin(binary, dir); err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join(dir, PluginName)
+		path := filepath.Join(dir, cnidir.PluginName)
 		got, err := os.ReadFile(path)
 		if err != nil || string(got) != content {
 			t.Errorf("installed %q, %v; want %q", got, err, content)
@@ -129,7 +130,7 @@ func TestIPAMPlugin_Install_SameFile(t *testing.T) {
 	if err := Plugin(binary, dir); err != nil {
 		t.Fatal(err)
 	}
-	one, err := os.Stat(filepath.Join(dir, PluginName))
+	one, err := os.Stat(filepath.Join(dir, cnidir.PluginName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestIPAMPlugin_Install_SameFile(t *testing.T) {
 
 func TestPluginBinary_SourceUnreadable_OldOneKept(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, PluginName)
+	path := filepath.Join(dir, cnidir.PluginName)
 	if err := os.WriteFile(path, []byte("old"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install/cnidir"
 	"github.com/alioth-net/alioth/cnid/lifecycle/stateformat"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
@@ -54,7 +55,7 @@ type Node struct {
 // step; missing objects are not an error.
 func Uninstall(ctx context.Context, n Node, log *slog.Logger) error {
 	// First, so that no new pod is attached during the rest.
-	if err := removeFiles(filepath.Join(n.CNIConfDir, ConflistName)); err != nil {
+	if err := removeFiles(filepath.Join(n.CNIConfDir, cnidir.ConflistName)); err != nil {
 		return err
 	}
 	if err := stopped(ctx, n, log); err != nil {
@@ -112,7 +113,7 @@ func stopped(ctx context.Context, n Node, log *slog.Logger) error {
 // were moved aside, notes about interfaces, and the sockets. The directories stay, because they may be mounts.
 func removeState(n Node) error {
 	var paths []string
-	for _, name := range Programs() {
+	for _, name := range cnidir.Programs() {
 		paths = append(paths, filepath.Join(n.CNIBinDir, name))
 	}
 	for _, pattern := range []string{filepath.Join(n.StateDir, "journal.*"), filepath.Join(n.StateDir, stateformat.File+"*"), n.Settings + "*", n.Socket + "*"} {

@@ -4,7 +4,7 @@
 package policy
 
 import (
-	"encoding/json"
+	"github.com/alioth-net/alioth/cnid/nmstate/policy/capture"
 )
 
 // mainTable is the table of a route without one (RT_TABLE_MAIN).
@@ -47,7 +47,7 @@ func tableOf(key string, value any) any {
 	if key != "table-id" && key != "route-table" {
 		return value
 	}
-	if n, ok := number(value); value == nil || ok && n == 0 {
+	if n, ok := capture.Number(value); value == nil || ok && n == 0 {
 		return float64(mainTable)
 	}
 	return value
@@ -57,21 +57,4 @@ func equal(a, b any) bool {
 	first, errFirst := canonical(a)
 	second, errSecond := canonical(b)
 	return errFirst == nil && errSecond == nil && first == second
-}
-
-// number reads a number as decoders make them: encoding/json makes a float64 or a json.Number,
-// and the decoder of Kubernetes an int64.
-func number(value any) (float64, bool) {
-	switch v := value.(type) {
-	case float64:
-		return v, true
-	case int64:
-		return float64(v), true
-	case int:
-		return float64(v), true
-	case json.Number:
-		n, err := v.Float64()
-		return n, err == nil
-	}
-	return 0, false
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/cnid/nmstate/policy/capture"
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
@@ -103,7 +104,7 @@ func matches(rules []nmstate.MatchRule, document map[string]any) []current {
 		c.name, _ = object[name].(string)
 		c.kind, _ = object[kind].(string)
 		vlan, _ := object["vlan"].(map[string]any)
-		c.vlan, _ = number(vlan["id"])
+		c.vlan, _ = capture.Number(vlan["id"])
 		if c.name == "" || object[state] == ignore {
 			continue
 		}

@@ -130,9 +130,6 @@ type Verdict struct {
 // Check returns an error for a row that contradicts itself.
 func (k *Kind) Check(row any) error { return check(k.Name, row) }
 
-// IsFollowed reports whether nodes follow objects of the kind.
-func (k *Kind) IsFollowed() bool { return k.OnNode != nil || len(k.Of) > 0 }
-
 // Scope is a part of the objects of a kind.
 type Scope struct {
 	Kind *Kind

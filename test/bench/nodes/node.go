@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
-	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install/cnidir"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/test/api/chart"
 	"github.com/alioth-net/alioth/test/cluster/host"
@@ -55,7 +55,7 @@ func (n *Node) Socket() string {
 	return filepath.Join(n.folder, "run", filepath.Base(cniapi.DefaultSocket))
 }
 
-func (n *Node) conflist() string { return filepath.Join(n.folder, "net.d", install.ConflistName) }
+func (n *Node) conflist() string { return filepath.Join(n.folder, "net.d", cnidir.ConflistName) }
 
 // New makes a node with an IPv4 address; the caller removes it,
 // also after an error. Its underlay leads nowhere.

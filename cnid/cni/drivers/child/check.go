@@ -4,9 +4,7 @@
 package child
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 
@@ -16,7 +14,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns"
-	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Check implements attach.Driver. It tolerates additions of others in the pod: more addresses,
@@ -34,27 +31,17 @@ func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, erro
 }
 
 func (d *session) check(spec attach.Spec) (attach.Link, error) {
-	pod, err := netns.Open(spec.NetnsPath)
-	if errors.Is(err, netns.ErrGone) {
-		return attach.Link{}, d.missing(spec, "network namespace "+spec.NetnsPath+" is gone")
-	}
-	if err != nil {
-		return attach.Link{}, err
-	}
-	defer func() { _ = pod.Close() }()
-	var id netns.ID
 	var mac net.HardwareAddr
-	err = podside.Within(pod, func(h *rtnl.Socket) error {
-		if id, err = netns.Current(); err != nil {
-			return err
-		}
-		mac, err = d.checkIn(h.Handle, spec)
+	missing := func(text string) error { return d.missing(spec, text) }
+	link, err := podside.Inspect(spec.NetnsPath, missing, func(h *netlink.Handle) (err error) {
+		mac, err = d.checkIn(h, spec)
 		return err
 	})
 	if err != nil {
 		return attach.Link{}, err
 	}
-	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie, MAC: mac}, nil
+	link.MAC = mac
+	return link, nil
 }
 
 // checkIn compares an interface with spec, in the thread's namespace, which is the pod's. It
@@ -75,22 +62,7 @@ func (d *session) checkIn(h *netlink.Handle, spec attach.Spec) (net.HardwareAddr
 		return nil, err
 	}
 	spec.MAC = d.devices.macOf(spec, parent)
-	return d.devices.ownMAC(spec.MAC), checkSettings(h, link, spec)
-}
-
-func checkSettings(h *netlink.Handle, link netlink.Link, spec attach.Spec) error {
-	what, mtu := "interface "+spec.IfName, cmp.Or(spec.MTU, link.Attrs().MTU)
-	for _, check := range []func() error{
-		func() error { return podside.CheckDevice(what, link, spec.MAC, mtu) },
-		func() error { return podside.CheckAddrs(h, link, spec.Addrs) },
-		func() error { return podside.CheckRoutes(h, link, spec) },
-		func() error { return podside.CheckIPv6(spec) },
-	} {
-		if err := check(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.devices.ownMAC(spec.MAC), podside.CheckInterface(h, link, spec)
 }
 
 // checkParent compares parent and mode of an interface, and returns the parent.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
@@ -143,6 +144,45 @@ func CheckIPv6(spec attach.Spec) error {
 		return Mismatch("the setting disable_ipv6 of interface %s is %s, want %s", spec.IfName, got, want)
 	}
 	return nil
+}
+
+// Inspect runs check in the network namespace with that path, and returns the identity of the
+// namespace. If the namespace is gone, it returns the error of missing.
+func Inspect(path string, missing func(text string) error, check func(*netlink.Handle) error) (attach.Link, error) {
+	pod, err := netns.Open(path)
+	if errors.Is(err, netns.ErrGone) {
+		return attach.Link{}, missing("network namespace " + path + " is gone")
+	}
+	if err != nil {
+		return attach.Link{}, err
+	}
+	defer func() { _ = pod.Close() }()
+	var id netns.ID
+	err = Within(pod, func(h *rtnl.Socket) error {
+		if id, err = netns.Current(); err != nil {
+			return err
+		}
+		return check(h.Handle)
+	})
+	if err != nil {
+		return attach.Link{}, err
+	}
+	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
+}
+
+// CheckInterface compares an interface of the pod with spec: its device, addresses, routes and
+// settings of IPv6.
+func CheckInterface(h *netlink.Handle, link netlink.Link, spec attach.Spec) error {
+	if err := CheckDevice("interface "+spec.IfName, link, spec.MAC, cmp.Or(spec.MTU, link.Attrs().MTU)); err != nil {
+		return err
+	}
+	if err := CheckAddrs(h, link, spec.Addrs); err != nil {
+		return err
+	}
+	if err := CheckRoutes(h, link, spec); err != nil {
+		return err
+	}
+	return CheckIPv6(spec)
 }
 
 // Mismatch returns an attach.ErrMismatch with a text.

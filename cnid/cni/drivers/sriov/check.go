@@ -4,9 +4,7 @@
 package sriov
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/vishvananda/netlink"
@@ -14,8 +12,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
-	"github.com/alioth-net/alioth/cnid/system/netns"
-	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Check implements attach.Driver. It compares the interface in the pod, and the settings of its
@@ -40,28 +36,15 @@ func (d *session) check(spec attach.Spec) (attach.Link, error) {
 	if !noted || n.PCI != spec.PCI {
 		return attach.Link{}, podside.Gone("device %s was not given to this sandbox, or was released", spec.PCI)
 	}
-	pod, err := netns.Open(spec.NetnsPath)
-	if errors.Is(err, netns.ErrGone) {
-		return attach.Link{}, d.missing(n, "network namespace "+spec.NetnsPath+" is gone")
-	}
-	if err != nil {
-		return attach.Link{}, err
-	}
-	defer func() { _ = pod.Close() }()
-	var id netns.ID
-	err = podside.Within(pod, func(h *rtnl.Socket) error {
-		if id, err = netns.Current(); err != nil {
-			return err
-		}
-		return d.checkIn(h.Handle, n, spec)
-	})
+	missing := func(text string) error { return d.missing(n, text) }
+	link, err := podside.Inspect(spec.NetnsPath, missing, func(h *netlink.Handle) error { return d.checkIn(h, n, spec) })
 	if err == nil {
 		err = d.checkSettings(n, spec)
 	}
 	if err != nil {
 		return attach.Link{}, err
 	}
-	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
+	return link, nil
 }
 
 func (d *session) checkIn(h *netlink.Handle, n note, spec attach.Spec) error {
@@ -75,18 +58,7 @@ func (d *session) checkIn(h *netlink.Handle, n note, spec attach.Spec) error {
 	if !n.is(link) {
 		return d.missing(n, "interface "+spec.IfName+" is not device "+n.PCI)
 	}
-	what, mtu := "interface "+spec.IfName, cmp.Or(spec.MTU, link.Attrs().MTU)
-	for _, check := range []func() error{
-		func() error { return podside.CheckDevice(what, link, spec.MAC, mtu) },
-		func() error { return podside.CheckAddrs(h, link, spec.Addrs) },
-		func() error { return podside.CheckRoutes(h, link, spec) },
-		func() error { return podside.CheckIPv6(spec) },
-	} {
-		if err := check(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return podside.CheckInterface(h, link, spec)
 }
 
 // is reports whether a device of the pod is the interface.

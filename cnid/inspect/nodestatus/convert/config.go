@@ -6,6 +6,7 @@ package convert
 import (
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
 // vlanOf returns the ID of the VLAN link below an interface. deviceSettings has the ID of a device.
@@ -18,14 +19,7 @@ func vlanOf(c netif.Config) uint32 {
 
 // deviceSettings returns the settings of a device of a pool, nil for other interfaces.
 func deviceSettings(c netif.Config) *nodestatus.VF {
-	if c.Pool == "" {
-		return nil
-	}
-	vf := c.Settings()
-	return &nodestatus.VF{
-		VLAN: c.VLAN, QoS: vf.Priority(), Proto: vf.Proto, SpoofCheck: vf.ChecksSource(), Trust: vf.IsTrusted(),
-		LinkState: vf.LinkState, MinTxRate: vf.MinTxRate, MaxTxRate: vf.MaxTxRate,
-	}
+	return (*nodestatus.VF)(journal.DeviceSettingsOf(c))
 }
 
 // configOf converts the settings of an attachment back.
@@ -36,13 +30,7 @@ func configOf(a nodestatus.Attachment) netif.Config {
 		Rules:  each(a.Rules, func(r nodestatus.Rule) netif.Rule { return netif.Rule(r) }),
 	}
 	if a.VF != nil {
-		c.VLAN, c.VF = a.VF.VLAN, &netif.VF{
-			Proto: a.VF.Proto, SpoofCheck: netif.OnOff(a.VF.SpoofCheck), Trust: netif.OnOff(a.VF.Trust),
-			LinkState: a.VF.LinkState, MinTxRate: a.VF.MinTxRate, MaxTxRate: a.VF.MaxTxRate,
-		}
-		if a.VF.QoS != 0 {
-			c.VF.QoS = &a.VF.QoS
-		}
+		c.VLAN, c.VF = a.VF.VLAN, (*journal.DeviceSettings)(a.VF).VF()
 	}
 	return c
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/inspect/preflight"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install/cnidir"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
@@ -129,7 +130,7 @@ func (n *node) folders(ctx context.Context) {
 	n.Configurations = n.list(n.cfg.Values.Daemon.CNIConfDir)
 	n.Plugins = n.list(n.cfg.Values.Daemon.CNIBinDir)
 	for _, dir := range otherFolders {
-		if filepath.Clean(dir) != filepath.Clean(n.cfg.Values.Daemon.CNIConfDir) && slices.ContainsFunc(n.list(dir), install.IsConfiguration) {
+		if filepath.Clean(dir) != filepath.Clean(n.cfg.Values.Daemon.CNIConfDir) && slices.ContainsFunc(n.list(dir), cnidir.IsConfiguration) {
 			n.OtherFolders = append(n.OtherFolders, dir)
 		}
 	}
@@ -140,7 +141,7 @@ func (n *node) folders(ctx context.Context) {
 	}
 	slices.Sort(n.Sockets)
 	for _, path := range []string{
-		filepath.Join(n.cfg.Values.Daemon.CNIConfDir, install.ConflistName), cniapi.DefaultSocket,
+		filepath.Join(n.cfg.Values.Daemon.CNIConfDir, cnidir.ConflistName), cniapi.DefaultSocket,
 		filepath.Join(n.cfg.StateDir, "journal.log"), programs.LinkDir(programs.DefaultPinDir),
 	} {
 		if n.exists(path) {

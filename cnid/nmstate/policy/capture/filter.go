@@ -158,8 +158,8 @@ func (c comparison) compare(value any) (bool, error) {
 		return false, faultf(last.column, "%s is %s, and can't be compared with %s", place(c.path), nounOf(value), nounOf(c.value))
 	}
 	same := value == c.value
-	if a, ok := numberOf(value); ok {
-		b, _ := numberOf(c.value)
+	if a, ok := Number(value); ok {
+		b, _ := Number(c.value)
 		same = a == b
 	}
 	return same != c.negated, nil
@@ -170,6 +170,6 @@ func isScalar(value any) bool {
 	case string, bool:
 		return true
 	}
-	_, ok := numberOf(value)
+	_, ok := Number(value)
 	return ok
 }

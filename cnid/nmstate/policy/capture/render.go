@@ -143,7 +143,7 @@ func scalarText(value any) string {
 	case bool:
 		return strconv.FormatBool(v)
 	}
-	n, _ := numberOf(value)
+	n, _ := Number(value)
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 

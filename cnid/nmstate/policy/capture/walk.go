@@ -84,15 +84,15 @@ func nounOf(value any) string {
 	case map[string]any:
 		return "an object"
 	}
-	if _, ok := numberOf(value); ok {
+	if _, ok := Number(value); ok {
 		return "a number"
 	}
 	return fmt.Sprintf("a %T", value)
 }
 
-// numberOf reads a number as decoders make them: encoding/json makes a float64 or a json.Number,
+// Number reads a number as decoders make them: encoding/json makes a float64 or a json.Number,
 // and the decoder of Kubernetes an int64.
-func numberOf(value any) (float64, bool) {
+func Number(value any) (float64, bool) {
 	switch v := value.(type) {
 	case float64:
 		return v, true
