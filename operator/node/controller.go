@@ -40,9 +40,9 @@ type Reconciler struct {
 	Events  events.EventRecorder
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
-	// Distrust reports addresses that are not believed, each once.
-	Distrust *announce.Distrust
-	told     announce.Board
+	// Audit reports addresses that are not believed, each once.
+	Audit *announce.NodeAudit
+	told  announce.Board
 }
 
 // Register adds the controller.
@@ -55,7 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	var d decision
 	r.Store.View(func(tx store.ReadTx) { d = decide(tx, request.Name, r.DefaultVPC) })
 	for _, doubt := range r.told.News(request.NamespacedName, d.uid, d.doubts...) {
-		r.Distrust.Report(request.Name, doubt.Reason, doubt.Message)
+		r.Audit.Report(request.Name, doubt.Reason, doubt.Message)
 	}
 	if err := r.release(ctx, request.Name, d.release); err != nil {
 		return ctrl.Result{}, err

@@ -48,9 +48,9 @@ type Reconciler struct {
 	Store *store.Store
 	// Feed notifies other controllers.
 	Feed feed.Publisher
-	// Distrust reports nodes that are not trusted.
-	Distrust *announce.Distrust
-	Now      func() time.Time
+	// Audit reports nodes that are not trusted.
+	Audit *announce.NodeAudit
+	Now   func() time.Time
 	// Every is the least time between two calls.
 	Every time.Duration
 
