@@ -204,16 +204,16 @@ func (d *daemon) collectAbandoned(service *nodeipam.Service, complete func() boo
 		return node.Has, err
 	}
 	return func(ctx context.Context) {
-		said := ""
+		logged := ""
 		periodic.Run(ctx, d.cfg.ReconcileEvery, nil, func() {
 			if !complete() {
 				return
 			}
 			err := service.ReleaseAbandoned(ctx, running)
 			if err == nil {
-				said = ""
-			} else if err.Error() != said && ctx.Err() == nil { // one warning for each cause
-				said = err.Error()
+				logged = ""
+			} else if err.Error() != logged && ctx.Err() == nil { // one warning for each cause
+				logged = err.Error()
 				log.Warn("can't release every attachment whose DEL never came; trying again", "error", err)
 			}
 		})
