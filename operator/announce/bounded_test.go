@@ -16,7 +16,7 @@ import (
 )
 
 // boundedTo has a writer with bounds on a clock of its own.
-func boundedTo(to *told) (recorder *bounded, now *time.Time, withheld *int) {
+func boundedTo(to *recorded) (recorder *bounded, now *time.Time, withheld *int) {
 	now, withheld = &time.Time{}, new(int)
 	*now = time.Unix(1_000_000, 0)
 	recorder = NewBounded(to, func() time.Time { return *now }, func() { *withheld++ }).(*bounded)
@@ -32,7 +32,7 @@ func warn(recorder *bounded, namespace, reason string, i int) {
 // without a namespace, are not cut.
 func TestAFloodOfEventsOfANamespaceIsCut(t *testing.T) {
 	const most = burst + reasonBurst
-	to := &told{}
+	to := &recorded{}
 	recorder, now, withheld := boundedTo(to)
 	for i := range 10_000 {
 		warn(recorder, "crowd", "Refused", i)
@@ -64,7 +64,7 @@ func TestAFloodOfEventsOfANamespaceIsCut(t *testing.T) {
 // TestAFloodOfEventsHidesNoOtherReason: the author of the object first makes any number of events
 // of another reason, and goes on.
 func TestAFloodOfEventsHidesNoOtherReason(t *testing.T) {
-	to := &told{}
+	to := &recorded{}
 	recorder, now, _ := boundedTo(to)
 	flood := func() {
 		for i := range 1000 {
@@ -96,7 +96,7 @@ func TestAFloodOfEventsHidesNoOtherReason(t *testing.T) {
 
 // TestNamespacesWithoutEventsAreForgotten: their number is not bounded.
 func TestNamespacesWithoutEventsAreForgotten(t *testing.T) {
-	recorder, now, _ := boundedTo(&told{})
+	recorder, now, _ := boundedTo(&recorded{})
 	for i := range 10 * namespacesLimit {
 		warn(recorder, fmt.Sprint("n", i), "Refused", i)
 		*now = now.Add(interval)

@@ -42,7 +42,7 @@ type Reconciler struct {
 	DefaultVPC string
 	// Audit reports addresses that are not believed, each once.
 	Audit *announce.NodeAudit
-	told  announce.Board
+	board announce.Board
 }
 
 // Register adds the controller.
@@ -54,7 +54,7 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var d decision
 	r.Store.View(func(tx store.ReadTx) { d = decide(tx, request.Name, r.DefaultVPC) })
-	for _, doubt := range r.told.News(request.NamespacedName, d.uid, d.doubts...) {
+	for _, doubt := range r.board.News(request.NamespacedName, d.uid, d.doubts...) {
 		r.Audit.Report(request.Name, doubt.Reason, doubt.Message)
 	}
 	if err := r.release(ctx, request.Name, d.release); err != nil {

@@ -186,7 +186,7 @@ func TestWhatTheOperatorDeletesIsNotKept(t *testing.T) {
 // TestAnAttachmentIsConfirmedByObjectsAlone.
 func TestAnAttachmentIsConfirmedByObjectsAlone(t *testing.T) {
 	pod := podTold(t, "p", "10.0.0.9/24")
-	inVPC := Told(pod)[0]
+	inVPC := Status(pod)[0]
 	outside := netif.Interface{Name: "net1", Outside: "DanmNet/a/lan", OutsideUID: "u1"}
 	elsewhere := operatortest.Address("w", "s", "10.0.0.9", pod)
 	second := operatortest.Address("v", "s", "10.0.0.9", pod)
