@@ -20,17 +20,17 @@ import (
 // the pod's finished attachments in one sandbox. A pod with one interface, and without a
 // definition, has no network status: Multus may serve its annotation.
 func Of(pod *store.Pod, records []journal.Record, know Knowledge) []annotations.NetworkStatus {
-	annotated, err := annotations.ParseAttachments(pod.Attachments)
-	if err != nil || len(records) < 2 && !slices.ContainsFunc(annotated, func(a netif.Interface) bool { return a.Definition != "" }) {
+	said, err := annotations.ParseAttachments(pod.Attachments)
+	if err != nil || len(records) < 2 && !slices.ContainsFunc(said, func(a netif.Interface) bool { return a.Definition != "" }) {
 		return nil
 	}
 	records = slices.Clone(records)
 	slices.SortStableFunc(records, func(a, b journal.Record) int {
-		return cmp.Compare(place(annotated, a), place(annotated, b))
+		return cmp.Compare(place(said, a), place(said, b))
 	})
 	var list []annotations.NetworkStatus
 	for _, rec := range records {
-		status, result := one(annotated, rec), know.Reported(rec)
+		status, result := one(said, rec), know.Reported(rec)
 		if result != nil {
 			status = byPlugin(status, result)
 		}
@@ -45,19 +45,19 @@ func Of(pod *store.Pod, records []journal.Record, know Knowledge) []annotations.
 
 // place returns the index of a record's attachment in the allocation status, or a number
 // behind all of them. The requested one is the first.
-func place(annotated []netif.Interface, rec journal.Record) int {
+func place(said []netif.Interface, rec journal.Record) int {
 	if rec.Request == "" {
 		return 0
 	}
-	if i := slices.IndexFunc(annotated, func(a netif.Interface) bool { return a.Name == rec.Attachment }); i >= 0 {
+	if i := slices.IndexFunc(said, func(a netif.Interface) bool { return a.Name == rec.Attachment }); i >= 0 {
 		return i
 	}
-	return len(annotated)
+	return len(said)
 }
 
-func one(annotated []netif.Interface, rec journal.Record) annotations.NetworkStatus {
+func one(said []netif.Interface, rec journal.Record) annotations.NetworkStatus {
 	status := annotations.NetworkStatus{
-		Name: nameOf(annotated, rec), Interface: rec.IfName, MAC: rec.Ethernet().String(), MTU: rec.MTU, Default: rec.Request == "",
+		Name: nameOf(said, rec), Interface: rec.IfName, MAC: rec.Ethernet().String(), MTU: rec.MTU, Default: rec.Request == "",
 		Gateways: defaultGateways(rec),
 	}
 	for _, addr := range rec.Addrs {
@@ -128,10 +128,10 @@ func byPlugin(status annotations.NetworkStatus, result *attach.Result) annotatio
 // nameOf returns namespace/name of the selected definition. Without one it is the name in
 // the CNI configuration for the pod's first interface (NPWG 1.3, section 5.1), and the
 // network for others.
-func nameOf(annotated []netif.Interface, rec journal.Record) string {
-	i := place(annotated, rec)
-	if i < len(annotated) && annotated[i].Definition != "" {
-		return annotated[i].Definition
+func nameOf(said []netif.Interface, rec journal.Record) string {
+	i := place(said, rec)
+	if i < len(said) && said[i].Definition != "" {
+		return said[i].Definition
 	}
 	if rec.Request == "" {
 		return rec.CNINetwork

@@ -58,12 +58,12 @@ func outside(network string, routes ...netif.Route) func(*journal.Record) {
 	return func(rec *journal.Record) { rec.Outside, rec.Routes, rec.MTU = network, routes, 0 }
 }
 
-const annotated = `[{"name":"eth0","kind":"veth","vpc":"blue"},{"name":"net1","kind":"veth","vpc":"red","definition":"shop/red"},{"name":"net2","kind":"macvlan","outside":"DanmNet/shop/ext"}]`
+const said = `[{"name":"eth0","kind":"veth","vpc":"blue"},{"name":"net1","kind":"veth","vpc":"red","definition":"shop/red"},{"name":"net2","kind":"macvlan","outside":"DanmNet/shop/ext"}]`
 
 func row(status string) *store.Pod {
 	return &store.Pod{
 		Meta: store.Meta{UID: pod.UID}, Namespace: pod.Namespace, Name: pod.Name, Node: "n1", NetworkReady: true,
-		Attachments: annotated, Selections: "red", NetworkStatus: status,
+		Attachments: said, Selections: "red", NetworkStatus: status,
 	}
 }
 
@@ -176,7 +176,7 @@ func TestNetworkStatus_SinglePodNetwork_NotWritten(t *testing.T) {
 	}
 	// NPWG 1.2: one definition twice is two entries.
 	twice := row("")
-	twice.Attachments = strings.Replace(annotated, `"outside":"DanmNet/shop/ext"`, `"definition":"shop/red"`, 1)
+	twice.Attachments = strings.Replace(said, `"outside":"DanmNet/shop/ext"`, `"definition":"shop/red"`, 1)
 	if got := networkstatus.Of(twice, records()[:3], known{}); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" || got[1].Interface == got[2].Interface {
 		t.Errorf("a pod with one definition twice has %v", got)
 	}

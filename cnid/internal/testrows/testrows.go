@@ -71,22 +71,22 @@ func PutClaims(tx store.Tx, pod *store.Pod) error {
 	if err != nil {
 		return err
 	}
-	for i, annotated := range list {
-		if annotated.Outside == "" {
+	for i, said := range list {
+		if said.Outside == "" {
 			continue
 		}
-		network, ok := allocation.NetworkOf(annotated.Interface)
+		network, ok := allocation.NetworkOf(said.Interface)
 		if !ok {
-			network = store.NetworkRef{Kind: "ClusterNetwork", Name: annotated.Outside, UID: annotated.OutsideUID}
+			network = store.NetworkRef{Kind: "ClusterNetwork", Name: said.Outside, UID: said.OutsideUID}
 		}
 		err = errors.Join(err, multinet.PutClaim(tx, &multinet.Claim{
-			Meta: Meta(pod.UID + annotated.Name), Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, annotated.Name),
-			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: annotated.Name, Driver: annotated.Kind, Network: network, Config: &annotated.Interface, ConfigHash: annotated.Hash,
+			Meta: Meta(pod.UID + said.Name), Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, said.Name),
+			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: said.Name, Driver: said.Kind, Network: network, Config: &said.Interface, ConfigHash: said.Hash,
 		}))
-		for _, prefix := range annotated.Addresses {
+		for _, prefix := range said.Addresses {
 			row := &store.Address{
 				Meta: Meta(network.Domain() + prefix.String()), Name: v1alpha1.AddressName(network.Domain(), prefix.Addr()), Network: network,
-				IP: prefix.Addr(), Node: pod.Node, Holder: pod.AsHolder(), Attachment: annotated.Name, Set: []netip.Addr{prefix.Addr()},
+				IP: prefix.Addr(), Node: pod.Node, Holder: pod.AsHolder(), Attachment: said.Name, Set: []netip.Addr{prefix.Addr()},
 			}
 			if i == 0 {
 				row.Attachment = v1alpha1.PodAttachment
