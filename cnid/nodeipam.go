@@ -31,7 +31,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/hostnetwork"
 	"github.com/alioth-net/alioth/cnid/nodeipam/loopback"
 	"github.com/alioth-net/alioth/cnid/nodeipam/nodeinfo"
-	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/delegatednic"
+	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/nodenic"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue/drain"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
@@ -118,7 +118,7 @@ func (c Config) endpointsDir() string { return filepath.Join(c.StateDir, "node-i
 
 // nodeIPAMFiles returns all that the API and its plugin keep on the node.
 func (c Config) nodeIPAMFiles() []string {
-	devices := filepath.Join(c.RunDir, filepath.Base(delegatednic.DefaultDir))
+	devices := filepath.Join(c.RunDir, filepath.Base(nodenic.DefaultDir))
 	return []string{c.nodeIPAMSocket(), c.tokenFile(), devices, c.queuedReleases(), c.endpointsDir()}
 }
 
@@ -204,16 +204,16 @@ func (d *daemon) collectAbandoned(service *nodeipam.Service, complete func() boo
 		return node.Has, err
 	}
 	return func(ctx context.Context) {
-		said := ""
+		logged := ""
 		periodic.Run(ctx, d.cfg.ReconcileEvery, nil, func() {
 			if !complete() {
 				return
 			}
 			err := service.ReleaseAbandoned(ctx, running)
 			if err == nil {
-				said = ""
-			} else if err.Error() != said && ctx.Err() == nil { // one warning for each cause
-				said = err.Error()
+				logged = ""
+			} else if err.Error() != logged && ctx.Err() == nil { // one warning for each cause
+				logged = err.Error()
 				log.Warn("can't release every attachment whose DEL never came; trying again", "error", err)
 			}
 		})

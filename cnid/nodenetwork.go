@@ -20,10 +20,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/handler"
 	"github.com/alioth-net/alioth/cnid/nmstate/host"
-	"github.com/alioth-net/alioth/cnid/nmstate/keeper"
 	"github.com/alioth-net/alioth/cnid/nmstate/permit"
 	"github.com/alioth-net/alioth/cnid/nmstate/policy/policyhandler"
 	"github.com/alioth-net/alioth/cnid/nmstate/reserved"
+	"github.com/alioth-net/alioth/cnid/nmstate/runner"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/client/kube"
@@ -35,7 +35,7 @@ func (d *daemon) networkModules(api *kube.Client, sources *subscriptions.Sources
 	if !d.cfg.NodeNetworkState {
 		return nil, nil
 	}
-	k, err := d.networkKeeper(api, sources.AllSynced([]*descriptor.Kind{nmstateapi.NodeNetworkState.Kind}), events)
+	k, err := d.networkRunner(api, sources.AllSynced([]*descriptor.Kind{nmstateapi.NodeNetworkState.Kind}), events)
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +46,8 @@ func (d *daemon) networkModules(api *kube.Client, sources *subscriptions.Sources
 	return modules, nil
 }
 
-// networkKeeper returns what keeps the node's NodeNetworkState.
-func (d *daemon) networkKeeper(api handler.API, synced broadcast.Gate, events handler.Events) (*keeper.Keeper, error) {
+// networkRunner returns the runner of the state handler.
+func (d *daemon) networkRunner(api handler.API, synced broadcast.Gate, events handler.Events) (*runner.Runner, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the daemon's own program: %w", err)
@@ -57,18 +57,18 @@ func (d *daemon) networkKeeper(api handler.API, synced broadcast.Gate, events ha
 	if d.api != nil {
 		config.APIServer = handler.APIServer(d.api.Host)
 	}
-	return keeper.New(keeper.Config{Node: d.cfg.NodeName, API: api, Store: d.store, Engine: config, Synced: synced, Events: events, Log: d.log}), nil
+	return runner.New(runner.Config{Node: d.cfg.NodeName, API: api, Store: d.store, Engine: config, Synced: synced, Events: events, Log: d.log}), nil
 }
 
 // networkStateModule keeps the node's NodeNetworkState.
-func (d *daemon) networkStateModule(k *keeper.Keeper) module {
+func (d *daemon) networkStateModule(k *runner.Runner) module {
 	watch := monitor.NetworkWatch{Changed: k.Look, Log: d.log}
-	return module{name: "node network state", loops: []func(context.Context){k.Run, k.Follow, k.ServeDHCP, watch.Run}}
+	return module{name: "node network state", loops: []func(context.Context){k.Run, k.Watch, k.ServeDHCP, watch.Run}}
 }
 
 // networkUses returns the parts of the node's own network that must stay.
 func (d *daemon) networkUses() []permit.Use {
-	return keeper.Uses(d.store, d.cfg.NodeName, d.journal.Records(), d.host.Underlay)
+	return runner.Uses(d.store, d.cfg.NodeName, d.journal.Records(), d.host.Underlay)
 }
 
 // networkPoliciesModule puts the policies about the node's network together. current reads the state

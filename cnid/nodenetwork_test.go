@@ -160,7 +160,7 @@ func TestNodeNetwork_Daemon_StateReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	api := &stateAPI{store: d.store}
-	k, err := d.networkKeeper(api, broadcast.Open, nil)
+	k, err := d.networkRunner(api, broadcast.Open, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ type parts struct {
 	// resting are addresses that are not assigned for a while after their release.
 	resting *ipam.Resting
 	// reporter reports nodes that are not trusted.
-	reporter *announce.Distrust
+	reporter *announce.NodeAudit
 	// calls decides when addresses and VNIs may be chosen.
 	calls *rollcall.Reconciler
 }
@@ -88,10 +88,10 @@ func newParts(env environment, cfg Config, m *metricSet) (*parts, error) {
 	env.events = announce.NewBounded(env.events, env.clock, m.withheld)
 	p := &parts{
 		env: env, cfg: cfg, metrics: m, rows: rows, central: central, feed: feed.New(rows, env.log.WithName("feed")), resting: &ipam.Resting{},
-		reporter: &announce.Distrust{Store: rows, Events: env.events, Metrics: m.distrust},
+		reporter: &announce.NodeAudit{Store: rows, Events: env.events, Metrics: m.nodeAudit},
 	}
 	p.calls = &rollcall.Reconciler{
-		Client: p.client("rollcall"), Live: env.live, Store: rows, Feed: p.feed, Distrust: p.reporter, Clock: env.clock, Every: cfg.RollCallEvery,
+		Client: p.client("rollcall"), Live: env.live, Store: rows, Feed: p.feed, Audit: p.reporter, Clock: env.clock, Every: cfg.RollCallEvery,
 	}
 	p.feed.Subscribe(p.rest)
 	return p, nil

@@ -74,7 +74,7 @@ type lease struct {
 // lock follows the Lease until ctx ends.
 func newLease(ctx context.Context, config *rest.Config, cfg Config, identity string, late func()) (*lease, error) {
 	l := &lease{late: late, renewEvery: cfg.renewPeriod()}
-	client, err := followLease(ctx, config, cfg, l.refuse)
+	client, err := watchLease(ctx, config, cfg, l.refuse)
 	if err != nil {
 		return nil, err
 	}

@@ -15,13 +15,13 @@ import (
 
 // metricSet holds the operator's metrics. They outlive every term.
 type metricSet struct {
-	registry *prometheus.Registry
-	leader   prometheus.Gauge
-	terms    prometheus.Counter
-	pods     *pod.Metrics
-	distrust *announce.DistrustMetrics
-	writes   *writes
-	withheld prometheus.Counter
+	registry  *prometheus.Registry
+	leader    prometheus.Gauge
+	terms     prometheus.Counter
+	pods      *pod.Metrics
+	nodeAudit *announce.NodeAuditMetrics
+	writes    *writes
+	withheld  prometheus.Counter
 }
 
 // newMetrics registers the metrics; those about the store are of the present
@@ -45,10 +45,10 @@ func newMetrics(s *state) (*metricSet, error) {
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: version.Metric, Help: version.MetricHelp, ConstLabels: version.Get().Labels(),
 	}, func() float64 { return 1 })
-	var podsErr, distrustErr, writesErr error
+	var podsErr, auditErr, writesErr error
 	m.pods, podsErr = pod.NewMetrics(m.registry)
-	m.distrust, distrustErr = announce.NewDistrustMetrics(m.registry)
+	m.nodeAudit, auditErr = announce.NewNodeAuditMetrics(m.registry)
 	m.writes, writesErr = newWrites(m.registry)
-	return m, errors.Join(podsErr, distrustErr, writesErr,
+	return m, errors.Join(podsErr, auditErr, writesErr,
 		m.registry.Register(m.leader), m.registry.Register(m.terms), m.registry.Register(m.withheld), m.registry.Register(picture{s}), m.registry.Register(build))
 }

@@ -131,9 +131,9 @@ func registerNetworking(p *parts) error {
 		network.Register(to, p.feed, &network.Reconciler{Client: p.client("network"), Store: p.rows}),
 		node.Register(to, p.feed, &node.Reconciler{
 			Live: p.env.live, Store: p.rows, Claimer: p.claimer("node"), Events: p.env.events, DefaultVPC: p.cfg.DefaultVPC,
-			Distrust: p.reporter,
+			Audit: p.reporter,
 		}),
-		address.Register(to, p.feed, &address.Reconciler{Live: p.env.live, Store: p.rows, Claimer: p.claimer("address"), Distrust: p.reporter}),
+		address.Register(to, p.feed, &address.Reconciler{Live: p.env.live, Store: p.rows, Claimer: p.claimer("address"), Audit: p.reporter}),
 		address.RegisterAttachments(to, p.feed, &address.Attachments{Live: p.env.live, Store: p.rows, Claimer: p.claimer("attachmentclaim")}),
 		pod.Register(to, p.feed, pod.New(pod.Options{
 			Client: p.client("pod"), Live: p.env.live, Store: p.rows, Claimer: p.claimer("pod"), Events: p.env.events, Metrics: p.metrics.pods,

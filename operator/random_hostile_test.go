@@ -24,8 +24,8 @@ const stolen = "node-2"
 // abuse is a write with the stolen token, at any moment. It includes Addresses in the
 // names of others' pods, beyond the token's rights: safety does not rest on rights alone.
 func (c *chaos) abuse() {
-	deeds := []func(){c.abuseAnswer, c.abuseDelete, c.abuseDelete, c.abuseCreate, c.abuseCreate}
-	deeds[c.rand.IntN(len(deeds))]()
+	actions := []func(){c.abuseAnswer, c.abuseDelete, c.abuseDelete, c.abuseCreate, c.abuseCreate}
+	actions[c.rand.IntN(len(actions))]()
 }
 
 // abuseAnswer answers a roll call, this one, another or none, with any VNIs.

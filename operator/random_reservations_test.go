@@ -88,11 +88,11 @@ func (c *reservationChaos) step() {
 		}
 		return
 	}
-	deeds := []func(){
+	actions := []func(){
 		c.makeInstance, c.makeInstance, c.endInstance, c.makePod, c.makePod, c.makePod, c.makePod, c.endPod, c.endPod, c.released, c.released,
 		c.crashOne, c.repeatOne, c.moveTenant,
 	}
-	deeds[c.rand.IntN(len(deeds))]()
+	actions[c.rand.IntN(len(actions))]()
 }
 
 func random[T any](from *rand.Rand, all []T) (one T, ok bool) {

@@ -236,13 +236,13 @@ func (c *chaos) disturb(_ string, o *instance, verb string, object client.Object
 
 // an action of a person.
 func (c *chaos) somebody() {
-	deeds := []func(){
+	actions := []func(){
 		c.makePod, c.makePod, c.makePod, c.makePod, c.makePod, c.makePod, c.endPod, c.endPod, c.endPod, c.forcePod, c.finishPod,
 		c.restartSandbox, c.loseNode, c.fenceNode, c.crashOperator, c.secondOperator, c.relist, c.repeat,
 		c.makeService, c.makeService, c.deleteService, c.changeService, c.changePool,
 		c.deleteAddresses, c.deleteVNIClaim, c.deleteRange, c.makeRange, c.moveNetwork, c.moveNamespace, c.takeBackup, c.restoreBackup,
 	}
-	deeds[c.rand.IntN(len(deeds))]()
+	actions[c.rand.IntN(len(actions))]()
 }
 
 func pick[T any](c *chaos, all []T) (one T, ok bool) {

@@ -37,8 +37,8 @@ type Reconciler struct {
 	Live    client.Reader
 	Store   *store.Store
 	Claimer *claim.Claimer
-	// Distrust reports addresses that do not count.
-	Distrust *announce.Distrust
+	// Audit reports addresses that do not count.
+	Audit *announce.NodeAudit
 }
 
 // Register adds the controller.
@@ -84,7 +84,7 @@ func (r *Reconciler) expel(ctx context.Context, address *store.Address) error {
 		return err
 	}
 	holder := address.Holder
-	r.Distrust.Report(address.Node, v1alpha1.AddressNotOfNodeReason, fmt.Sprintf(
+	r.Audit.Report(address.Node, v1alpha1.AddressNotOfNodeReason, fmt.Sprintf(
 		"Address %s names pod %s/%s (UID %s) on this node, but the pod is %s: the Address was ignored and deleted. "+
 			"If the Address was not created by hand, the node may be compromised: see docs/operate/nodes.md#a-node-with-false-reports",
 		address.Name, holder.Namespace, holder.Name, holder.UID, pod))

@@ -3,7 +3,7 @@
 
 // Package announce writes the operator's events. An event for each change of a condition lets
 // `kubectl describe` and `kubectl events` show when it changed; the controllers of pods and nodes
-// write their own. Distrust reports rejected data of nodes. The recorders bound the length and
+// write their own. NodeAudit reports rejected data of nodes. The recorders bound the length and
 // the number of all events, and a Board makes each refusal one event. Objects that the store
 // leaves out get an event, and a condition if their kind has one.
 package announce

@@ -148,16 +148,16 @@ func TestAnnounce_NetworkNotIsolated_OneEvent(t *testing.T) {
 	}
 }
 
-// told is a recorder that keeps the events.
-type told struct{ notes []string }
+// recorded is a recorder that keeps the events.
+type recorded struct{ notes []string }
 
 // Eventf implements events.EventRecorder.
-func (r *told) Eventf(regarding, _ runtime.Object, level, reason, _, note string, args ...any) {
+func (r *recorded) Eventf(regarding, _ runtime.Object, level, reason, _, note string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf("%s %s of %T: %s", level, reason, regarding, fmt.Sprintf(note, args...)))
 }
 
 func TestAnnounce_ObjectLeftOut_EventByLeader(t *testing.T) {
-	recorder, leading := &told{}, make(chan struct{})
+	recorder, leading := &recorded{}, make(chan struct{})
 	l := &leftOut{recorder: recorder, leading: leading}
 	one := descriptor.NewLeftOut(vpcs.Address.Kind, descriptor.ID{Name: "blue.0.0.0.0", UID: "a"}, errors.New("IP 0.0.0.0 is not an address of one host"))
 	l.add(one)

@@ -103,19 +103,19 @@ type account struct {
 	all bucket
 	// reasons has the buckets of the reasons that have used some of their own events.
 	reasons map[string]bucket
-	// told: the namespace has an event about withheld events, since it was full.
-	told bool
+	// announced: the namespace has an event about withheld events, since it was full.
+	announced bool
 }
 
 // take takes an event that all reasons share, or else one of its reason.
 func (a *account) take(now time.Time, reason string) (passes, tell bool) {
 	if a.all.isFull(now) {
-		a.told = false
+		a.announced = false
 	}
 	if a.all.take(now, burst, interval) || a.takeOf(now, reason) {
 		return true, false
 	}
-	tell, a.told = !a.told, true
+	tell, a.announced = !a.announced, true
 	return false, tell
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // boundedTo has a writer with bounds on a clock of its own.
-func boundedTo(to *told) (recorder *bounded, now *clocktesting.FakePassiveClock, withheld *tally) {
+func boundedTo(to *recorded) (recorder *bounded, now *clocktesting.FakePassiveClock, withheld *tally) {
 	now, withheld = clocktesting.NewFakePassiveClock(time.Unix(1_000_000, 0)), new(tally)
 	return NewBounded(to, now, withheld).(*bounded), now, withheld
 }
@@ -38,7 +38,7 @@ func warn(recorder *bounded, namespace, reason string, i int) {
 // without a namespace, are not cut.
 func TestEvents_NamespaceFloods_Cut(t *testing.T) {
 	const most = burst + reasonBurst
-	to := &told{}
+	to := &recorded{}
 	recorder, now, withheld := boundedTo(to)
 	for i := range 10_000 {
 		warn(recorder, "crowd", "Refused", i)
@@ -70,7 +70,7 @@ func TestEvents_NamespaceFloods_Cut(t *testing.T) {
 // TestEvents_OneReasonFloods_OtherReasonShown: the author of the object first makes any number of events
 // of another reason, and goes on.
 func TestEvents_OneReasonFloods_OtherReasonShown(t *testing.T) {
-	to := &told{}
+	to := &recorded{}
 	recorder, now, _ := boundedTo(to)
 	flood := func() {
 		for i := range 1000 {
@@ -102,7 +102,7 @@ func TestEvents_OneReasonFloods_OtherReasonShown(t *testing.T) {
 
 // TestEvents_NamespaceQuiet_Forgotten: their number is not bounded.
 func TestEvents_NamespaceQuiet_Forgotten(t *testing.T) {
-	recorder, now, _ := boundedTo(&told{})
+	recorder, now, _ := boundedTo(&recorded{})
 	for i := range 10 * namespacesLimit {
 		warn(recorder, fmt.Sprint("n", i), "Refused", i)
 		now.SetTime(now.Now().Add(interval))

@@ -60,17 +60,17 @@ func linkOf(tx store.ReadTx, net *multinet.Network) *linkState {
 // makersOf names the policies that would make a device on nodes, with their results; "" without
 // any.
 func makersOf(tx store.ReadTx, device string) string {
-	var told strings.Builder
+	var text strings.Builder
 	for row := range nmstate.Policies(tx) {
 		if makes(row, device) {
-			fmt.Fprintf(&told, "; %s %s would make it: %s", row.Spec.Kind, row.Spec.Name, becameOf(row))
+			fmt.Fprintf(&text, "; %s %s would make it: %s", row.Spec.Kind, row.Spec.Name, statusText(row))
 		}
 	}
-	return told.String()
+	return text.String()
 }
 
-// becameOf summarises the status of a policy for a condition message.
-func becameOf(row *nmstate.Policy) string {
+// statusText summarises the status of a policy for a condition message.
+func statusText(row *nmstate.Policy) string {
 	if row.Reason == "" {
 		return "it has no status yet"
 	}

@@ -107,7 +107,7 @@ func (d decision) deleting(tx store.ReadTx, net *multinet.Network) decision {
 	case d.used > 0:
 		d.Verdict = verdict.Deleting(fmt.Sprintf("held by %d address(es)", d.used))
 	default:
-		if d.pods = told(tx, net); len(d.pods) > 0 {
+		if d.pods = podsIn(tx, net); len(d.pods) > 0 {
 			d.living = d.pods
 			d.Verdict = verdict.Deleting(fmt.Sprintf("still attached to %d pod(s): %s; waiting until they have ended; if one does not, look at its finalizers and its node", len(d.pods), some(d.pods, podsInMessage)))
 			return d

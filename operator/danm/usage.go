@@ -97,10 +97,10 @@ func count(tx store.ReadTx, net *multinet.Network) figures {
 	return f
 }
 
-// told returns the pods whose allocation status has an interface in a network, except ended
+// podsIn returns the pods whose allocation status has an interface in a network, except ended
 // ones, as namespace/name. The claims of a pod may be gone before it, because the namespace
 // controller deletes everything of a namespace at once.
-func told(tx store.ReadTx, net *multinet.Network) []string {
+func podsIn(tx store.ReadTx, net *multinet.Network) []string {
 	var all []string
 	for pod := range store.AllPods(tx) {
 		if !pod.Terminal && leadsTo(pod, net) {

@@ -52,21 +52,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	case err != nil:
 		held = &v1alpha1.HostLink{ObjectMeta: metav1.ObjectMeta{Name: request.Name}, Spec: *want}
-		return ctrl.Result{}, r.told(ctx, "created", request.Name, r.Client.Create(ctx, held))
+		return ctrl.Result{}, r.logDone(ctx, "created", request.Name, r.Client.Create(ctx, held))
 	case want == nil:
 		err := r.Client.Delete(ctx, held, client.Preconditions{UID: &held.UID})
-		return ctrl.Result{}, r.told(ctx, "deleted", request.Name, client.IgnoreNotFound(err))
+		return ctrl.Result{}, r.logDone(ctx, "deleted", request.Name, client.IgnoreNotFound(err))
 	case held.Spec != *want:
 		changed := held.DeepCopy()
 		changed.Spec = *want
-		return ctrl.Result{}, r.told(ctx, "changed", request.Name, r.Client.Update(ctx, changed))
+		return ctrl.Result{}, r.logDone(ctx, "changed", request.Name, r.Client.Update(ctx, changed))
 	}
 	return ctrl.Result{}, nil
 }
 
-// told logs a completed change. If an object exists although the informer does not have it yet, the
+// logDone logs a completed change. If an object exists although the informer does not have it yet, the
 // event of the object requests it again.
-func (r *Reconciler) told(ctx context.Context, done, name string, err error) error {
+func (r *Reconciler) logDone(ctx context.Context, done, name string, err error) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}

@@ -142,16 +142,16 @@ func leftBehind(tx store.ReadTx, net *store.Network) []string {
 // elsewhere returns the VPC that a pod got through the Network, or "" if it is the VPC that the
 // Network names.
 func elsewhere(tx store.ReadTx, pod *store.Pod, net *store.Network) string {
-	if told := toldElsewhere(pod, net); told != nil && allocation.Confirms(tx, pod, *told) {
-		return told.VPC
+	if written := writtenElsewhere(pod, net); written != nil && allocation.Confirms(tx, pod, *written) {
+		return written.VPC
 	}
 	return ""
 }
 
-// toldElsewhere returns the attachment of the pod's allocation status that came through the Network
+// writtenElsewhere returns the attachment of the pod's allocation status that came through the Network
 // and is in another VPC than the Network names, or nil. Nothing confirms it.
-func toldElsewhere(pod *store.Pod, net *store.Network) *netif.Interface {
-	for _, attachment := range allocation.Told(pod) {
+func writtenElsewhere(pod *store.Pod, net *store.Network) *netif.Interface {
+	for _, attachment := range allocation.Status(pod) {
 		if through(attachment, net) && attachment.VPC != net.VPC {
 			return &attachment
 		}
@@ -161,7 +161,7 @@ func toldElsewhere(pod *store.Pod, net *store.Network) *netif.Interface {
 
 // attached reports whether the pod holds addresses that it got through the Network.
 func attached(tx store.ReadTx, pod *store.Pod, net *store.Network) bool {
-	return slices.ContainsFunc(allocation.Told(pod), func(attachment netif.Interface) bool {
+	return slices.ContainsFunc(allocation.Status(pod), func(attachment netif.Interface) bool {
 		return through(attachment, net) && allocation.Confirms(tx, pod, attachment)
 	})
 }

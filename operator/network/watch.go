@@ -78,7 +78,7 @@ func ofPod(tx store.ReadTx, old, now *store.Pod) []feed.Request {
 	pod := feed.Either(old, now)
 	var all []feed.Request
 	for _, net := range store.NetworkByTenantName(tx, pod.Tenant, cmp.Or(pod.Network, arktosv1.DefaultNetwork)) {
-		if net.Deleting || toldElsewhere(pod, net) != nil {
+		if net.Deleting || writtenElsewhere(pod, net) != nil {
 			all = append(all, feed.Now(net.Namespace, net.Name))
 		}
 	}

@@ -40,9 +40,9 @@ type Reconciler struct {
 	Events  events.EventRecorder
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
-	// Distrust reports addresses that are not believed, each once.
-	Distrust *announce.Distrust
-	told     announce.Board
+	// Audit reports addresses that are not believed, each once.
+	Audit *announce.NodeAudit
+	board announce.Board
 }
 
 // Register adds the controller.
@@ -54,8 +54,8 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var d decision
 	r.Store.View(func(tx store.ReadTx) { d = decide(tx, request.Name, r.DefaultVPC) })
-	for _, doubt := range r.told.News(request.NamespacedName, d.uid, d.doubts...) {
-		r.Distrust.Report(request.Name, doubt.Reason, doubt.Message)
+	for _, doubt := range r.board.News(request.NamespacedName, d.uid, d.doubts...) {
+		r.Audit.Report(request.Name, doubt.Reason, doubt.Message)
 	}
 	if err := r.release(ctx, request.Name, d.release); err != nil {
 		return ctrl.Result{}, err

@@ -225,7 +225,7 @@ func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, 
 	if err := r.claimAttachments(ctx, pod, o.text); err != nil {
 		return nil, err
 	}
-	if allocation.IsTold(pod) && o.text == pod.Attachments {
+	if allocation.HasStatus(pod) && o.text == pod.Attachments {
 		return nil, nil // it has been told that already
 	}
 	if err := r.patch(ctx, pod, patch); err != nil {
@@ -265,7 +265,7 @@ func (r *Reconciler) restoreClaims(ctx context.Context, pod *store.Pod) error {
 	if err != nil {
 		return fmt.Errorf("read the attachments of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	if err := r.Claimer.CompleteAddresses(ctx, pod, allocation.Told(pod)); err != nil {
+	if err := r.Claimer.CompleteAddresses(ctx, pod, allocation.Status(pod)); err != nil {
 		return err
 	}
 	return r.Claimer.ClaimAttachments(ctx, pod, rows)
@@ -302,7 +302,7 @@ func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, refusal tenancy.R
 // reportReplaced counts, and writes an event, that an allocation status was replaced which
 // no object of the operator confirmed.
 func (r *Reconciler) reportReplaced(pod *store.Pod) {
-	if !allocation.IsTold(pod) {
+	if !allocation.HasStatus(pod) {
 		return
 	}
 	r.Metrics.replaced()

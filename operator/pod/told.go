@@ -49,7 +49,7 @@ type toldStatus struct {
 
 // toldOf compares the allocation status of a pod. It is empty for a pod that has none.
 func toldOf(tx store.ReadTx, pod *store.Pod) toldStatus {
-	list := allocation.Told(pod)
+	list := allocation.Status(pod)
 	if len(list) == 0 {
 		return toldStatus{}
 	}

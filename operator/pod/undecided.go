@@ -43,7 +43,7 @@ func (r *Reconciler) confirmUndecided(ctx context.Context, pod *store.Pod) error
 			return err
 		}
 	}
-	for _, attachment := range allocation.Told(pod) {
+	for _, attachment := range allocation.Status(pod) {
 		if err := r.confirmUnheld(ctx, pod, attachment); err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (r *Reconciler) undecidedVersion(ctx context.Context, pod *store.Pod) (vers
 // isOvertaken reports whether a pod has an allocation status now, and another one than when
 // it was decided.
 func isOvertaken(decided, now *store.Pod) bool {
-	return allocation.IsTold(now) && (!allocation.IsTold(decided) || decided.Attachments != now.Attachments)
+	return allocation.HasStatus(now) && (!allocation.HasStatus(decided) || decided.Attachments != now.Attachments)
 }
 
 // perFamily returns the first IP of each family of an attachment, IPv4 first.
@@ -163,7 +163,7 @@ func perFamily(attachment netif.Interface) (ips []netip.Addr) {
 // each interface that the pod should have, in a VPC that allows the tenant. The controller
 // of addresses deletes them after the pod has ended.
 func (r *Reconciler) holdTold(pod *store.Pod) error {
-	list := allocation.Told(pod)
+	list := allocation.Status(pod)
 	if len(list) == 0 {
 		return nil
 	}

@@ -188,7 +188,7 @@ func (r *Reconciler) undecided(tx store.ReadTx) (requests []feed.Request, lost [
 	for pod := range store.AllPods(tx) {
 		request := of(pod)
 		switch {
-		case allocation.IsTold(pod):
+		case allocation.HasStatus(pod):
 			// Most pods of a restarted operator: requests for all would delay its work.
 			if !decide(tx, pod, r.Sources).isNothing() {
 				served, lost = append(served, request), append(lost, pod)

@@ -214,7 +214,7 @@ func hinted(tx store.ReadTx, pod *store.Pod, w Wish) ([]netip.Addr, bool) {
 
 // hintOf returns the IPs that a pod names for an interface, nil for none.
 func hintOf(pod *store.Pod, w Wish) []netip.Addr {
-	for _, attachment := range allocation.Told(pod) {
+	for _, attachment := range allocation.Status(pod) {
 		if attachment.Name == w.Interface && allocation.Domain(attachment) == w.domain() {
 			return allocation.IPs(attachment)
 		}

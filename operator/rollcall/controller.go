@@ -50,9 +50,9 @@ type Reconciler struct {
 	Store *store.Store
 	// Feed notifies other controllers.
 	Feed feed.Publisher
-	// Distrust reports nodes that are not trusted.
-	Distrust *announce.Distrust
-	Clock    clock.PassiveClock
+	// Audit reports nodes that are not trusted.
+	Audit *announce.NodeAudit
+	Clock clock.PassiveClock
 	// Every is the least time between two calls.
 	Every time.Duration
 

@@ -24,7 +24,7 @@ func (r *Reconciler) notifyExcess() {
 	for _, one := range all {
 		now[one.Node] = one.Surplus
 		if one.Surplus > r.excess[one.Node] {
-			r.Distrust.Report(one.Node, v1alpha1.TooManyVNIsReason, fmt.Sprintf(
+			r.Audit.Report(one.Node, v1alpha1.TooManyVNIsReason, fmt.Sprintf(
 				"this node's answer lists %d VNIs of deleted VPCs more than its pods can have used: the operator does not wait for these. "+
 					"Take the node for broken into: see docs/operate/nodes.md#a-node-with-false-reports", one.Surplus))
 		}
@@ -53,7 +53,7 @@ func (r *Reconciler) notifySilent() time.Duration {
 	}
 	r.mute = r.call
 	for _, name := range names {
-		r.Distrust.Report(name, v1alpha1.RollCallUnansweredReason, fmt.Sprintf(
+		r.Audit.Report(name, v1alpha1.RollCallUnansweredReason, fmt.Sprintf(
 			"this node is Ready but has not reported its VNIs for %s, so VNIs of deleted VPCs can't be assigned again: "+
 				"check its alioth-cnid; if the daemon has answered, see docs/operate/nodes.md#a-node-with-false-reports", longSilence))
 	}

@@ -19,14 +19,14 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// wish is the wanted state of a Service as a load balancer.
-type wish struct {
+// desired is the desired state of a Service as a load balancer.
+type desired struct {
 	// request is the claim in a VPC, external the one outside; nil for none.
 	request  *ipam.Request
 	external *ipam.ExternalRequest
 	// keep are the addresses that it has and may keep, drop those to release.
 	keep, drop holdings
-	// refusal is the reason for a wish without a claim.
+	// refusal is the reason why the Service gets no claim.
 	refusal *tenancy.Refusal
 }
 
@@ -60,9 +60,9 @@ func (h holdings) ips() []netip.Addr {
 	return ips
 }
 
-// preferring returns the wish with requested addresses, if the Service has none yet and
+// preferring returns the desired state with requested addresses, if the Service has none yet and
 // requests none.
-func (w wish) preferring(ips []netip.Addr) wish {
+func (w desired) preferring(ips []netip.Addr) desired {
 	families := ipam.FamiliesOf(ips)
 	if len(w.keep.inVPC)+len(w.keep.outside) > 0 || len(ips) != families.Count() {
 		return w
@@ -78,15 +78,15 @@ func (w wish) preferring(ips []netip.Addr) wish {
 	return w
 }
 
-// wishOf plans the load balancer of a Service.
-func wishOf(tx store.ReadTx, service *store.Service, rules Rules) wish {
+// desiredOf plans the load balancer of a Service.
+func desiredOf(tx store.ReadTx, service *store.Service, rules Rules) desired {
 	held := holdingsOf(tx, service)
 	ns := store.GetNamespace(tx, service.Namespace)
 	if service.LoadBalancer == "" {
-		return wish{drop: held}
+		return desired{drop: held}
 	}
 	if ns == nil || service.Deleting {
-		return wish{keep: held}
+		return desired{keep: held}
 	}
 	switch service.LoadBalancer {
 	case store.LoadBalancerVPC:
@@ -98,13 +98,13 @@ func wishOf(tx store.ReadTx, service *store.Service, rules Rules) wish {
 		w.drop.inVPC = held.inVPC
 		return w
 	}
-	return wish{drop: held, refusal: invalid("the annotation %s is %s: it may be %s (the default) or %s",
+	return desired{drop: held, refusal: invalid("the annotation %s is %s: it may be %s (the default) or %s",
 		v1alpha1.LoadBalancerAnnotation, quote.Text(service.LoadBalancer), v1alpha1.LoadBalancerVPC, v1alpha1.LoadBalancerExternal)}
 }
 
 // inVPC plans for a load balancer with addresses in its VPC. While no VPC serves it, it
 // keeps addresses of a VPC that its tenant may use.
-func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*store.Address, rules Rules) (w wish) {
+func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*store.Address, rules Rules) (w desired) {
 	if shared(tx, service, rules) {
 		w.drop.inVPC = held
 		w.refusal = invalid("every VPC shares this Service at its ClusterIPs, so it gets no address in one of them: make another Service for that")
@@ -131,7 +131,7 @@ func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []
 
 // outside plans for a load balancer with addresses outside of every VPC, which lead
 // into its own. While no VPC serves it, it keeps its addresses.
-func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*external.Address, rules Rules) (w wish) {
+func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*external.Address, rules Rules) (w desired) {
 	request := &ipam.ExternalRequest{
 		Tenant: ns.Tenant, Pool: service.AskedPool, Families: ipam.FamiliesOf(service.ClusterIPs), Holder: service.AsHolder(),
 	}

@@ -67,7 +67,7 @@ func TestLoadBalancerWish_Service_AddressesOrReason(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			operatortest.New(t, rows(c.service, c.rows...)...).View(func(tx store.ReadTx) {
-				w := wishOf(tx, c.service, Rules{DefaultVPC: "default"})
+				w := desiredOf(tx, c.service, Rules{DefaultVPC: "default"})
 				asks := ""
 				if w.request != nil {
 					var words []string
@@ -113,7 +113,7 @@ func TestLoadBalancerWish_TwoOfFamily_OneKept(t *testing.T) {
 	inProgress := claimed("192.0.2.1", 0)
 	inProgress.UID = ""
 	operatortest.New(t, rows(service, pool, claimed("192.0.2.2", 5), claimed("192.0.2.3", 2), inProgress)...).View(func(tx store.ReadTx) {
-		if w := wishOf(tx, service, Rules{DefaultVPC: "default"}); listed(w.keep) != "192.0.2.3" || listed(w.drop) != "192.0.2.2" {
+		if w := desiredOf(tx, service, Rules{DefaultVPC: "default"}); listed(w.keep) != "192.0.2.3" || listed(w.drop) != "192.0.2.2" {
 			t.Errorf("keeps %s, drops %s", listed(w.keep), listed(w.drop))
 		}
 	})

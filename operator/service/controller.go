@@ -64,12 +64,12 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var service *store.Service
 	var serving, external, part *tenancy.Refusal
-	var w wish
+	var w desired
 	var unserved []*store.Service
 	r.Store.View(func(tx store.ReadTx) {
 		if service = store.GetService(tx, request.Namespace, request.Name); service != nil {
 			serving, external, part = decide(tx, service, r.Rules), ungranted(tx, service), partly(tx, service, r.Rules)
-			w = wishOf(tx, service, r.Rules)
+			w = desiredOf(tx, service, r.Rules)
 		}
 		unserved = r.shares.look(tx, request.NamespacedName, service, r.Rules)
 	})
@@ -90,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // balance claims the wanted addresses of a load balancer, releases all others, and
 // writes its addresses to the status. It returns why addresses are missing.
-func (r *Reconciler) balance(ctx context.Context, service *store.Service, w wish) (*tenancy.Refusal, error) {
+func (r *Reconciler) balance(ctx context.Context, service *store.Service, w desired) (*tenancy.Refusal, error) {
 	if service.LoadBalancer == "" && len(w.drop.inVPC)+len(w.drop.outside) == 0 {
 		return nil, nil
 	}
@@ -133,9 +133,9 @@ func (r *Reconciler) release(ctx context.Context, drop holdings) error {
 	return nil
 }
 
-// claim returns the addresses that a wish gets. If the Service requests no certain address, the
+// claim returns the addresses of a desired state. If the Service requests no certain address, the
 // addresses of its status are tried first: their claims may have been lost.
-func (r *Reconciler) claim(ctx context.Context, w wish, before []netip.Addr) (holdings, *tenancy.Refusal, error) {
+func (r *Reconciler) claim(ctx context.Context, w desired, before []netip.Addr) (holdings, *tenancy.Refusal, error) {
 	have, err := r.claimOnce(ctx, w.preferring(before))
 	var refused *ipam.Error
 	if errors.As(err, &refused) {
@@ -150,7 +150,7 @@ func (r *Reconciler) claim(ctx context.Context, w wish, before []netip.Addr) (ho
 	return have, w.refusal, err
 }
 
-func (r *Reconciler) claimOnce(ctx context.Context, w wish) (have holdings, err error) {
+func (r *Reconciler) claimOnce(ctx context.Context, w desired) (have holdings, err error) {
 	switch {
 	case w.request != nil:
 		have.inVPC, err = r.Claimer.Claim(ctx, *w.request, nil)

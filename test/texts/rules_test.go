@@ -81,8 +81,8 @@ var decoded = map[string]string{
 	module + "/cnid/cni/cniapi.Request.Path":                         "a path of the runtime, which root alone sends",
 	module + "/cnid/cni/cniapi.Client":                               "the configuration of the plugin",
 	module + "/cnid/nodeipam/wire.PodIPInfo.InterfaceName":           "wire.CheckIfname, with an error that cuts it",
-	module + "/cnid/nodeipam/plugin/delegatednic.Interface.Name":     "wire.CheckIfname",
-	module + "/cnid/nodeipam/plugin/delegatednic.Interface.MAC":      "6 bytes",
+	module + "/cnid/nodeipam/plugin/nodenic.Interface.Name":          "wire.CheckIfname",
+	module + "/cnid/nodeipam/plugin/nodenic.Interface.MAC":           "6 bytes",
 	module + "/api/nmstate/document.renaming":                        "alternatives in api/nmstate/document",
 	module + "/api/nmstate/reach.Target.Host":                        "reach.Parse",
 }

@@ -77,7 +77,7 @@ func Packages() []Package {
 		{Path: "./test/vm/hardware", Hardware: true},
 		{Path: "./cnid/cni/drivers/sriov", Hardware: true},
 		{Path: "./cnid/nmstate/kernel/hardware", Hardware: true},
-		{Path: "./cnid/nodeipam/plugin/delegatednic", Run: "DelegatedVF", Hardware: true},
+		{Path: "./cnid/nodeipam/plugin/nodenic", Run: "DelegatedVF", Hardware: true},
 		{Path: "./cnid", Run: "PodDevice_SettingChanged|OverlappingVPCOnTwoNodes", Omitted: []Omission{{
 			Kernels: []string{"6.12"}, Files: []string{"assembly_test.go"},
 			Reason: "two nodes carry the traffic of the test of devices, too, which needs 6.7; 6.1 and this machine's kernel run this one",

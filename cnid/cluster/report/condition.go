@@ -45,13 +45,13 @@ type Reporter struct {
 	announced bool
 	// changed is sent when one of these has changed.
 	changed broadcast.Signal
-	// said has the number of writes of each event.
-	said map[string]int32
+	// counts has the number of writes of each event.
+	counts map[string]int32
 }
 
 // New returns a reporter of a node.
 func New(node string, api *kube.Client, s *store.Store, review time.Duration, log *slog.Logger) *Reporter {
-	return &Reporter{events: &events{node: node, api: api, log: log}, store: s, review: review, said: map[string]int32{}}
+	return &Reporter{events: &events{node: node, api: api, log: log}, store: s, review: review, counts: map[string]int32{}}
 }
 
 // Problems sets the content of the condition NetworkHealthy.

@@ -193,6 +193,6 @@ func (r *Reporter) repeat(ctx context.Context, event *eventsv1.Event) error {
 func (r *Reporter) count(name string) int32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.said[name] = max(r.said[name], 1) + 1
-	return r.said[name]
+	r.counts[name] = max(r.counts[name], 1) + 1
+	return r.counts[name]
 }

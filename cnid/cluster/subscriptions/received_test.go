@@ -447,13 +447,13 @@ func TestRollCallReply_ProgrammableVPCUnread_Waits(t *testing.T) {
 	s.complete = true
 	for _, c := range []struct {
 		part part
-		f    followed
+		f    subscription
 		read bool
 	}{
-		{part{domain: "blue"}, followed{confirmed: true}, true},
-		{part{domain: "u1.net", extent: descriptor.ServedNetwork}, followed{}, true},
-		{part{domain: "red", extent: descriptor.ExposedVPC}, followed{}, true},
-		{part{domain: "red"}, followed{}, false},
+		{part{domain: "blue"}, subscription{confirmed: true}, true},
+		{part{domain: "u1.net", extent: descriptor.ServedNetwork}, subscription{}, true},
+		{part{domain: "red", extent: descriptor.ExposedVPC}, subscription{}, true},
+		{part{domain: "red"}, subscription{}, false},
 	} {
 		s.parts[c.part] = &c.f
 		if read, _ := s.VPCsRead(); read != c.read {

@@ -64,7 +64,7 @@ type Sources struct {
 	mu sync.Mutex
 	// base are always followed, parts are added and removed.
 	base   []*reflector.Source
-	parts  map[part]*followed
+	parts  map[part]*subscription
 	scopes sharedScopes
 	// always has the sources that are always followed, by kind, whether something waits for them
 	// or not.
@@ -92,7 +92,7 @@ type Sources struct {
 func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, records journal.Reader, log *slog.Logger) *Sources {
 	return &Sources{
 		cfg: cfg, api: api, set: set, store: s, records: records, log: log,
-		parts: map[part]*followed{}, scopes: sharedScopes{}, judged: !cfg.ScaledEndpoints,
+		parts: map[part]*subscription{}, scopes: sharedScopes{}, judged: !cfg.ScaledEndpoints,
 	}
 }
 
@@ -109,8 +109,8 @@ func (s *Sources) Start(ctx context.Context) {
 			awaited = append(awaited, scope)
 		}
 	}
-	base := s.follow(ctx, awaited)
-	sources := slices.Concat(base, s.follow(ctx, others))
+	base := s.subscribe(ctx, awaited)
+	sources := slices.Concat(base, s.subscribe(ctx, others))
 	always := map[*descriptor.Kind]*reflector.Source{}
 	for i, scope := range slices.Concat(awaited, others) {
 		always[scope.Kind] = sources[i]
@@ -179,8 +179,8 @@ func (s *Sources) Run(ctx context.Context) {
 	}
 }
 
-// follow begins to follow scopes on behalf of nothing else.
-func (s *Sources) follow(ctx context.Context, scopes []descriptor.Scope) []*reflector.Source {
+// subscribe begins to follow scopes that no part names.
+func (s *Sources) subscribe(ctx context.Context, scopes []descriptor.Scope) []*reflector.Source {
 	var list []*reflector.Source
 	for _, scope := range scopes {
 		list = append(list, s.set.Start(ctx, scope, s.broadcast))
@@ -189,7 +189,7 @@ func (s *Sources) follow(ctx context.Context, scopes []descriptor.Scope) []*refl
 }
 
 // confirm returns once the row of a VPC matches the object in the API, or ctx ends.
-func (s *Sources) confirm(ctx context.Context, vpc string, f *followed) {
+func (s *Sources) confirm(ctx context.Context, vpc string, f *subscription) {
 	for !s.agrees(ctx, vpc) {
 		select {
 		case <-ctx.Done():
@@ -273,7 +273,7 @@ func (s *Sources) read(concerned func(part) bool) bool {
 		needed = look()
 	}
 	s.mu.Lock()
-	read := s.followed(needed)
+	read := s.allRead(needed)
 	s.mu.Unlock()
 	return read && maps.Equal(needed, look())
 }

@@ -160,7 +160,7 @@ func TestSubscription_NetworkWithServices_FollowedWhileUsed(t *testing.T) {
 	if len(scopes) != 1 || scopes[0].Kind.Name != "Address" || scopes[0].Fields.String() != "spec.network.uid=u1" {
 		t.Errorf("followed is %+v, want the Addresses of the network", scopes)
 	}
-	s.parts[part{domain: "u1.net", extent: descriptor.ServedNetwork}] = &followed{}
+	s.parts[part{domain: "u1.net", extent: descriptor.ServedNetwork}] = &subscription{}
 	if names := s.VPCs(); len(names) > 0 {
 		t.Errorf("the node tells of the VPCs %v", names)
 	}

@@ -60,9 +60,9 @@ func (w *tablesWorld) settle(t *testing.T, vpc string) []string {
 		for p := range needed {
 			same = same && w.parts[p] != nil
 		}
-		w.parts = map[part]*followed{}
+		w.parts = map[part]*subscription{}
 		for p := range needed {
-			w.parts[p] = &followed{confirmed: true}
+			w.parts[p] = &subscription{confirmed: true}
 		}
 		w.mu.Unlock()
 		w.broadcast()
@@ -285,10 +285,10 @@ func TestTables_ReadTogetherWithVerdicts_Counted(t *testing.T) {
 	for range 20 {
 		w := newTables(t, hosted(), withVPC(0, 0))
 		w.base, w.judged = []*reflector.Source{}, true
-		f, scope := &followed{confirmed: true}, &sharedScope{}
+		f, scope := &subscription{confirmed: true}, &sharedScope{}
 		f.shared = []*sharedScope{scope}
 		vpc := part{domain: "v"}
-		w.parts = map[part]*followed{vpc: f, {domain: "default"}: {confirmed: true}}
+		w.parts = map[part]*subscription{vpc: f, {domain: "default"}: {confirmed: true}}
 		if w.DomainSynced("v").IsOpen() {
 			t.Fatal("the VPC counts as read before it is")
 		}

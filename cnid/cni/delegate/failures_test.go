@@ -32,14 +32,14 @@ func TestDelegateADD_Failure_UndoneAndPluginNamed(t *testing.T) {
 		conf delegatetest.Conf
 		says string
 	}{
-		"an error of CNI":                  {deed(delegatetest.Error), "CNI plugin fake-two: ADD failed: try again; the pool is empty (code 11)"},
-		"no output":                        {deed(delegatetest.Silent), "no error message: exit status 3"},
-		"messages only":                    {deed(delegatetest.Grumble), `no error message: exit status 1; on its standard error: "the disk is full"`},
-		"an output that is no error":       {deed(delegatetest.Confused), `exit status 2, and its output is not an error of CNI: "panic: oh"`},
-		"success without a result":         {deed(delegatetest.Nothing), `ADD failed: its output is not a result of CNI: ""`},
-		"success with garbage":             {deed(delegatetest.Garbage), `ADD failed: its output is not a result of CNI: "hello"`},
-		"an endless output":                {deed(delegatetest.Flood), "more than 1048576 bytes and was killed"},
-		"a child that holds the output":    {deed(delegatetest.Orphan), "left processes that hold its output"},
+		"an error of CNI":                  {atAdd(delegatetest.Error), "CNI plugin fake-two: ADD failed: try again; the pool is empty (code 11)"},
+		"no output":                        {atAdd(delegatetest.Silent), "no error message: exit status 3"},
+		"messages only":                    {atAdd(delegatetest.Grumble), `no error message: exit status 1; on its standard error: "the disk is full"`},
+		"an output that is no error":       {atAdd(delegatetest.Confused), `exit status 2, and its output is not an error of CNI: "panic: oh"`},
+		"success without a result":         {atAdd(delegatetest.Nothing), `ADD failed: its output is not a result of CNI: ""`},
+		"success with garbage":             {atAdd(delegatetest.Garbage), `ADD failed: its output is not a result of CNI: "hello"`},
+		"an endless output":                {atAdd(delegatetest.Flood), "more than 1048576 bytes and was killed"},
+		"a child that holds the output":    {atAdd(delegatetest.Orphan), "left processes that hold its output"},
 		"a result that is null":            {delegatetest.Conf{Result: []byte(`null`)}, "not a result of CNI"},
 		"a result of an unknown version":   {delegatetest.Conf{Result: []byte(`{"cniVersion":"7.0.0"}`)}, "7.0.0"},
 		"a result with a wrong index":      {delegatetest.Conf{Result: []byte(`{"ips":[{"address":"192.0.2.1/24","interface":4}]}`)}, "of interface 4"},
@@ -66,7 +66,7 @@ func TestDelegateADD_Failure_UndoneAndPluginNamed(t *testing.T) {
 
 func TestDelegateErrors_EachKind_Matchable(t *testing.T) {
 	r := newRig(t, nil)
-	_, err := r.Add(t.Context(), r.attachment(t, "1.0.0", deed(delegatetest.Error)))
+	_, err := r.Add(t.Context(), r.attachment(t, "1.0.0", atAdd(delegatetest.Error)))
 	var failed *delegate.PluginError
 	if !errors.As(err, &failed) || failed.Plugin != "fake-two" || failed.Code != 11 || failed.Msg != "try again" || failed.Details != "the pool is empty" {
 		t.Errorf("%#v", err)
@@ -82,7 +82,7 @@ func TestDelegateErrors_EachKind_Matchable(t *testing.T) {
 
 func TestDelegate_Deadline_PluginAndChildrenKilled(t *testing.T) {
 	r := newRig(t, func(cfg *delegate.Config) { cfg.Wait = time.Second })
-	_, err := r.Add(t.Context(), r.attachment(t, "1.0.0", deed(delegatetest.Hang)))
+	_, err := r.Add(t.Context(), r.attachment(t, "1.0.0", atAdd(delegatetest.Hang)))
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "fake-two: ADD did not end in time and was killed") {
 		t.Errorf("%v", err)
 	}
@@ -98,7 +98,7 @@ func TestDelegateADD_Canceled_KilledAndUndone(t *testing.T) {
 	r := newRig(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	a := r.attachment(t, "1.0.0", deed(delegatetest.Hang))
+	a := r.attachment(t, "1.0.0", atAdd(delegatetest.Hang))
 	go func() {
 		_, err := r.Add(ctx, a)
 		done <- err
@@ -128,7 +128,7 @@ func TestDelegate_LimitReached_NextPluginWaits(t *testing.T) {
 	r := newRig(t, func(cfg *delegate.Config) { cfg.Slots = delegate.Slots{Pod: 1, Namespace: 2, Node: 2} })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	a := r.attachment(t, "1.0.0", deed(delegatetest.Hang))
+	a := r.attachment(t, "1.0.0", atAdd(delegatetest.Hang))
 	go func() {
 		defer close(done)
 		_, _ = r.Add(ctx, a)
@@ -156,7 +156,7 @@ func TestDelegate_HangingPlugins_OtherPodsServed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var hanging sync.WaitGroup
 	for i := range 3 * delegate.DefaultSlots.Namespace {
-		a := of(r.attachment(t, "1.0.0", deed(delegatetest.Hang)), "bad", fmt.Sprintf("bad%d", i))
+		a := of(r.attachment(t, "1.0.0", atAdd(delegatetest.Hang)), "bad", fmt.Sprintf("bad%d", i))
 		hanging.Go(func() { _, _ = r.Add(ctx, a) })
 	}
 	eventually(t, "the namespace has its slots", func() bool { return len(r.ran(t)) == 2*delegate.DefaultSlots.Namespace })
@@ -180,7 +180,7 @@ func TestDelegateDEL_OneFails_OthersOfPodProceed(t *testing.T) {
 	r := newRig(t, func(cfg *delegate.Config) {
 		cfg.Slots, cfg.UndoWait = delegate.Slots{Pod: 1, Namespace: 1, Node: 1}, waits.Limit(time.Second)
 	})
-	hangs := r.attachment(t, "1.0.0", delegatetest.Conf{Do: map[string]delegatetest.Deed{"DEL": delegatetest.Hang}})
+	hangs := r.attachment(t, "1.0.0", delegatetest.Conf{Do: map[string]delegatetest.Behaviour{"DEL": delegatetest.Hang}})
 	if _, err := r.Add(t.Context(), hangs); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestDelegateDEL_OneFails_OthersOfPodProceed(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One more holds the slot while both come, the one that hangs first.
-	holder := r.attachment(t, "1.0.0", deed(delegatetest.Hang))
+	holder := r.attachment(t, "1.0.0", atAdd(delegatetest.Hang))
 	holder.IfName = "net3"
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -243,7 +243,7 @@ func daemon(text string) error {
 // A plugin that outlives its daemon would make an interface that the next daemon has undone.
 func TestDelegate_DaemonDies_PluginEndsAndUndone(t *testing.T) {
 	r := newRig(t, nil)
-	text, err := json.Marshal(daemonInput{r.cfg.Dir, r.cfg.Plugins[1], r.attachment(t, "1.0.0", deed(delegatetest.Hang))})
+	text, err := json.Marshal(daemonInput{r.cfg.Dir, r.cfg.Plugins[1], r.attachment(t, "1.0.0", atAdd(delegatetest.Hang))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestDelegate_DaemonDies_PluginEndsAndUndone(t *testing.T) {
 // A configuration MUST NOT change between ADD and DEL.
 func TestDelegateDEL_Failure_RepeatedUnchangedUntilSuccess(t *testing.T) {
 	r := newRig(t, nil)
-	a := r.attachment(t, "1.0.0", delegatetest.Conf{Do: map[string]delegatetest.Deed{"DEL": delegatetest.Error}})
+	a := r.attachment(t, "1.0.0", delegatetest.Conf{Do: map[string]delegatetest.Behaviour{"DEL": delegatetest.Error}})
 	if _, err := r.Add(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestDelegateDEL_Failure_RepeatedUnchangedUntilSuccess(t *testing.T) {
 
 func TestDelegateDEL_FailsLikeADD_NothingKept(t *testing.T) {
 	r := newRig(t, nil)
-	both := map[string]delegatetest.Deed{"ADD": delegatetest.Error, "DEL": delegatetest.Error}
+	both := map[string]delegatetest.Behaviour{"ADD": delegatetest.Error, "DEL": delegatetest.Error}
 	if _, err := r.Add(t.Context(), r.attachment(t, "1.0.0", delegatetest.Conf{Do: both})); err == nil || strings.Contains(err.Error(), "undoing") {
 		t.Errorf("%v", err)
 	}
@@ -306,7 +306,7 @@ func TestDelegateDEL_FailsLikeADD_NothingKept(t *testing.T) {
 
 func TestDelegateDEL_PluginNeverRan_NothingKept(t *testing.T) {
 	r := newRig(t, nil)
-	a := r.attachment(t, "1.0.0", delegatetest.Conf{Do: map[string]delegatetest.Deed{"DEL": delegatetest.Error}})
+	a := r.attachment(t, "1.0.0", delegatetest.Conf{Do: map[string]delegatetest.Behaviour{"DEL": delegatetest.Error}})
 	a.Conf = bytes.Replace(a.Conf, []byte(`"type":"fake-one"`), []byte(`"do":{"ADD":"silent"},"type":"fake-one"`), 1)
 	if _, err := r.Add(t.Context(), a); err == nil || strings.Contains(err.Error(), "undoing") {
 		t.Errorf("%v", err)
@@ -318,10 +318,10 @@ func TestDelegateDEL_PluginNeverRan_NothingKept(t *testing.T) {
 }
 
 func TestDelegateADD_UndoFails_ReportedAndKept(t *testing.T) {
-	for name, add := range map[string]delegatetest.Deed{"another error": delegatetest.Silent, "a deadline": delegatetest.Hang} {
+	for name, add := range map[string]delegatetest.Behaviour{"another error": delegatetest.Silent, "a deadline": delegatetest.Hang} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(cfg *delegate.Config) { cfg.Wait = time.Second })
-			do := map[string]delegatetest.Deed{"ADD": add, "DEL": delegatetest.Error}
+			do := map[string]delegatetest.Behaviour{"ADD": add, "DEL": delegatetest.Error}
 			_, err := r.Add(t.Context(), r.attachment(t, "1.0.0", delegatetest.Conf{Do: do}))
 			if err == nil || !strings.Contains(err.Error(), "undoing it failed, a DEL will try again: CNI plugin fake-two: DEL failed: try again") {
 				t.Errorf("%v", err)
@@ -335,7 +335,7 @@ func TestDelegateADD_UndoFails_ReportedAndKept(t *testing.T) {
 
 func TestDelegateGC_UnknownContainer_Removed(t *testing.T) {
 	r := newRig(t, nil)
-	a := r.attachment(t, "1.0.0", delegatetest.Conf{Do: map[string]delegatetest.Deed{"DEL": delegatetest.Unknown}})
+	a := r.attachment(t, "1.0.0", delegatetest.Conf{Do: map[string]delegatetest.Behaviour{"DEL": delegatetest.Unknown}})
 	if _, err := r.Add(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}

@@ -114,8 +114,8 @@ func (r *rig) expectNothingKept(t *testing.T) {
 	}
 }
 
-func deed(add delegatetest.Deed) delegatetest.Conf {
-	return delegatetest.Conf{Do: map[string]delegatetest.Deed{"ADD": add}}
+func atAdd(add delegatetest.Behaviour) delegatetest.Conf {
+	return delegatetest.Conf{Do: map[string]delegatetest.Behaviour{"ADD": add}}
 }
 
 // expectGone waits until all processes of the runs have ended.

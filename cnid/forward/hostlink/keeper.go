@@ -79,7 +79,7 @@ type Keeper struct {
 	last     links.State
 	plan     links.Plan
 	failures []multinet.LinkFailure
-	told     bool
+	reported bool
 }
 
 // New returns a Keeper of the links of a kernel.
@@ -243,10 +243,10 @@ func without(all []links.Link, refused map[multinet.LinkID]error) []links.Link {
 func (k *Keeper) conclude(want links.State, plan links.Plan, refused map[multinet.LinkID]error) {
 	failures := append(plan.Failures[:len(plan.Failures):len(plan.Failures)], refusals(want, refused)...)
 	k.mu.Lock()
-	moved := !k.told || !slices.EqualFunc(k.plan.Addresses, plan.Addresses, multinet.DeviceAddrs.Equal)
-	report := !k.told || !slices.Equal(k.failures, failures)
+	moved := !k.reported || !slices.EqualFunc(k.plan.Addresses, plan.Addresses, multinet.DeviceAddrs.Equal)
+	report := !k.reported || !slices.Equal(k.failures, failures)
 	k.last, k.plan = want, plan
-	k.failures, k.told = failures, true
+	k.failures, k.reported = failures, true
 	k.mu.Unlock()
 	if moved {
 		k.cfg.Reporter.LinksAddressed(plan.Addresses)

@@ -260,7 +260,7 @@ func (a answer) Write(text []byte) (int, error) { return a.WriteTo(text, a.to) }
 // belongs to the flow before, which still leads to its place.
 var questions atomic.Int32
 
-// answered is who answers a new flow from an address.
+// answered returns the name of the backend that answers a new flow from an address.
 func (r rig) answered(t *testing.T, source string) (who string) {
 	t.Helper()
 	testnet.In(t, r.outside, func() error {

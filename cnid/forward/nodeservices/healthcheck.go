@@ -32,8 +32,8 @@ type HealthChecks struct {
 
 type healthCheck struct {
 	server *http.Server
-	// said is guarded by mu of HealthChecks.
-	said serviceplan.HealthCheck
+	// check is guarded by mu of HealthChecks.
+	check serviceplan.HealthCheck
 }
 
 // NewHealthChecks returns HealthChecks without ports.
@@ -49,7 +49,7 @@ func (h *HealthChecks) Update(list []serviceplan.HealthCheck) {
 	for _, check := range list {
 		wanted[check.Port] = true
 		if open := h.served[check.Port]; open != nil {
-			open.said = check
+			open.check = check
 			continue
 		}
 		h.open(check)
@@ -80,14 +80,14 @@ func (h *HealthChecks) open(check serviceplan.HealthCheck) {
 		return
 	}
 	delete(h.failed, check.Port)
-	one := &healthCheck{said: check}
+	one := &healthCheck{check: check}
 	one.server = &http.Server{
 		ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			h.mu.Lock()
-			said := one.said
+			current := one.check
 			h.mu.Unlock()
-			answerHealth(w, said)
+			answerHealth(w, current)
 		}),
 	}
 	h.served[check.Port] = one
@@ -104,9 +104,9 @@ type healthAnswer struct {
 	ServiceProxyHealthy bool `json:"serviceProxyHealthy"`
 }
 
-func answerHealth(w http.ResponseWriter, said serviceplan.HealthCheck) {
-	answer := healthAnswer{LocalEndpoints: said.Backends, ServiceProxyHealthy: true}
-	answer.Service.Namespace, answer.Service.Name = said.Service.Namespace, said.Service.Name
+func answerHealth(w http.ResponseWriter, check serviceplan.HealthCheck) {
+	answer := healthAnswer{LocalEndpoints: check.Backends, ServiceProxyHealthy: true}
+	answer.Service.Namespace, answer.Service.Name = check.Service.Namespace, check.Service.Name
 	body, err := json.Marshal(answer)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -114,8 +114,8 @@ func answerHealth(w http.ResponseWriter, said serviceplan.HealthCheck) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("X-Load-Balancing-Endpoint-Weight", strconv.Itoa(said.Backends))
-	if said.Backends == 0 {
+	w.Header().Set("X-Load-Balancing-Endpoint-Weight", strconv.Itoa(check.Backends))
+	if check.Backends == 0 {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	fmt.Fprintf(w, "%s\n", body)

@@ -86,11 +86,11 @@ func ask(ctx context.Context, socket, method, path string, body io.Reader) (*htt
 		return response, nil
 	case http.StatusUnprocessableEntity, http.StatusForbidden:
 		defer response.Body.Close()
-		said, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
+		message, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
 		if err != nil {
 			return nil, fmt.Errorf("read answer of alioth-cnid: %w", err)
 		}
-		return nil, errors.New(strings.TrimSpace(string(said)))
+		return nil, errors.New(strings.TrimSpace(string(message)))
 	}
 	response.Body.Close()
 	return nil, fmt.Errorf("ask alioth-cnid: %s; is it of another release?", response.Status)

@@ -25,15 +25,15 @@ func RoutersOf(w *Wanted, heard []dhcp.Advertised, earlier Known, now time.Time)
 		if i.IPv6 == nil || !isTrue(i.IPv6.Autoconf) || isFalse(i.IPv6.AutoDNS) {
 			continue
 		}
-		told := dhcp.Advertised{Index: i.Index}
+		advertised := dhcp.Advertised{Index: i.Index}
 		if at := slices.IndexFunc(heard, func(a dhcp.Advertised) bool { return a.Index == i.Index }); at >= 0 {
-			told = heard[at]
+			advertised = heard[at]
 		}
 		if at := slices.IndexFunc(earlier.Routers, func(r Router) bool { return r.Interface == i.Name }); at >= 0 {
-			told = told.After(earlier.Routers[at].Advertised, now)
+			advertised = advertised.After(earlier.Routers[at].Advertised, now)
 		}
-		if told = told.Live(now); !told.IsEmpty() {
-			list = append(list, Router{i.Name, told})
+		if advertised = advertised.Live(now); !advertised.IsEmpty() {
+			list = append(list, Router{i.Name, advertised})
 		}
 	}
 	return list
@@ -41,13 +41,13 @@ func RoutersOf(w *Wanted, heard []dhcp.Advertised, earlier Known, now time.Time)
 
 // resolver returns the name servers and search domains as a resolver's file has them.
 func (r Router) resolver() (servers, search []string) {
-	for _, told := range r.DNS {
-		if server, err := netip.ParseAddr(told.Text); err == nil {
+	for _, advertised := range r.DNS {
+		if server, err := netip.ParseAddr(advertised.Text); err == nil {
 			servers = append(servers, serverOn(server, r.Interface))
 		}
 	}
-	for _, told := range r.Search {
-		search = append(search, told.Text)
+	for _, advertised := range r.Search {
+		search = append(search, advertised.Text)
 	}
 	return servers, search
 }

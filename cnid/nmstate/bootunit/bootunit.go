@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/inroot"
 )
 
-// Name is the unit's.
+// Name is the name of the unit.
 const Name = "alioth-network-state.service"
 
 //go:embed alioth-network-state.service

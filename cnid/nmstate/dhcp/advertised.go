@@ -17,18 +17,18 @@ type Advertised struct {
 	Index int `json:"index"`
 	// DNS has addresses of name servers, Search the search domains. A link has as many of both as
 	// a lease.
-	DNS    []Told `json:"dns,omitempty"`
-	Search []Told `json:"search,omitempty"`
+	DNS    []Option `json:"dns,omitempty"`
+	Search []Option `json:"search,omitempty"`
 }
 
-// Told is a text that counts until a time, the zero time for ever. Routers withdraw a text by a
+// Option is a text that counts until a time, the zero time for ever. Routers withdraw a text by a
 // time that is over.
-type Told struct {
+type Option struct {
 	Text  string    `json:"text"`
 	Until time.Time `json:"until,omitzero"`
 }
 
-func (t Told) isOver(now time.Time) bool { return !t.Until.IsZero() && !now.Before(t.Until) }
+func (t Option) isOver(now time.Time) bool { return !t.Until.IsZero() && !now.Before(t.Until) }
 
 // Options of advertisements, and the length of what each begins with: type, length in units of
 // 8 octets, two reserved octets, and the lifetime in seconds.
@@ -37,9 +37,9 @@ const (
 	optionHeader, optionUnit     = 8, 8
 )
 
-// maxTold is how long a text counts that is told once. Routers tell it at least each half hour
+// maxLifetime bounds how long an advertised text counts. Routers repeat it at least each half hour
 // (RFC 4861, section 6.2.1), whatever its lifetime. What a host forges ends by itself.
-const maxTold = 24 * time.Hour
+const maxLifetime = 24 * time.Hour
 
 // Note notes the options of an advertisement. It reports whether the resolver changes by them.
 func (a *Advertised) Note(options []byte, now time.Time) (changed bool) {
@@ -57,31 +57,31 @@ func (a *Advertised) Note(options []byte, now time.Time) (changed bool) {
 
 func (a *Advertised) option(option []byte, now time.Time) {
 	lifetime := time.Duration(binary.BigEndian.Uint32(option[4:])) * time.Second
-	until := now.Add(min(lifetime, maxTold))
+	until := now.Add(min(lifetime, maxLifetime))
 	rest := option[optionHeader:]
 	switch option[0] {
 	case optionServers:
 		const size = 16
 		for ; len(rest) >= size; rest = rest[size:] {
 			if server := netip.AddrFrom16([size]byte(rest)); IsServer6(server) {
-				a.DNS = noted(a.DNS, MaxDNS, Told{server.String(), until}, now)
+				a.DNS = noted(a.DNS, MaxDNS, Option{server.String(), until}, now)
 			}
 		}
 	case optionDomains:
 		for _, domain := range Domains(domainsIn(rest)) {
-			a.Search = noted(a.Search, MaxSearch, Told{domain, until}, now)
+			a.Search = noted(a.Search, MaxSearch, Option{domain, until}, now)
 		}
 	}
 }
 
 // noted returns a list with a text. A full list loses its expired entries.
-func noted(list []Told, most int, t Told, now time.Time) []Told {
-	if at := slices.IndexFunc(list, func(o Told) bool { return o.Text == t.Text }); at >= 0 {
+func noted(list []Option, most int, t Option, now time.Time) []Option {
+	if at := slices.IndexFunc(list, func(o Option) bool { return o.Text == t.Text }); at >= 0 {
 		list[at] = t
 		return list
 	}
 	if len(list) >= most {
-		list = slices.DeleteFunc(list, func(o Told) bool { return o.isOver(now) })
+		list = slices.DeleteFunc(list, func(o Option) bool { return o.isOver(now) })
 	}
 	if len(list) >= most {
 		return list
@@ -109,11 +109,11 @@ func domainsIn(data []byte) (names []string) {
 
 // Live returns the entries that have not expired. The result shares no memory with a.
 func (a Advertised) Live(now time.Time) Advertised {
-	isOver := func(t Told) bool { return t.isOver(now) }
+	isOver := func(t Option) bool { return t.isOver(now) }
 	return Advertised{a.Index, slices.DeleteFunc(slices.Clone(a.DNS), isOver), slices.DeleteFunc(slices.Clone(a.Search), isOver)}
 }
 
-// IsEmpty reports whether nothing is told.
+// IsEmpty reports whether routers advertise nothing.
 func (a Advertised) IsEmpty() bool { return len(a.DNS)+len(a.Search) == 0 }
 
 // After returns the present entries, and the former entries of the same interface about which no
@@ -125,10 +125,10 @@ func (a Advertised) After(before Advertised, now time.Time) Advertised {
 	return Advertised{a.Index, after(a.DNS, before.DNS, MaxDNS, now), after(a.Search, before.Search, MaxSearch, now)}
 }
 
-func after(list, before []Told, most int, now time.Time) []Told {
+func after(list, before []Option, most int, now time.Time) []Option {
 	sum := slices.Clone(list)
 	for _, t := range before {
-		if !slices.ContainsFunc(list, func(o Told) bool { return o.Text == t.Text }) {
+		if !slices.ContainsFunc(list, func(o Option) bool { return o.Text == t.Text }) {
 			sum = noted(sum, most, t, now)
 		}
 	}
@@ -136,7 +136,7 @@ func after(list, before []Told, most int, now time.Time) []Told {
 }
 
 func (a Advertised) sameTexts(b Advertised) bool {
-	same := func(x, y Told) bool { return x.Text == y.Text }
+	same := func(x, y Option) bool { return x.Text == y.Text }
 	return slices.EqualFunc(a.DNS, b.DNS, same) && slices.EqualFunc(a.Search, b.Search, same)
 }
 

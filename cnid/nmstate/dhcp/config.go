@@ -33,7 +33,7 @@ type Config struct {
 	V6 *V6
 }
 
-// V4 is how a client asks for an address of IPv4.
+// V4 configures how a client asks for an IPv4 address.
 type V4 struct {
 	// ClientID is the value of dhcp-client-id: "ll", "iaid+duid" or octets ("01:02:...").
 	// Empty means "ll". CheckClientID tells whether it can be used.
@@ -59,7 +59,7 @@ const (
 	ByRouter
 )
 
-// V6 is how a client asks for an address of IPv6, or only for name servers.
+// V6 configures how a client asks for an IPv6 address, or only for name servers.
 type V6 struct {
 	Mode Mode
 	// DUID is the value of dhcp-duid: "ll", "llt", "uuid" or octets. Empty means "ll".

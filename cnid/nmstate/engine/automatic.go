@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
-// ErrNotServed is of a host on which no process runs DHCP clients.
+// ErrNotServed reports that no process of the host runs DHCP clients.
 var ErrNotServed = errors.New("no process runs DHCP clients on this host: start Alioth's daemon, or aliothctl state dhcp")
 
 // keepAutomatic lets the host keep automatic settings in the folder of the transactions.

@@ -96,7 +96,8 @@ type Handler struct {
 	paths []string
 	// blind is the outcome of reading the node.
 	blind outcome
-	told  reported
+	// reported is the last report of the status.
+	reported reported
 	// unrestored is the last change that a log line or an event has reported.
 	unrestored transaction.Unrestored
 }
@@ -106,13 +107,13 @@ func New(cfg Config) *Handler { return &Handler{cfg: cfg} }
 
 // Run makes passes until ctx ends.
 func (h *Handler) Run(ctx context.Context) {
-	told := ""
+	logged := ""
 	for ctx.Err() == nil {
 		again, err := h.Pass(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		told = h.tell(told, err)
+		logged = h.tell(logged, err)
 		wait := h.cfg.Poll
 		if again > 0 {
 			wait = min(wait, again)
@@ -164,7 +165,7 @@ func (h *Handler) Pass(ctx context.Context) (again time.Duration, err error) {
 // due is the time until something is due that needs no change: an attempt after one that
 // failed, or a report.
 func (h *Handler) due() time.Duration {
-	next := h.told.due()
+	next := h.reported.due()
 	sooner := func(at time.Time) {
 		if next.IsZero() || !at.IsZero() && at.Before(next) {
 			next = at

@@ -54,22 +54,22 @@ func (r reported) has(next report, now time.Time) bool {
 // report writes a report if the object does not have it. After a failure there is a pause.
 func (h *Handler) report(ctx context.Context, r report) error {
 	now := time.Now()
-	if h.told.has(r, now) {
+	if h.reported.has(r, now) {
 		return nil
 	}
-	if now.Before(h.told.again) {
-		return h.told.err
+	if now.Before(h.reported.again) {
+		return h.reported.err
 	}
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
 	r, err := h.write(ctx, r)
 	if err != nil {
-		h.told.failures++
-		h.told.again = time.Now().Add(pauseAfter(h.told.failures))
-		h.told.err = fmt.Errorf("report the network of the node: %w", err)
-		return h.told.err
+		h.reported.failures++
+		h.reported.again = time.Now().Add(pauseAfter(h.reported.failures))
+		h.reported.err = fmt.Errorf("report the network of the node: %w", err)
+		return h.reported.err
 	}
-	h.told = reported{last: r, at: time.Now()}
+	h.reported = reported{last: r, at: time.Now()}
 	return nil
 }
 

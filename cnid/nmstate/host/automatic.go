@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-// errNoStore is of a host without a place for automatic settings.
+// errNoStore reports that the host has no place for automatic settings.
 var errNoStore = errors.New("nobody keeps which DHCP clients run on this host")
 
 // Keep lets the host keep automatic settings in a store. Without a store the host does not use

@@ -20,7 +20,7 @@ func (k *Kernel) request(ctx context.Context, want document.Interface, now *conv
 	return convert.Request{Want: want, Now: now, Named: func(attribute uint16, name string) (*nl.RtAttr, error) { return k.named(ctx, attribute, name) }}
 }
 
-// ErrLacks is of a kernel that has no devices of a type.
+// ErrLacks reports that the kernel has no devices of a type.
 var ErrLacks = errors.New("this kernel has no devices of that type")
 
 // Lacks returns an ErrLacks with the remedy if the kernel has no devices of a type of documents,

@@ -10,19 +10,19 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 )
 
-// loss is an interface that can't be used after a deed, or meanwhile.
+// loss is an interface that can't be used after a change, or meanwhile.
 type loss struct {
-	deed deed
-	// own: the deed is about the interface itself, and not about one below it.
+	change change
+	// own: the change is about the interface itself, and not about one below it.
 	own bool
 }
 
 // lost returns the interfaces that become unusable, by name: interfaces that go, are set down or
 // become ports, and the interfaces on top of them. A controller is lost with its last port.
-func (n node) lost(deeds []deed) map[string]loss {
+func (n node) lost(planned []change) map[string]loss {
 	lost := map[string]loss{}
 	gains := map[string]bool{}
-	for _, d := range deeds {
+	for _, d := range planned {
 		switch d.kind {
 		case moves:
 			gains[d.controller] = true
@@ -42,7 +42,7 @@ func (n node) lost(deeds []deed) map[string]loss {
 				continue
 			}
 			if l, ok := n.follows(n.interfaces[name], lost, gains); ok {
-				lost[name], more = loss{l.deed, false}, true
+				lost[name], more = loss{l.change, false}, true
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func (n node) follows(i document.Interface, lost map[string]loss, gains map[stri
 	if i.Veth != nil {
 		// The other end of a pair may become a port.
 		l, ok := lost[i.Veth.Peer]
-		return l, ok && l.own && l.deed.kind != moves
+		return l, ok && l.own && l.change.kind != moves
 	}
 	// Ports of pods are not among the interfaces of the node, and carry nothing to others.
 	ports := slices.DeleteFunc(slices.Clone(i.Ports()), func(port string) bool {

@@ -47,31 +47,31 @@ type Rules struct{ Host }
 
 // Steps returns why steps must not be carried out, all reasons at once, nil if they may.
 func (r Rules) Steps(before *document.State, steps []plan.Step) error {
-	deeds := make([]deed, 0, len(steps))
+	planned := make([]change, 0, len(steps))
 	for _, step := range steps {
-		d, err := deedOf(step)
+		d, err := changeOf(step)
 		if err != nil {
 			return err
 		}
-		deeds = append(deeds, d)
+		planned = append(planned, d)
 	}
 	node := newNode(before)
-	errs := []error{r.managed(node, deeds), r.asked(deeds), r.resolver(deeds)}
+	errs := []error{r.managed(node, planned), r.asked(planned), r.resolver(planned)}
 	// A long message is cut: what no setting permits comes first.
 	if uses := r.Uses(); len(uses) > 0 {
-		errs = append(errs, inUse(node, uses, deeds))
+		errs = append(errs, inUse(node, uses, planned))
 	}
 	if !r.Kept() {
-		errs = append(errs, own(node, deeds))
+		errs = append(errs, own(node, planned))
 	}
 	return errors.Join(errs...)
 }
 
 // managed refuses changes of interfaces that other programs manage.
-func (r Rules) managed(node node, deeds []deed) error {
+func (r Rules) managed(node node, planned []change) error {
 	var errs []error
 	asked := map[string]bool{"": true}
-	for _, d := range deeds {
+	for _, d := range planned {
 		for _, name := range d.managed() {
 			// One that this change makes has no manager.
 			if _, there := node.interfaces[name]; asked[name] || !there && name == d.controller {
@@ -90,10 +90,10 @@ func (r Rules) managed(node node, deeds []deed) error {
 
 // asked refuses DHCP on an interface where another program is a DHCP client, and DHCP that no
 // client would run.
-func (r Rules) asked(deeds []deed) error {
+func (r Rules) asked(planned []change) error {
 	var errs []error
 	served := false
-	for _, d := range deeds {
+	for _, d := range planned {
 		s, ok := d.step.(plan.SetAutomatic)
 		if !ok || s.IP.DHCP == nil || !*s.IP.DHCP {
 			continue
@@ -111,9 +111,9 @@ func (r Rules) asked(deeds []deed) error {
 }
 
 // resolver refuses a change of the resolver's configuration that another program writes.
-func (r Rules) resolver(deeds []deed) error {
-	sets := func(d deed) bool { _, is := d.step.(plan.SetResolver); return is }
-	if !slices.ContainsFunc(deeds, sets) {
+func (r Rules) resolver(planned []change) error {
+	sets := func(d change) bool { _, is := d.step.(plan.SetResolver); return is }
+	if !slices.ContainsFunc(planned, sets) {
 		return nil
 	}
 	if err := r.Resolver(); err != nil {
@@ -123,9 +123,9 @@ func (r Rules) resolver(deeds []deed) error {
 }
 
 // own refuses the first step that takes the node's own address or default route.
-func own(node node, deeds []deed) error {
+func own(node node, planned []change) error {
 	uplinks := node.uplinks()
-	for _, d := range deeds {
+	for _, d := range planned {
 		if d.takes() && (d.kind == disconnects && node.takesDefault(d) || slices.Contains(uplinks, d.name)) {
 			return fmt.Errorf("%w: %s; install the unit that applies the committed state at boot first: aliothctl state install", ErrNotKept, d.step)
 		}
@@ -179,7 +179,7 @@ func (n node) isOfLease(route document.Route) bool {
 }
 
 // takesDefault reports whether a step removes a default route of the node.
-func (n node) takesDefault(d deed) bool {
+func (n node) takesDefault(d change) bool {
 	removed, ok := d.step.(plan.RemoveRoute)
 	return !ok || n.isOwnDefault(removed.Route) || removed.Route.Interface == ""
 }

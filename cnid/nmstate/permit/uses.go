@@ -34,20 +34,20 @@ type Use struct {
 }
 
 // inUse refuses what takes away something that is used, each with all its users.
-func inUse(node node, uses []Use, deeds []deed) error {
+func inUse(node node, uses []Use, planned []change) error {
 	if len(uses) == 0 {
 		return nil
 	}
 	c := conflicts{users: map[string][]string{}}
-	lost := node.lost(deeds)
+	lost := node.lost(planned)
 	for _, use := range uses {
 		if l, ok := lost[use.Interface]; ok {
-			c.add(l.deed.step, "it would take "+use.Interface+" away", use)
+			c.add(l.change.step, "it would take "+use.Interface+" away", use)
 		}
 	}
-	for n, d := range deeds {
+	for n, d := range planned {
 		for _, use := range uses {
-			c.add(d.step, node.harm(use, d, deeds[n+1:]), use)
+			c.add(d.step, node.harm(use, d, planned[n+1:]), use)
 		}
 	}
 	return c.err()
@@ -91,8 +91,8 @@ func (c *conflicts) err() error {
 }
 
 // harm says what a step takes from a use other than the interface itself, "" for nothing.
-// later are the deeds after it.
-func (n node) harm(use Use, d deed, later []deed) string {
+// later are the changes after it.
+func (n node) harm(use Use, d change, later []change) string {
 	switch s := d.step.(type) {
 	case plan.Change:
 		return n.shrinks(use, s.Interface)
@@ -134,15 +134,15 @@ func claims(use Use, v *document.VLAN) string {
 }
 
 // addedAgain reports whether an address comes back, for example with another prefix length.
-func addedAgain(name, address string, later []deed) bool {
-	return slices.ContainsFunc(later, func(d deed) bool {
+func addedAgain(name, address string, later []change) bool {
+	return slices.ContainsFunc(later, func(d change) bool {
 		s, ok := d.step.(plan.AddAddress)
 		return ok && s.Name == name && s.Address.IP == address
 	})
 }
 
 // unlearns says which address goes that came automatically, "" for none.
-func (n node) unlearns(use Use, s plan.SetAutomatic, later []deed) string {
+func (n node) unlearns(use Use, s plan.SetAutomatic, later []change) string {
 	is := n.interfaces[s.Name].IPv4
 	if s.Family == document.FamilyIPv6 {
 		is = n.interfaces[s.Name].IPv6

@@ -47,7 +47,7 @@ func inBusy(uses []Use, steps ...plan.Step) error {
 	return Rules{host{uses: uses, kept: true}}.Steps(busy, steps)
 }
 
-func change(name string, mtu int) plan.Step {
+func setMTU(name string, mtu int) plan.Step {
 	return plan.Change{Interface: document.Interface{Name: name, MTU: &mtu}}
 }
 
@@ -73,9 +73,9 @@ func TestPermitUses_ObjectInUse_RemovalRefused(t *testing.T) {
 		{[]plan.Step{plan.Enslave{Port: "bond0.5"}}, []string{pod}},
 		{[]plan.Step{plan.Delete{Name: "bond0"}}, []string{pod, link}},
 		{[]plan.Step{plan.SetDown{Name: "eth0"}, plan.Enslave{Port: "eth1"}}, []string{pod, link}},
-		{[]plan.Step{change("br0", 7999)}, []string{pod}},
-		{[]plan.Step{change("bond0.5", 1500)}, []string{pod}},
-		{[]plan.Step{change("eth0", 1500)}, []string{pod}},
+		{[]plan.Step{setMTU("br0", 7999)}, []string{pod}},
+		{[]plan.Step{setMTU("bond0.5", 1500)}, []string{pod}},
+		{[]plan.Step{setMTU("eth0", 1500)}, []string{pod}},
 		{[]plan.Step{vlan(7)}, []string{link}},
 		{[]plan.Step{vfs(8)}, []string{fast}},
 		{[]plan.Step{vfs(2)}, []string{fast}},
@@ -110,7 +110,7 @@ func TestPermitUses_UsersUnaffected_Permitted(t *testing.T) {
 		{plan.Enslave{Port: "bond0.5"}, plan.Enslave{Port: "v2", Controller: "br0"}, plan.SetUp{Name: "v2"}}, // another port
 		{plan.Delete{Name: "eth2"}},
 		{plan.Enslave{Port: "v2", Controller: "br0"}},
-		{change("br0", 8000), change("eth2", 1000)},
+		{setMTU("br0", 8000), setMTU("eth2", 1000)},
 		{vlan(8)},
 		{vfs(4, document.VF{ID: 0, Trust: new(true)}, document.VF{ID: 3, Trust: new(true)})},
 		{plan.RemoveAddress{Name: "eth4", Address: address}, plan.AddAddress{Name: "eth4", Address: wider}},
@@ -126,7 +126,7 @@ func TestPermitUses_UsersUnaffected_Permitted(t *testing.T) {
 }
 
 func TestPermitUses_TooSmallMTU_MayGrow(t *testing.T) {
-	if err := inBusy([]Use{{Interface: "eth2", MTU: 9000, By: "a pod"}}, change("eth2", 2000)); err != nil {
+	if err := inBusy([]Use{{Interface: "eth2", MTU: 9000, By: "a pod"}}, setMTU("eth2", 2000)); err != nil {
 		t.Error(err)
 	}
 }

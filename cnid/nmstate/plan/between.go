@@ -121,23 +121,23 @@ func (p *planner) take(interfaces []document.Interface) {
 // wantListedPorts makes interfaces ports that only the lists of controllers name, and takes
 // those off that the lists do not have.
 func (p *planner) wantListedPorts(interfaces []document.Interface) {
-	said, listed := map[string]bool{}, map[string][]string{}
+	explicit, listed := map[string]bool{}, map[string][]string{}
 	for _, i := range interfaces {
-		said[i.Name] = i.Controller != nil
+		explicit[i.Name] = i.Controller != nil
 		if i.State != document.Absent && i.Ports() != nil {
 			listed[i.Name] = i.Ports()
 		}
 	}
 	for _, i := range interfaces {
 		for _, port := range listed[i.Name] {
-			if p.want[port] != nil && !said[port] {
+			if p.want[port] != nil && !explicit[port] {
 				p.want[port].Controller, p.dirty[port] = &i.Name, true
 			}
 		}
 	}
 	for name, want := range p.want {
 		ports, ok := listed[controller(want)]
-		if ok && !said[name] && !slices.Contains(ports, name) {
+		if ok && !explicit[name] && !slices.Contains(ports, name) {
 			want.Controller, p.dirty[name] = new(""), true
 		}
 	}

@@ -70,7 +70,7 @@ type Queue struct {
 	Now        time.Time
 }
 
-// Rollout is how far a policy is.
+// Rollout has the progress of a policy.
 type Rollout struct {
 	// Limit is how many nodes may change at the same time, and Changing how many do.
 	Limit, Changing int

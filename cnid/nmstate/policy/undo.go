@@ -208,7 +208,7 @@ func (u *undoing) restore(was []leaf, which func(key string) bool) {
 	}
 }
 
-// restorePort is of an interface that is a port no longer.
+// restorePort restores an interface that is no longer a port.
 func (u *undoing) restorePort(was, next []leaf) {
 	if was == nil || textOf(next, state) == absent || textOf(next, state) == ignore {
 		return
@@ -219,7 +219,7 @@ func (u *undoing) restorePort(was, next []leaf) {
 	u.restoreState(was, next)
 }
 
-// restoreRoutes is of an interface that had routes, and can have them again.
+// restoreRoutes marks an interface that had routes and can have them again.
 func (u *undoing) restoreRoutes(was, next []leaf) {
 	called := was[0].path[1].key
 	wanted := textOf(next, state)
@@ -228,7 +228,7 @@ func (u *undoing) restoreRoutes(was, next []leaf) {
 	}
 }
 
-// restoreFields is of an interface that stays.
+// restoreFields restores fields of an interface that stays.
 func (u *undoing) restoreFields(fields, was []leaf) {
 	for _, l := range fields {
 		key := l.path[len(l.path)-1].key

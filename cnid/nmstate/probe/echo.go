@@ -28,7 +28,7 @@ type request struct {
 	size int
 }
 
-// family is how a family of addresses has echo requests.
+// family has the echo requests of a family of addresses.
 type family struct {
 	network, local string
 	ask, answer    icmp.Type

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// ErrReserved is of a document that would make an interface look like one of Alioth. Its
+// ErrReserved refuses a document that would make an interface look like one of Alioth. Its
 // owner would not see it any more, and Alioth would remove it.
 var ErrReserved = errors.New("it is reserved for interfaces of Alioth")
 

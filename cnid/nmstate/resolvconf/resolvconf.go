@@ -29,7 +29,7 @@ const MaxServers = 3
 // heading is the first line of files that Write makes.
 const heading = "# Written by Alioth from the node's network state.\n"
 
-// ErrManaged is of a file that a program of the host writes; it would undo what others write.
+// ErrManaged reports a file that a program of the host writes; it would undo what others write.
 var ErrManaged = errors.New("is managed by another program of the host")
 
 // File is a resolv.conf.

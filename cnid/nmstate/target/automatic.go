@@ -90,9 +90,9 @@ func speaksOfAutomatic(want *document.IP) bool {
 	if want == nil {
 		return false
 	}
-	said := want.Automatic()
-	return said.DHCP != nil || said.Autoconf != nil || said.AutoDNS != nil || said.AutoGateway != nil || said.AutoRoutes != nil ||
-		said.AutoTable != nil || said.AutoMetric != nil || said.ClientID != "" || said.DUID != "" || said.Token != nil || said.SendHostname != nil || said.CustomHostname != ""
+	settings := want.Automatic()
+	return settings.DHCP != nil || settings.Autoconf != nil || settings.AutoDNS != nil || settings.AutoGateway != nil || settings.AutoRoutes != nil ||
+		settings.AutoTable != nil || settings.AutoMetric != nil || settings.ClientID != "" || settings.DUID != "" || settings.Token != nil || settings.SendHostname != nil || settings.CustomHostname != ""
 }
 
 // checkPortAutomatic refuses DHCP on a port.

@@ -69,7 +69,7 @@ func (m *Manager) noteOthers(ctx context.Context, r *Record) {
 	}
 }
 
-// outcome is how far a host was led back.
+// outcome describes how far a host was led back.
 type outcome struct {
 	// left is what the host lacks, and gone what it can't have any more.
 	left []fmt.Stringer

@@ -52,7 +52,7 @@ func (m *Manager) giveUp(cause error) error {
 	return errors.Join(err, m.dir.write(unrestoredFile, Unrestored{At: time.Now().UTC(), GivenUp: true, Message: err.Error()}), m.dir.removeRecord())
 }
 
-// forgetUnrestored is of a transaction that is committed.
+// forgetUnrestored removes the record of an undo after a committed transaction.
 func (m *Manager) forgetUnrestored() error {
 	path := m.dir.path(unrestoredFile)
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {

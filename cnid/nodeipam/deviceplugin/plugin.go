@@ -73,7 +73,7 @@ func (p *Plugin) Look() {
 
 // Run offers the devices until ctx ends. Before the node has any, the kubelet hears nothing.
 func (p *Plugin) Run(ctx context.Context) {
-	said := ""
+	logged := ""
 	for ctx.Err() == nil {
 		err := p.look()
 		if err == nil && p.offered() > 0 {
@@ -83,10 +83,10 @@ func (p *Plugin) Run(ctx context.Context) {
 		if err != nil {
 			text = err.Error()
 		}
-		if text != "" && text != said && ctx.Err() == nil { // one warning for each cause
+		if text != "" && text != logged && ctx.Err() == nil { // one warning for each cause
 			p.cfg.Log.Warn("can't offer the node's devices to the kubelet; trying again", "resource", p.cfg.Resource, "error", err)
 		}
-		said = text
+		logged = text
 		p.wait(ctx)
 	}
 }

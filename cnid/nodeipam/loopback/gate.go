@@ -26,8 +26,8 @@ type gate struct {
 	net.Listener
 	pods string
 	log  *slog.Logger
-	// told is the time of the last log line about a refusal.
-	told time.Time
+	// lastLogged is the time of the last log line about a refusal.
+	lastLogged time.Time
 }
 
 // tellEvery limits how often a pod can write to the log.
@@ -44,9 +44,9 @@ func (g *gate) Accept() (net.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
-		if now := time.Now(); now.Sub(g.told) >= tellEvery {
+		if now := time.Now(); now.Sub(g.lastLogged) >= tellEvery {
 			g.log.Info("refused a client of the TCP listener", "client", conn.RemoteAddr(), "error", err)
-			g.told = now
+			g.lastLogged = now
 		}
 		conn.Close()
 	}

@@ -133,7 +133,7 @@ func (i info) equal(other info) bool {
 func (w *Writer) Run(ctx context.Context) {
 	var written info
 	var at time.Time
-	said := ""
+	logged := ""
 	for ctx.Err() == nil {
 		now, err := w.read(ctx)
 		wait := w.cfg.Every
@@ -143,12 +143,12 @@ func (w *Writer) Run(ctx context.Context) {
 			}
 		}
 		if err == nil {
-			said = ""
+			logged = ""
 		} else if ctx.Err() == nil {
-			if err.Error() != said { // one warning for each cause
+			if err.Error() != logged { // one warning for each cause
 				w.cfg.Log.Warn("can't write the NodeInfo of this node; trying again", "error", err)
 			}
-			said, wait = err.Error(), again
+			logged, wait = err.Error(), again
 		}
 		select {
 		case <-ctx.Done():

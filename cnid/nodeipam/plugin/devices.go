@@ -14,14 +14,14 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 	"github.com/alioth-net/alioth/cnid/nodeipam/client"
-	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/delegatednic"
+	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/nodenic"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
 // attach carries out an answer: it moves the delegated devices into the pod, and returns
 // the result for the plugin that makes the interface.
 func (c command) attach(ctx context.Context, entries []wire.PodIPInfo) (*types100.Result, error) {
-	wanted, err := delegatednic.Wanted(entries, c.IfName)
+	wanted, err := nodenic.Wanted(entries, c.IfName)
 	if err != nil {
 		return nil, types.NewError(cniapi.CodeFailed, err.Error(), "")
 	}
@@ -33,7 +33,7 @@ func (c command) attach(ctx context.Context, entries []wire.PodIPInfo) (*types10
 		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf(
 			"isDefaultGateway adds a default route by %s, but that of the pod is by its device %s: use isGateway instead", c.IfName, wanted[0].Name), "")
 	}
-	return result, codedDevice(c.devices().Attach(ctx, delegatednic.Attachment{
+	return result, codedDevice(c.devices().Attach(ctx, nodenic.Attachment{
 		ContainerID: c.ContainerID, IfName: c.IfName, Network: c.conf.Name, NetnsPath: c.Netns,
 	}, wanted))
 }
@@ -65,7 +65,7 @@ func (c command) checkDevices(ctx context.Context, endpoint wire.EndpointInfo) e
 		}
 	}
 	slices.Sort(names)
-	return codedDevice(c.devices().Check(ctx, delegatednic.Attachment{
+	return codedDevice(c.devices().Check(ctx, nodenic.Attachment{
 		ContainerID: c.ContainerID, IfName: c.IfName, Network: c.conf.Name, NetnsPath: c.Netns,
 	}, names))
 }
@@ -87,8 +87,8 @@ func (c command) collectDevices(ctx context.Context, valid []wire.ValidAttachmen
 	}))
 }
 
-func (c command) devices() delegatednic.Devices {
-	return delegatednic.Devices{Dir: c.conf.IPAM.Devices}
+func (c command) devices() nodenic.Devices {
+	return nodenic.Devices{Dir: c.conf.IPAM.Devices}
 }
 
 // codedDevice returns a CNI error for one of the delegated devices; nil for nil.
@@ -96,7 +96,7 @@ func codedDevice(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case delegatednic.Passes(err):
+	case nodenic.Passes(err):
 		return types.NewError(cniapi.CodeNotReady, wire.NotReadyPrefix+err.Error(), "")
 	}
 	return types.NewError(cniapi.CodeFailed, err.Error(), "")

@@ -54,7 +54,7 @@ func newRig(t testing.TB, service *resttest.Service) *rig {
 	return &rig{service, store, server, handler}
 }
 
-// reply is an answer as it came.
+// reply has the parts of an answer that tests compare.
 type reply struct {
 	status int
 	name   string

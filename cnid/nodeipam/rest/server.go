@@ -50,8 +50,8 @@ type Config struct {
 
 // Server answers requests.
 type Server struct {
-	cfg  Config
-	told told
+	cfg      Config
+	failures failures
 }
 
 // New returns a Server.
@@ -226,7 +226,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler, conta
 		var response wire.Response
 		status, response = classify(err, h.unless)
 		result, code = h.failed(response), response.ReturnCode
-		if s.told.news(r.URL.Path+" "+response.Message, time.Now()) {
+		if s.failures.news(r.URL.Path+" "+response.Message, time.Now()) {
 			s.cfg.Log.Info("node IPAM request failed; it is logged once, however often the client asks again", "path", r.URL.Path, "code", int(code), "error", response.Message)
 		}
 	}

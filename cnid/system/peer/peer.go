@@ -133,14 +133,14 @@ type result struct{ err error }
 // Only lets requests of clients through that Judged has found to be right. Others are
 // answered with 403 and the cause.
 func Only(next http.Handler, log *slog.Logger) http.Handler {
-	told := teller{log: log}
+	refusals := teller{log: log}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got, ok := r.Context().Value(verdict{}).(result)
 		if !ok {
 			got.err = errors.New("the client is not known")
 		}
 		if got.err != nil {
-			told.refused(r.URL.Path, got.err)
+			refusals.refused(r.URL.Path, got.err)
 			http.Error(w, "refused: "+got.err.Error(), http.StatusForbidden)
 			return
 		}

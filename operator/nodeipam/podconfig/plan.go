@@ -92,7 +92,7 @@ func stateOf(tx store.ReadTx, pod *store.Pod) state {
 // are the decision; the allocation status shows that it is complete.
 func claimed(tx store.ReadTx, pod *store.Pod) bool {
 	delegated, lacking := false, len(held(tx, pod))
-	for _, one := range allocation.Told(pod) {
+	for _, one := range allocation.Status(pod) {
 		ips := allocation.IPs(one)
 		if one.Kind != netif.KindExternal || len(ips) == 0 {
 			return false

@@ -21,10 +21,10 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Told returns the allocation status of a pod as it is written, nil if the pod has none. The
+// Status returns the allocation status of a pod as it is written, nil if the pod has none. The
 // status is not a decision: everybody with the right to write pod statuses may have written it.
-func Told(pod *store.Pod) []netif.Interface {
-	if !IsTold(pod) {
+func Status(pod *store.Pod) []netif.Interface {
+	if !HasStatus(pod) {
 		return nil
 	}
 	list, err := annotations.ParseAttachments(pod.Attachments)
@@ -34,8 +34,8 @@ func Told(pod *store.Pod) []netif.Interface {
 	return list
 }
 
-// IsTold reports whether a pod has an allocation status, which may still be unreadable.
-func IsTold(pod *store.Pod) bool {
+// HasStatus reports whether a pod has an allocation status, which may still be unreadable.
+func HasStatus(pod *store.Pod) bool {
 	return pod.Reason == v1alpha1.AttachedReason && pod.NetworkReady && pod.Attachments != ""
 }
 
@@ -104,7 +104,7 @@ func Networks(pod *store.Pod) []store.NetworkRef {
 		return nil
 	}
 	var all []store.NetworkRef
-	for _, attachment := range Told(pod) {
+	for _, attachment := range Status(pod) {
 		if network, ok := NetworkOf(attachment); ok {
 			all = append(all, network)
 		}
@@ -118,7 +118,7 @@ func Same(pod *store.Pod, domain string, ips []netip.Addr) bool {
 	if pod.Deleting || pod.Terminal {
 		return false
 	}
-	return slices.ContainsFunc(Told(pod), func(attachment netif.Interface) bool {
+	return slices.ContainsFunc(Status(pod), func(attachment netif.Interface) bool {
 		return domain != "" && Domain(attachment) == domain && slices.Equal(sorted(IPs(attachment)), sorted(ips))
 	})
 }

@@ -185,7 +185,7 @@ func TestAddress_OperatorDeletes_NotKept(t *testing.T) {
 
 func TestAttachment_Objects_ConfirmedByThemAlone(t *testing.T) {
 	pod := podTold(t, "p", "10.0.0.9/24")
-	inVPC := Told(pod)[0]
+	inVPC := Status(pod)[0]
 	outside := netif.Interface{Name: "net1", Outside: "DanmNet/a/lan", OutsideUID: "u1"}
 	elsewhere := operatortest.Address("w", "s", "10.0.0.9", pod)
 	second := operatortest.Address("v", "s", "10.0.0.9", pod)

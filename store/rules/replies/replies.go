@@ -15,8 +15,8 @@ import (
 
 // answer is the last answer of a known node.
 type answer struct {
-	node *store.Node
-	said *store.RollCall
+	node     *store.Node
+	rollCall *store.RollCall
 }
 
 const (
@@ -36,7 +36,7 @@ func (a answer) believed(tx store.ReadTx) (vnis []uint32, surplus int) {
 		quota = usualPods
 	}
 	quota += slack
-	for _, vni := range a.said.VNIs {
+	for _, vni := range a.rollCall.VNIs {
 		switch {
 		case store.VPCByVNI(tx, vni) != nil:
 			vnis = append(vnis, vni)
@@ -71,9 +71,9 @@ func Excessive(tx store.ReadTx) []Excess {
 func known(tx store.ReadTx) []answer {
 	var all []answer
 	for _, node := range store.ListNodes(tx) {
-		said := store.GetRollCall(tx, v1alpha1.NodeRollCall(node.Name))
-		if said != nil && said.NodeUID == node.UID && !node.OutOfService {
-			all = append(all, answer{node, said})
+		rollCall := store.GetRollCall(tx, v1alpha1.NodeRollCall(node.Name))
+		if rollCall != nil && rollCall.NodeUID == node.UID && !node.OutOfService {
+			all = append(all, answer{node, rollCall})
 		}
 	}
 	return all
@@ -83,7 +83,7 @@ func known(tx store.ReadTx) []answer {
 func Silent(tx store.ReadTx, call string, readyOnly bool) []string {
 	var names []string
 	for _, a := range known(tx) {
-		if a.said.Call != call && (a.node.Ready || !readyOnly) {
+		if a.rollCall.Call != call && (a.node.Ready || !readyOnly) {
 			names = append(names, a.node.Name)
 		}
 	}

@@ -16,19 +16,19 @@ func node(name string, ready, outOfService bool) *store.Node {
 	return &store.Node{Meta: operatortest.Meta("uid-"+name, 0), Name: name, Ready: ready, OutOfService: outOfService}
 }
 
-func said(name, owner, call string, vnis ...uint32) *store.RollCall {
+func replyOf(name, owner, call string, vnis ...uint32) *store.RollCall {
 	return &store.RollCall{Meta: operatortest.Meta("call-"+name, 0), Name: "node." + name, Call: call, VNIs: vnis, NodeUID: owner}
 }
 
 func TestSilent_Nodes_OnlyKnownAwaited(t *testing.T) {
 	s := operatortest.New(t,
-		node("answered", true, false), said("answered", "uid-answered", "now", 3),
-		node("late", true, false), said("late", "uid-late", "earlier", 3, 5),
-		node("away", false, false), said("away", "uid-away", "earlier"),
-		node("lost", true, true), said("lost", "uid-lost", "earlier", 7),
-		node("anew", true, false), said("anew", "uid-of-its-predecessor", "earlier", 7),
+		node("answered", true, false), replyOf("answered", "uid-answered", "now", 3),
+		node("late", true, false), replyOf("late", "uid-late", "earlier", 3, 5),
+		node("away", false, false), replyOf("away", "uid-away", "earlier"),
+		node("lost", true, true), replyOf("lost", "uid-lost", "earlier", 7),
+		node("anew", true, false), replyOf("anew", "uid-of-its-predecessor", "earlier", 7),
 		node("foreign", true, false),
-		said("gone", "uid-gone", "earlier", 7))
+		replyOf("gone", "uid-gone", "earlier", 7))
 	s.View(func(tx store.ReadTx) {
 		if got := Silent(tx, "now", true); !slices.Equal(got, []string{"late"}) {
 			t.Errorf("a term waits for %v, want late", got)
@@ -55,12 +55,12 @@ func TestVNI_NoNodeHoldsAfterCall_Released(t *testing.T) {
 		covered map[string]bool
 		want    int
 	}{
-		{"all have answered", []any{n, said("n", "uid-n", "now", 9)}, covered, 1},
+		{"all have answered", []any{n, replyOf("n", "uid-n", "now", 9)}, covered, 1},
 		{"there are no nodes", nil, covered, 1},
-		{"it rests since the call only", []any{n, said("n", "uid-n", "now")}, nil, 0},
-		{"a node has not answered", []any{n, said("n", "uid-n", "earlier")}, covered, 0},
-		{"a node that is not Ready has not answered", []any{node("n", false, false), said("n", "uid-n", "earlier")}, covered, 0},
-		{"a node holds it", []any{n, said("n", "uid-n", "now", 3)}, covered, 0},
+		{"it rests since the call only", []any{n, replyOf("n", "uid-n", "now")}, nil, 0},
+		{"a node has not answered", []any{n, replyOf("n", "uid-n", "earlier")}, covered, 0},
+		{"a node that is not Ready has not answered", []any{node("n", false, false), replyOf("n", "uid-n", "earlier")}, covered, 0},
+		{"a node holds it", []any{n, replyOf("n", "uid-n", "now", 3)}, covered, 0},
 		{"addresses of it are held", []any{held}, covered, 0},
 		{"its VPC lives", []any{vpc}, covered, 0},
 		{"another VPC has the name", []any{successor, held}, covered, 1},
@@ -98,8 +98,8 @@ func TestVNIs_NodeHoldsEverything_BoundedByPods(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			honest := node("honest", true, false)
-			operatortest.New(t, tc.node, said(tc.node.Name, tc.node.UID, "now", tc.vnis...),
-				honest, said("honest", "uid-honest", "now", 4096), operatortest.VPC("lives", 4000, nil, "10.0.0.0/16"),
+			operatortest.New(t, tc.node, replyOf(tc.node.Name, tc.node.UID, "now", tc.vnis...),
+				honest, replyOf("honest", "uid-honest", "now", 4096), operatortest.VPC("lives", 4000, nil, "10.0.0.0/16"),
 			).View(func(tx store.ReadTx) {
 				if got := len(HeldVNIs(tx)) - 1; got != tc.want {
 					t.Errorf("%d VNIs are believed, want %d", got, tc.want)

@@ -71,7 +71,7 @@ var opaque = map[reads.Opaque]string{
 }
 
 // apart are kinds that code for all kinds never gets, with the only file that has their objects.
-var apart = map[string]string{"Lease": "operator/follow.go"}
+var apart = map[string]string{"Lease": "operator/leasewatch.go"}
 
 // productReads returns the reads of the product by kind, with the reads of libraries for it.
 func productReads(t *testing.T) (map[schema.GroupKind][]reads.Read, []reads.Opaque) {

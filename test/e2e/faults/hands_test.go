@@ -38,19 +38,19 @@ func (e *env) deviceOf(t *testing.T, pod *corev1.Pod) string {
 	return ""
 }
 
-// deed is damage to a node by hand. named lists the parts of the repair events that name the
+// damage is a change of a node by hand. named lists the parts of the repair events that name the
 // damaged object.
-type deed struct {
+type damage struct {
 	command []string
 	named   []string
 }
 
-// deeds are done to a node and to the device of a pod there, one after the
+// damages lists the changes to a node and to the device of a pod there, one after the
 // other: the loss of the tunnel device makes the daemon open the whole datapath
 // anew, which would repair the others in passing.
-func deeds(device string) []deed {
+func damages(device string) []damage {
 	pin := func(name string) string { return filepath.Join(programs.DefaultPinDir, name) }
-	return []deed{
+	return []damage{
 		{[]string{"ip", "link", "set", "dev", device, "down"}, []string{device + ", which was down"}},
 		{[]string{"tc", "qdisc", "del", "dev", device, "clsact"}, []string{"program from_pod on device", "program to_pod on device"}},
 		{[]string{"rm", "-r", pin("alioth_addresses"), pin("links")}, []string{"pin of map alioth_addresses", "link connect4"}},
@@ -65,10 +65,10 @@ func TestNodeState_DeletedByHand_Repaired(t *testing.T) {
 	tenant := e.Tenant(t, stage.Overlapping("hands"))
 	near, far := tenant.Pod("near", scene.OnNode(first)), tenant.Pod("far", scene.OnNode(second), probed())
 	e.Run(t, near, far)
-	for _, deed := range deeds(e.deviceOf(t, far)) {
+	for _, damage := range damages(e.deviceOf(t, far)) {
 		began := time.Now()
-		e.OnNode(t, second, deed.command...)
-		for _, named := range deed.named {
+		e.OnNode(t, second, damage.command...)
+		for _, named := range damage.named {
 			e.expectEvent(t, metav1.NamespaceDefault, second, v1alpha1.RepairedReason, named, began)
 		}
 	}

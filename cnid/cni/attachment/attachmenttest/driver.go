@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Kind is the driver's.
+// Kind names the driver's kind.
 const Kind attach.Kind = "bridge"
 
 // Driver implements attach.Driver.

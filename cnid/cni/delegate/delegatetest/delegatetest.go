@@ -36,28 +36,28 @@ type Conf struct {
 	// Log is a file for one Call for each run, in JSON, one to a line.
 	Log string `json:"log"`
 	// Do has the behaviours by command; a command that is missing succeeds.
-	Do map[string]Deed `json:"do,omitempty"`
+	Do map[string]Behaviour `json:"do,omitempty"`
 	// As is the name of the interface in its result; "" for CNI_IFNAME.
 	As string `json:"as,omitempty"`
 	// Result is the plugin's output for an ADD; nil for a result with one interface.
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Deed is the behaviour of a plugin.
-type Deed string
+// Behaviour is the behaviour of a plugin.
+type Behaviour string
 
 // Ways to fail.
 const (
-	Hang     Deed = "hang"     // forever, with a child that hangs too
-	Orphan   Deed = "orphan"   // succeeds, but its child holds the output
-	Garbage  Deed = "garbage"  // succeeds and prints no JSON
-	Nothing  Deed = "nothing"  // succeeds and prints nothing
-	Silent   Deed = "silent"   // fails and prints nothing
-	Grumble  Deed = "grumble"  // fails and prints to its standard error
-	Confused Deed = "confused" // fails and prints no JSON
-	Error    Deed = "error"    // fails as CNI requires, with code 11
-	Unknown  Deed = "unknown"  // fails with code 3
-	Flood    Deed = "flood"    // prints without an end
+	Hang     Behaviour = "hang"     // forever, with a child that hangs too
+	Orphan   Behaviour = "orphan"   // succeeds, but its child holds the output
+	Garbage  Behaviour = "garbage"  // succeeds and prints no JSON
+	Nothing  Behaviour = "nothing"  // succeeds and prints nothing
+	Silent   Behaviour = "silent"   // fails and prints nothing
+	Grumble  Behaviour = "grumble"  // fails and prints to its standard error
+	Confused Behaviour = "confused" // fails and prints no JSON
+	Error    Behaviour = "error"    // fails as CNI requires, with code 11
+	Unknown  Behaviour = "unknown"  // fails with code 3
+	Flood    Behaviour = "flood"    // prints without an end
 )
 
 // Call is one run of the plugin.
@@ -99,8 +99,8 @@ func run() int {
 		return failed(err)
 	}
 	call := Call{Type: conf.Type, Env: os.Environ(), Stdin: stdin, Pids: []int{os.Getpid()}}
-	deed := conf.Do[call.Command()]
-	if deed == Hang || deed == Orphan {
+	behaviour := conf.Do[call.Command()]
+	if behaviour == Hang || behaviour == Orphan {
 		self, err := os.Executable()
 		child := exec.CommandContext(context.Background(), self)
 		child.Args = []string{os.Args[0], "child"}
@@ -113,7 +113,7 @@ func run() int {
 	if err := record(conf.Log, call); err != nil {
 		return failed(err)
 	}
-	return act(deed, conf, call)
+	return act(behaviour, conf, call)
 }
 
 func hang() {
@@ -140,8 +140,8 @@ func record(path string, call Call) error {
 	return errors.Join(err, file.Close())
 }
 
-func act(deed Deed, conf Conf, call Call) int {
-	switch deed {
+func act(behaviour Behaviour, conf Conf, call Call) int {
+	switch behaviour {
 	case Hang:
 		hang()
 	case Garbage:

@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
 
-// Kind is the driver's.
+// Kind names the driver's kind.
 const Kind attach.Kind = netif.KindExternal
 
 var capabilities = attach.Capabilities{External: true}

@@ -28,7 +28,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/pluginconf"
 )
 
-// Kind is the driver's.
+// Kind names the driver's kind.
 const Kind attach.Kind = "delegate"
 
 // Driver implements attach.Driver.

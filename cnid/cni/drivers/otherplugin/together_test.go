@@ -52,7 +52,7 @@ func (r *rig) bridgeOf(i int) string {
 }
 
 // fake returns a configuration of the plugin for tests, with a log by the name of its network.
-func (r *rig) fake(t *testing.T, name string, do map[string]delegatetest.Deed) string {
+func (r *rig) fake(t *testing.T, name string, do map[string]delegatetest.Behaviour) string {
 	t.Helper()
 	text, err := json.Marshal(delegatetest.Conf{CNIVersion: "1.0.0", Type: "fake", Log: r.log(name), Do: do})
 	if err != nil {
@@ -147,9 +147,9 @@ func TestOtherPlugin_SeveralNetworks_MadeInParallel(t *testing.T) {
 // Each failure is told, and each interface that was tried is undone, although others fail or
 // hang. Interfaces that can't be undone are remembered.
 func TestOtherPlugin_SeveralFailures_AllToldAndUndone(t *testing.T) {
-	hang := map[string]delegatetest.Deed{"ADD": delegatetest.Hang}
-	fails := map[string]delegatetest.Deed{"ADD": delegatetest.Error}
-	stuck := map[string]delegatetest.Deed{"ADD": delegatetest.Silent, "DEL": delegatetest.Hang}
+	hang := map[string]delegatetest.Behaviour{"ADD": delegatetest.Hang}
+	fails := map[string]delegatetest.Behaviour{"ADD": delegatetest.Error}
+	stuck := map[string]delegatetest.Behaviour{"ADD": delegatetest.Silent, "DEL": delegatetest.Hang}
 	for name, c := range map[string]struct {
 		confs func(*testing.T, *rig) []string
 		says  []string
@@ -214,7 +214,7 @@ func TestDEL_OnePodHangs_OthersProceed(t *testing.T) {
 	// A device without a driver in the kernel needs no interface.
 	result := fmt.Sprintf(`{"cniVersion":"1.0.0","interfaces":[{"name":"net1","sandbox":%q,"pciID":"0000:03:02.1"}]}`, r.pod.Path)
 	text, err := json.Marshal(delegatetest.Conf{
-		CNIVersion: "1.0.0", Type: "fake", Log: r.log("hangs"), Do: map[string]delegatetest.Deed{"DEL": delegatetest.Hang}, Result: []byte(result),
+		CNIVersion: "1.0.0", Type: "fake", Log: r.log("hangs"), Do: map[string]delegatetest.Behaviour{"DEL": delegatetest.Hang}, Result: []byte(result),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -309,7 +309,7 @@ func TestOtherPlugin_DaemonKilled_NothingLeft(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	in := daemonInput{Dir: r.dir, Netns: r.pod.Path}
 	for _, name := range names {
-		in.Confs = append(in.Confs, string(build(t, r.fake(t, name, map[string]delegatetest.Deed{"ADD": delegatetest.Hang}), nil).Conf))
+		in.Confs = append(in.Confs, string(build(t, r.fake(t, name, map[string]delegatetest.Behaviour{"ADD": delegatetest.Hang}), nil).Conf))
 	}
 	text, err := json.Marshal(in)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Kind is the driver's.
+// Kind names the driver's kind.
 const Kind attach.Kind = "sriov"
 
 // Config has the decisions of the node's operator.

@@ -66,7 +66,8 @@ type Server struct {
 	Config
 	// last are the clients that ran after the last pass.
 	last []dhcp.Config
-	told string
+	// logged is the failure that was logged last.
+	logged string
 }
 
 // New returns a Server that has done nothing yet.
@@ -164,10 +165,10 @@ func (s *Server) tell(err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	if text != "" && text != s.told {
+	if text != "" && text != s.logged {
 		fmt.Fprintf(s.Log, "DHCP clients: %s\n", text)
 	}
-	s.told = text
+	s.logged = text
 }
 
 // Pass makes clients, interfaces and the resolver what they have to be once. One that fails

@@ -329,9 +329,9 @@ func TestResolvConf_RouterAdvertisements_NameServersAdded(t *testing.T) {
 		}
 	}
 	hear := func(until time.Time, servers ...string) {
-		a := dhcp.Advertised{Index: n.host.Index(t.Context(), "eth1"), Search: []dhcp.Told{{Text: "router.example", Until: until}}}
+		a := dhcp.Advertised{Index: n.host.Index(t.Context(), "eth1"), Search: []dhcp.Option{{Text: "router.example", Until: until}}}
 		for _, server := range servers {
-			a.DNS = append(a.DNS, dhcp.Told{Text: server, Until: until})
+			a.DNS = append(a.DNS, dhcp.Option{Text: server, Until: until})
 		}
 		n.clients.advertised = []dhcp.Advertised{a}
 	}

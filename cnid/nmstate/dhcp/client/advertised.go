@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
-// Advertised returns what routers of all links have told about the resolver.
+// Advertised returns what routers of all links advertise about the resolver.
 func (m *Manager) Advertised() (list []dhcp.Advertised) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -39,8 +39,8 @@ func (m *Manager) onOptions(index int, options []byte, now time.Time) {
 	if !a.IsEmpty() {
 		m.advertised[index] = a
 	}
-	if changed && now.Sub(m.told) >= tellEvery {
-		m.told = now
+	if changed && now.Sub(m.lastChanged) >= tellEvery {
+		m.lastChanged = now
 		m.notify()
 	}
 }

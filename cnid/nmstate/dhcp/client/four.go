@@ -104,7 +104,7 @@ func (f *four) take(p packet) {
 
 func (f *four) due() time.Time { return f.state.Due() }
 
-func (f *four) told() (*dhcp.Lease, string, dhcp.Problem) {
+func (f *four) status() (*dhcp.Lease, string, dhcp.Problem) {
 	return f.state.Lease, f.state.Phase.String(), f.state.Problem
 }
 

@@ -71,9 +71,10 @@ type Manager struct {
 	held    map[dhcp.Key]dhcp.Held
 	links   map[int]link
 	advices map[int]advice
-	// advertised has what routers have told by link, and told when Changed was ready for that.
-	advertised map[int]*dhcp.Advertised
-	told       time.Time
+	// advertised has the texts that routers advertise, by link. lastChanged is the time of the last
+	// report of a change in them.
+	advertised  map[int]*dhcp.Advertised
+	lastChanged time.Time
 }
 
 // New returns a Manager without clients.

@@ -31,8 +31,8 @@ type protocol interface {
 
 	// due is when tick is to be called, zero if never.
 	due() time.Time
-	// told returns what the client holds, and what it does.
-	told() (lease *dhcp.Lease, phase string, problem dhcp.Problem)
+	// status returns the lease that the client holds, its phase and its problem.
+	status() (lease *dhcp.Lease, phase string, problem dhcp.Problem)
 }
 
 // packet is a payload that a socket received, or a claim of ARP.

@@ -174,7 +174,7 @@ func (r *runner) become(l link) {
 func (r *runner) leaves(next protocol) *dhcp.Lease {
 	r.protocol.close()
 	r.opened = false
-	lease, _, _ := r.protocol.told()
+	lease, _, _ := r.protocol.status()
 	if lease != nil && (next == nil || !bytes.Equal(next.identity(), r.protocol.identity())) {
 		r.hold(nil)
 		return nil
@@ -274,7 +274,7 @@ func (r *runner) publish() {
 	held := dhcp.Held{Key: r.key, Index: r.link.index, Problem: r.broken}
 	switch {
 	case r.protocol != nil:
-		lease, phase, problem := r.protocol.told()
+		lease, phase, problem := r.protocol.status()
 		held.Lease, held.Phase = lease, phase
 		if held.Problem.Text == "" {
 			held.Problem = problem

@@ -86,7 +86,7 @@ func (s *six) take(p packet) {
 
 func (s *six) due() time.Time { return s.state.Due() }
 
-func (s *six) told() (*dhcp.Lease, string, dhcp.Problem) {
+func (s *six) status() (*dhcp.Lease, string, dhcp.Problem) {
 	return s.state.Lease, s.state.Phase.String(), s.state.Problem
 }
 

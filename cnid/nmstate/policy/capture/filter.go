@@ -101,7 +101,7 @@ func filter(state map[string]any, path []step, c comparison) (map[string]any, er
 	return wrap(path[:length], kept), nil
 }
 
-// comparison is of a field with a value.
+// comparison compares a field with a value.
 type comparison struct {
 	// path is the path of the field from the state's root.
 	path []step

@@ -52,7 +52,7 @@ func (p *pass) renew(e *entry, current bool) bool {
 	return true
 }
 
-// await is of an enactment that was rendered.
+// await reports whether a rendered enactment waits for a slot, or desires nothing.
 func (p *pass) await(e *entry) {
 	if len(e.is.Desired) > 0 || len(e.is.Applied) > 0 || len(e.is.Undoing) > 0 {
 		p.wait(e)
@@ -65,7 +65,7 @@ func (p *pass) await(e *entry) {
 	e.tell(nmstate.Available, nmstatev1.SuccessfullyConfiguredReason, message)
 }
 
-// wait is of an enactment that can't be applied yet.
+// wait reports why an enactment can't be applied yet.
 func (p *pass) wait(e *entry) {
 	switch {
 	case p.State == nil || p.State.Managed && p.fault == "" && p.Node.Current == nil:

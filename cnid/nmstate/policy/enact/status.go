@@ -93,7 +93,7 @@ func (c census) message(nodes int) string {
 			text += fmt.Sprintf(", %d %s", part.count, part.what)
 		}
 	}
-	return text + "." + told(c.failed, why)
+	return text + "." + summarize(c.failed, why)
 }
 
 // why returns the reason why a node failed. For lost settings it adds the time since when they
@@ -114,20 +114,20 @@ func (r *rollout) conflict() string {
 		}
 	}
 	slices.SortFunc(overruled, byName)
-	return strings.TrimSpace(told(overruled, func(e *nmstate.Enactment) string { return e.Overruled }))
+	return strings.TrimSpace(summarize(overruled, func(e *nmstate.Enactment) string { return e.Overruled }))
 }
 
-// maxTold bounds the nodes of a message, and maxOfNode what it has of each, in bytes.
+// maxNodes bounds the nodes in a message, and maxOfNode the text for each of them, in bytes.
 const (
-	maxTold   = 3
+	maxNodes  = 3
 	maxOfNode = 320
 )
 
-// told has what the first of some enactments say: " node1: text. node2: text."
-func told(list []*nmstate.Enactment, text func(*nmstate.Enactment) string) string {
+// summarize joins the texts of the first enactments in a list: " node1: text. node2: text."
+func summarize(list []*nmstate.Enactment, text func(*nmstate.Enactment) string) string {
 	var b strings.Builder
 	for i, e := range list {
-		if i == maxTold {
+		if i == maxNodes {
 			fmt.Fprintf(&b, " And %d more.", len(list)-i)
 			break
 		}

@@ -62,7 +62,7 @@ type Desired struct {
 	ResourceVersion string
 }
 
-// Owners are who has which part of a node's desired state.
+// Owners names the owner of each part of a node's desired state.
 type Owners struct {
 	// List is cut after a number of entries, More is the number of those left out.
 	List []policy.Owner

@@ -66,9 +66,9 @@ func (p *pass) part(e *entry) map[string]any {
 	return a.Part(e.is.Policy.String())
 }
 
-// turnBack adds to what an enactment undoes. The entry has what stays applied of it. told is
+// turnBack adds to the changes that an enactment undoes. The entry has its applied rest. note is
 // about fields that stay.
-func (p *pass) turnBack(e *entry, removed map[string]any) (told string, err error) {
+func (p *pass) turnBack(e *entry, removed map[string]any) (note string, err error) {
 	next, err := policy.Aggregate(p.applied(), p.manual)
 	if err != nil {
 		return "", err
@@ -88,9 +88,9 @@ func (p *pass) turnBack(e *entry, removed map[string]any) (told string, err erro
 	}
 	e.is.Undoing = orNil(both.Desired)
 	if len(left) > 0 {
-		told = " These stay, because nothing tells what they were: " + cut(left) + "."
+		note = " These stay, because nothing tells what they were: " + cut(left) + "."
 	}
-	return told, nil
+	return note, nil
 }
 
 // maxText bounds texts about fields, in bytes, as the schemas do.

@@ -26,20 +26,20 @@ type Handler struct {
 	api *requests
 
 	mu sync.Mutex
-	// told is what the status of each node's state was last given, by node. It saves
+	// lastWritten has the owners that were written last to the status of a state, by node. It saves
 	// reading the state, whose row does not have it.
-	told map[string]told
+	lastWritten map[string]written
 }
 
-// told is the owners in one life of a state.
-type told struct {
+// written has the owners in the status of one state object.
+type written struct {
 	uid    string
 	owners enact.Owners
 }
 
 // NewHandler returns a Handler.
 func NewHandler(cfg Config) *Handler {
-	return &Handler{cfg: cfg, api: requestsOf(cfg.API), told: map[string]told{}}
+	return &Handler{cfg: cfg, api: requestsOf(cfg.API), lastWritten: map[string]written{}}
 }
 
 // Pass brings one node's enactments and desired state up to date with the store. Again is
@@ -193,8 +193,8 @@ func (h *Handler) putState(ctx context.Context, state *nmstate.State, c enact.Ch
 			return err
 		}
 	}
-	next := told{uid: state.UID, owners: c.Owners}
-	if reflect.DeepEqual(h.lastTold(state.Name), next) {
+	next := written{uid: state.UID, owners: c.Owners}
+	if reflect.DeepEqual(h.writtenTo(state.Name), next) {
 		return nil
 	}
 	if err := h.putOwners(ctx, state, c.Owners); err != nil {
@@ -202,18 +202,18 @@ func (h *Handler) putState(ctx context.Context, state *nmstate.State, c enact.Ch
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.told[state.Name] = next
+	h.lastWritten[state.Name] = next
 	return nil
 }
 
 func (h *Handler) forget(node string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.told, node)
+	delete(h.lastWritten, node)
 }
 
-func (h *Handler) lastTold(node string) told {
+func (h *Handler) writtenTo(node string) written {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.told[node]
+	return h.lastWritten[node]
 }

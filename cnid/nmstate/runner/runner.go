@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keeper keeps the NodeNetworkState of a node for the daemon: it runs the state handler
+// Package runner runs the state handler of the NodeNetworkState in the daemon. It runs the handler
 // on an engine that is opened when it is needed, lets it look when the object or the network
 // changes, and tells the engine which parts of the network are in use.
-package keeper
+package runner
 
 import (
 	"context"
@@ -27,7 +27,7 @@ import (
 // change. A notification comes for all but settings in files of the kernel.
 const pollNetwork = 30 * time.Second
 
-// Config configures a Keeper.
+// Config configures a Runner.
 type Config struct {
 	Node   string
 	API    handler.API
@@ -39,8 +39,8 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Keeper runs the state handler.
-type Keeper struct {
+// Runner runs the state handler.
+type Runner struct {
 	node    string
 	store   *store.Store
 	network *network
@@ -50,30 +50,30 @@ type Keeper struct {
 	log     *slog.Logger
 }
 
-// New returns a keeper that has opened nothing yet.
-func New(cfg Config) *Keeper {
-	k := &Keeper{
+// New returns a Runner. It opens nothing yet.
+func New(cfg Config) *Runner {
+	r := &Runner{
 		node: cfg.Node, store: cfg.Store, network: &network{cfg: cfg.Engine}, synced: cfg.Synced,
 		hints: make(chan struct{}, 1), log: cfg.Log,
 	}
-	k.handler = handler.New(handler.Config{
-		Node: cfg.Node, API: cfg.API, Engine: k.network, Wanted: k.wanted, Hints: k.hints,
+	r.handler = handler.New(handler.Config{
+		Node: cfg.Node, API: cfg.API, Engine: r.network, Wanted: r.wanted, Hints: r.hints,
 		Poll: pollNetwork, Timeout: engine.DefaultTimeout, Events: cfg.Events, Log: cfg.Log,
 	})
-	return k
+	return r
 }
 
 // Run keeps the state until ctx ends. It first undoes what a daemon that has ended has
 // begun, which needs no API server.
-func (k *Keeper) Run(ctx context.Context) {
-	defer k.network.close()
-	if _, err := k.network.engine(ctx); err != nil {
-		k.log.Warn("can't open the network of the node; trying again", "error", err)
+func (r *Runner) Run(ctx context.Context) {
+	defer r.network.close()
+	if _, err := r.network.engine(ctx); err != nil {
+		r.log.Warn("can't open the network of the node; trying again", "error", err)
 	}
-	if !k.synced.Wait(ctx) {
+	if !r.synced.Wait(ctx) {
 		return
 	}
-	k.handler.Run(ctx)
+	r.handler.Run(ctx)
 }
 
 // errChanging reports that the network of the node changes, or may still change back. It may as
@@ -82,8 +82,8 @@ var errChanging = errors.New("a change of the network may be open")
 
 // Current returns the current state of the node as the kernel has it, in the form of a report. It
 // returns nil while a change is open.
-func (k *Keeper) Current(ctx context.Context) (state map[string]any, err error) {
-	e := k.network.opened()
+func (r *Runner) Current(ctx context.Context) (state map[string]any, err error) {
+	e := r.network.opened()
 	if e == nil || e.IsChanging() {
 		return nil, errChanging
 	}
@@ -105,13 +105,13 @@ const retryDHCP = 5 * time.Second
 
 // ServeDHCP runs the DHCP clients of the node until ctx ends. It needs no API server: leases
 // are renewed without it.
-func (k *Keeper) ServeDHCP(ctx context.Context) {
+func (r *Runner) ServeDHCP(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := k.network.serveDHCP(ctx)
+		err := r.network.serveDHCP(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		k.log.Warn("can't run the DHCP clients of the node; trying again", "error", err)
+		r.log.Warn("can't run the DHCP clients of the node; trying again", "error", err)
 		timer := time.NewTimer(retryDHCP)
 		select {
 		case <-ctx.Done():
@@ -121,25 +121,25 @@ func (k *Keeper) ServeDHCP(ctx context.Context) {
 	}
 }
 
-// Look lets the keeper look at the network.
-func (k *Keeper) Look() {
+// Look requests a pass of the handler.
+func (r *Runner) Look() {
 	select {
-	case k.hints <- struct{}{}:
+	case r.hints <- struct{}{}:
 	default: // it will look in any case
 	}
 }
 
-// Follow looks at each change of what the object asks for until ctx ends.
-func (k *Keeper) Follow(ctx context.Context) {
+// Watch looks at each change of what the object asks for until ctx ends.
+func (r *Runner) Watch(ctx context.Context) {
 	type asked struct {
 		uid        string
 		generation int64
 	}
 	var last asked
 	for {
-		err := k.store.Wait(ctx, func(tx store.ReadTx, _ *store.WatchSet) bool {
+		err := r.store.Wait(ctx, func(tx store.ReadTx, _ *store.WatchSet) bool {
 			var now asked
-			if row := nmstate.GetState(tx, k.node); row != nil {
+			if row := nmstate.GetState(tx, r.node); row != nil {
 				now = asked{row.UID, row.Generation}
 			}
 			changed := now != last
@@ -149,17 +149,17 @@ func (k *Keeper) Follow(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		k.Look()
+		r.Look()
 	}
 }
 
 // wanted is what the object asks for. It was read before the handler runs.
-func (k *Keeper) wanted(context.Context) (w handler.Wanted, err error) {
-	k.store.View(func(tx store.ReadTx) {
-		if node := store.GetNode(tx, k.node); node != nil {
+func (r *Runner) wanted(context.Context) (w handler.Wanted, err error) {
+	r.store.View(func(tx store.ReadTx) {
+		if node := store.GetNode(tx, r.node); node != nil {
 			w.NodeUID = types.UID(node.UID)
 		}
-		row := nmstate.GetState(tx, k.node)
+		row := nmstate.GetState(tx, r.node)
 		if row == nil {
 			return
 		}

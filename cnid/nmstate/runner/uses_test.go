@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package keeper
+package runner
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-func TestKeeperUses_NodeNetwork_AllUsesListed(t *testing.T) {
+func TestRunnerUses_NodeNetwork_AllUsesListed(t *testing.T) {
 	record := func(name, parent string, change func(*journal.Record)) journal.Record {
 		rec := journal.Record{Identity: journal.Identity{Key: journal.Key{IfName: "net1"}, Pod: journal.Pod{Namespace: "default", Name: name}}}
 		rec.Parent, rec.MTU = parent, 1400

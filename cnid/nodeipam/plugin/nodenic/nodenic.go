@@ -1,12 +1,12 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package delegatednic moves devices of the node into pods, as the node IPAM API answers, and
+// Package nodenic moves devices of the node into pods, as the node IPAM API answers, and
 // back. A device that the node itself needs is never moved (package nic).
 //
 // A note on disk precedes each move. So the next process can undo the steps of a process that
 // ends at any moment. The notes end with the boot, as the network namespaces of pods do.
-package delegatednic
+package nodenic
 
 import (
 	"context"

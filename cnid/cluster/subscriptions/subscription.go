@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/store/client/reflector"
 )
 
-// followed is a part that is followed.
-type followed struct {
+// subscription is a part of the API that the node follows.
+type subscription struct {
 	scopes []scopeKey
 	shared []*sharedScope
 	// confirmed reports that the VPC's row is not older than the start of following it.
@@ -24,7 +24,7 @@ type followed struct {
 }
 
 // synced reports whether the part has been read; called with Sources.mu held.
-func (f *followed) synced() bool {
+func (f *subscription) synced() bool {
 	return f.confirmed && !slices.ContainsFunc(f.shared, func(scope *sharedScope) bool { return !scope.read })
 }
 
@@ -85,11 +85,11 @@ func (s *Sources) settled(needed map[part]bool) (bool, <-chan struct{}) {
 			return false, s.changed.Next()
 		}
 	}
-	return len(s.parts) == len(needed) || !s.followed(needed), s.changed.Next()
+	return len(s.parts) == len(needed) || !s.allRead(needed), s.changed.Next()
 }
 
-// followed reports whether all of these parts have been read; called with mu held.
-func (s *Sources) followed(needed map[part]bool) bool {
+// allRead reports whether all of these parts have been read; called with mu held.
+func (s *Sources) allRead(needed map[part]bool) bool {
 	for p := range needed {
 		if f := s.parts[p]; f == nil || !f.synced() {
 			return false
@@ -112,7 +112,7 @@ func (s *Sources) adjust(ctx context.Context, needed map[part]bool) {
 		s.log.Info("following a part of the API", "part", p.String())
 	}
 	s.mu.Lock()
-	read := s.followed(needed)
+	read := s.allRead(needed)
 	s.mu.Unlock()
 	for _, p := range following {
 		if read && !needed[p] {
@@ -164,7 +164,7 @@ func (s *Sources) isAttached(p part) bool {
 // is programmed with its VNI.
 func (s *Sources) add(ctx context.Context, p part) {
 	scopes := scopesOf(s.cfg.Kinds, p)
-	f := &followed{}
+	f := &subscription{}
 	confirmation, cancel := context.WithCancel(ctx)
 	f.cancel = cancel
 	confirmed := false

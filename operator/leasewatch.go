@@ -21,11 +21,11 @@ import (
 	"github.com/alioth-net/alioth/api/version"
 )
 
-// followed is the client of the Lease in one term. It answers reads from a watch, so that a replica
+// watchedLease is the client of the Lease in one term. It answers reads from a watch, so that a replica
 // that stands by learns of each renewal at once, and looks as often as it likes. The watch may be
 // late: a write after such a read is a conflict, and the following reads ask the API server, until
 // the watch has caught up with the API server.
-type followed struct {
+type watchedLease struct {
 	coordination.LeaseInterface
 	// watched returns the Lease that the watch has, nil before it has one.
 	watched func() *coordinationv1.Lease
@@ -39,9 +39,9 @@ type followed struct {
 	refuse func(error)
 }
 
-// followLease returns the client of the Lease, whose watch ends with ctx. refuse gets the reason
+// watchLease returns the client of the Lease, whose watch ends with ctx. refuse gets the reason
 // that this release must not lead.
-func followLease(ctx context.Context, config *rest.Config, cfg Config, refuse func(error)) (*followed, error) {
+func watchLease(ctx context.Context, config *rest.Config, cfg Config, refuse func(error)) (*watchedLease, error) {
 	client, err := coordination.NewForConfig(leaseConfig(config, "http/1.1", cfg.renewDeadline()))
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func followLease(ctx context.Context, config *rest.Config, cfg Config, refuse fu
 		lease, _ := object.(*coordinationv1.Lease)
 		return lease
 	}
-	return &followed{
+	return &watchedLease{
 		LeaseInterface: client.Leases(cfg.Namespace), watched: watched, pause: cfg.renewPeriod(), late: cfg.hedgeAfter(), refuse: refuse,
 	}, nil
 }
@@ -82,11 +82,11 @@ func leaseConfig(config *rest.Config, protocol string, timeout time.Duration) *r
 }
 
 // Leases implements coordination.LeasesGetter.
-func (f *followed) Leases(string) coordination.LeaseInterface { return f }
+func (f *watchedLease) Leases(string) coordination.LeaseInterface { return f }
 
 // Get implements coordination.LeaseInterface. It returns an error if a newer release has written
 // the state of the cluster, so that the elector never takes the Lease.
-func (f *followed) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
+func (f *watchedLease) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
 	read, err := f.read(ctx, name, options)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (f *followed) Get(ctx context.Context, name string, options metav1.GetOptio
 	return read, nil
 }
 
-func (f *followed) read(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
+func (f *watchedLease) read(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
 	watched := f.watched()
 	if watched != nil && !f.doubted {
 		return watched.DeepCopy(), nil
@@ -117,13 +117,13 @@ func (f *followed) read(ctx context.Context, name string, options metav1.GetOpti
 }
 
 // Create implements coordination.LeaseInterface.
-func (f *followed) Create(ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions) (*coordinationv1.Lease, error) {
+func (f *watchedLease) Create(ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions) (*coordinationv1.Lease, error) {
 	f.doubted = true
 	return f.LeaseInterface.Create(ctx, withState(lease), options)
 }
 
 // Update implements coordination.LeaseInterface.
-func (f *followed) Update(ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+func (f *watchedLease) Update(ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	f.doubted = true
 	lease = withState(lease)
 	return hedge(ctx, f.late, func(ctx context.Context) (*coordinationv1.Lease, error) {

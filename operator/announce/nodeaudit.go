@@ -15,11 +15,11 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// DistrustMetrics counts rejected data. The nil value counts nothing.
-type DistrustMetrics struct{ total *prometheus.CounterVec }
+// NodeAuditMetrics counts rejected data. The nil value counts nothing.
+type NodeAuditMetrics struct{ total *prometheus.CounterVec }
 
-// NewDistrustMetrics creates and registers the metrics.
-func NewDistrustMetrics(registry prometheus.Registerer) (*DistrustMetrics, error) {
+// NewNodeAuditMetrics creates and registers the metrics.
+func NewNodeAuditMetrics(registry prometheus.Registerer) (*NodeAuditMetrics, error) {
 	total := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "alioth_operator_distrusted_total",
 		Help: "What was written in the name of a node and is not believed, by node and by the reason of the node's event.",
@@ -27,19 +27,19 @@ func NewDistrustMetrics(registry prometheus.Registerer) (*DistrustMetrics, error
 	if err := registry.Register(total); err != nil {
 		return nil, fmt.Errorf("register the count of what is not believed: %w", err)
 	}
-	return &DistrustMetrics{total}, nil
+	return &NodeAuditMetrics{total}, nil
 }
 
-// Distrust reports rejected data that was written with a node's token (docs/design/011): by
+// NodeAudit reports rejected data that was written with a node's token (docs/design/011): by
 // an event of the Node and a metric. The nil value reports nothing.
-type Distrust struct {
+type NodeAudit struct {
 	Store   *store.Store
 	Events  events.EventRecorder
-	Metrics *DistrustMetrics
+	Metrics *NodeAuditMetrics
 }
 
 // Report counts, and writes a Warning event of the Node if there is one.
-func (r *Distrust) Report(node, reason, note string) {
+func (r *NodeAudit) Report(node, reason, note string) {
 	if r == nil {
 		return
 	}

@@ -43,7 +43,7 @@ func leaseAt(v string) *coordinationv1.Lease {
 func TestLeaseWatch_BeforeAndAfterWrite_AnswersReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, watched := &counted{version: "7"}, (*coordinationv1.Lease)(nil)
-		f := &followed{LeaseInterface: api, pause: time.Second, late: time.Minute, watched: func() *coordinationv1.Lease { return watched }}
+		f := &watchedLease{LeaseInterface: api, pause: time.Second, late: time.Minute, watched: func() *coordinationv1.Lease { return watched }}
 		look := func(when, want string, reads int) {
 			t.Helper()
 			api.reads = 0
@@ -94,7 +94,7 @@ func (n *noted) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav
 func TestLeader_Elected_NotesStateFormat(t *testing.T) {
 	for _, creates := range []bool{true, false} {
 		api := &noted{lease: leaseAt("1")}
-		f := &followed{LeaseInterface: api, late: time.Minute, watched: func() *coordinationv1.Lease { return nil }}
+		f := &watchedLease{LeaseInterface: api, late: time.Minute, watched: func() *coordinationv1.Lease { return nil }}
 		var err error
 		if creates {
 			_, err = f.Create(t.Context(), leaseAt(""), metav1.CreateOptions{})
@@ -119,7 +119,7 @@ func TestLease_NewerRelease_NeverHeld(t *testing.T) {
 		}
 		for _, watched := range []*coordinationv1.Lease{nil, lease} {
 			var refused error
-			f := &followed{LeaseInterface: &noted{lease: lease}, late: time.Minute, refuse: func(err error) { refused = err }, watched: func() *coordinationv1.Lease { return watched }}
+			f := &watchedLease{LeaseInterface: &noted{lease: lease}, late: time.Minute, refuse: func(err error) { refused = err }, watched: func() *coordinationv1.Lease { return watched }}
 			_, err := f.Get(t.Context(), leaseName, metav1.GetOptions{})
 			if (err == nil) != known || !errors.Is(refused, err) {
 				t.Errorf("format %q, watched %v: error %v, refused %v, want the Lease: %v", text, watched != nil, err, refused, known)

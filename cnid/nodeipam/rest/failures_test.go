@@ -11,7 +11,7 @@ import (
 
 // TestFailureLog_LastingFailure_LoggedOnce: a client asks each second.
 func TestFailureLog_LastingFailure_LoggedOnce(t *testing.T) {
-	var m told
+	var m failures
 	at := time.Unix(0, 0)
 	logged := 0
 	for range 3600 {
@@ -29,12 +29,12 @@ func TestFailureLog_LastingFailure_LoggedOnce(t *testing.T) {
 }
 
 func TestFailureLog_ManyFailures_MemoryBounded(t *testing.T) {
-	var m told
-	for i := range 10 * mostTold {
+	var m failures
+	for i := range 10 * mostFailures {
 		if !m.news(fmt.Sprint(i), time.Unix(int64(i), 0)) {
 			t.Fatalf("failure %d is taken for a known one", i)
 		}
-		if len(m.last) > mostTold {
+		if len(m.last) > mostFailures {
 			t.Fatalf("%d failures are remembered", len(m.last))
 		}
 	}

@@ -36,8 +36,8 @@ const (
 	disconnects
 )
 
-// deed is what a step does.
-type deed struct {
+// change describes the effect of a step.
+type change struct {
 	kind kind
 	// name is the interface that it is done to, "" for none.
 	name string
@@ -47,19 +47,19 @@ type deed struct {
 }
 
 // takes reports whether the interface has or does less afterwards.
-func (d deed) takes() bool { return d.kind >= changes }
+func (d change) takes() bool { return d.kind >= changes }
 
 // managed are the interfaces whose manager has to permit it. A new one has no manager.
-func (d deed) managed() []string {
+func (d change) managed() []string {
 	if d.kind == creates {
 		return nil
 	}
 	return []string{d.name, d.controller}
 }
 
-// deedOf is the one list of what steps do. A step that is not in it is refused.
-func deedOf(step plan.Step) (deed, error) {
-	d := deed{step: step}
+// changeOf lists the changes of all steps. It refuses a step that is not in the list.
+func changeOf(step plan.Step) (change, error) {
+	d := change{step: step}
 	switch s := step.(type) {
 	case plan.Create:
 		d.kind, d.name = creates, s.Interface.Name
@@ -87,8 +87,8 @@ func deedOf(step plan.Step) (deed, error) {
 	return d, nil
 }
 
-// ofAddresses returns the deeds of deedOf that change addresses and routes.
-func ofAddresses(d deed) (deed, error) {
+// ofAddresses completes the change of a step with addresses or routes.
+func ofAddresses(d change) (change, error) {
 	switch s := d.step.(type) {
 	case plan.SetFamily:
 		d.kind, d.name = adds, s.Name

@@ -12,7 +12,7 @@ import (
 
 func TestPermitRules_EachStepType_Known(t *testing.T) {
 	for _, step := range plan.Kinds() {
-		if _, err := deedOf(step); err != nil {
+		if _, err := changeOf(step); err != nil {
 			t.Error(err)
 		}
 	}
