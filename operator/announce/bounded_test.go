@@ -57,14 +57,14 @@ func TestAFloodOfEventsOfANamespaceIsCut(t *testing.T) {
 	if len(to.notes) != most+3 {
 		t.Errorf("events of others are withheld: %q", to.notes[most+1:])
 	}
-	pass(now, 3 * interval)
+	pass(now, 3*interval)
 	for i := range 10 {
 		warn(recorder, "crowd", "Refused", i)
 	}
 	if len(to.notes) != most+6 {
 		t.Errorf("after three intervals there are %d events more, want 3", len(to.notes)-most-3)
 	}
-	pass(now, reasonBurst * reasonInterval)
+	pass(now, reasonBurst*reasonInterval)
 	for i := range most + 1 {
 		warn(recorder, "crowd", "Refused", i)
 	}
