@@ -23,6 +23,12 @@ func boundedTo(to *recorded) (recorder *bounded, now *clocktesting.FakePassiveCl
 	return NewBounded(to, now, withheld).(*bounded), now, withheld
 }
 
+// pass lets time pass.
+func pass(now *clocktesting.FakePassiveClock, d time.Duration) {
+	then := now.Now()
+	now.SetTime(then.Add(d))
+}
+
 // tally counts events.
 type tally int
 
@@ -51,14 +57,14 @@ func TestEvents_NamespaceFloods_Cut(t *testing.T) {
 	if len(to.notes) != most+3 {
 		t.Errorf("events of others are withheld: %q", to.notes[most+1:])
 	}
-	now.SetTime(now.Now().Add(3 * interval))
+	pass(now, 3*interval)
 	for i := range 10 {
 		warn(recorder, "crowd", "Refused", i)
 	}
 	if len(to.notes) != most+6 {
 		t.Errorf("after three intervals there are %d events more, want 3", len(to.notes)-most-3)
 	}
-	now.SetTime(now.Now().Add(reasonBurst * reasonInterval))
+	pass(now, reasonBurst*reasonInterval)
 	for i := range most + 1 {
 		warn(recorder, "crowd", "Refused", i)
 	}
@@ -84,7 +90,7 @@ func TestEvents_OneReasonFloods_OtherReasonShown(t *testing.T) {
 		if len(to.notes) != before+1 || !strings.Contains(to.notes[before], "Forged") {
 			t.Fatalf("event %d of another reason is hidden", i+1)
 		}
-		now.SetTime(now.Now().Add(interval))
+		pass(now, interval)
 	}
 	flood()
 	before := len(to.notes)
@@ -105,7 +111,7 @@ func TestEvents_NamespaceQuiet_Forgotten(t *testing.T) {
 	recorder, now, _ := boundedTo(&recorded{})
 	for i := range 10 * namespacesLimit {
 		warn(recorder, fmt.Sprint("n", i), "Refused", i)
-		now.SetTime(now.Now().Add(interval))
+		pass(now, interval)
 	}
 	if len(recorder.namespaces) > namespacesLimit {
 		t.Errorf("%d namespaces are remembered", len(recorder.namespaces))
