@@ -105,6 +105,7 @@ require (
 	golang.org/x/mod v0.41.0
 	google.golang.org/grpc v1.85.0
 	k8s.io/kubelet v0.37.2
+	sigs.k8s.io/network-policy-api v0.2.0
 )
 
 // Only for modules of tests and tools.
