@@ -203,8 +203,12 @@ func (c Config) check() error {
 		return errors.New("no node name: give --node-name or set NODE_NAME")
 	}
 	if len(c.NodeName) > v1alpha1.MaxNodeName {
-		return fmt.Errorf("the node's name has %d characters and Alioth serves %d at most, because %q and the name are the name of an object; give the node a shorter one",
-			len(c.NodeName), v1alpha1.MaxNodeName, v1alpha1.NodeRollCallPrefix)
+		return fmt.Errorf(
+			"the node's name has %d characters and Alioth serves %d at most, because %q and the name are the name of an object; give the node a shorter one",
+			len(c.NodeName),
+			v1alpha1.MaxNodeName,
+			v1alpha1.NodeRollCallPrefix,
+		)
 	}
 	if err := c.checkShadows(); err != nil {
 		return err
@@ -219,7 +223,11 @@ func (c Config) check() error {
 		return errors.New("--tunnel-port: want 1 to 65535")
 	}
 	if c.HostLinkPort == 0 || c.HostLinkPort == c.TunnelPort {
-		return fmt.Errorf("--host-link-vxlan-port: want 1 to 65535, and not %d, the port of the tunnel, got %d", c.TunnelPort, c.HostLinkPort)
+		return fmt.Errorf(
+			"--host-link-vxlan-port: want 1 to 65535, and not %d, the port of the tunnel, got %d",
+			c.TunnelPort,
+			c.HostLinkPort,
+		)
 	}
 	if err := c.checkServers(); err != nil {
 		return err
@@ -228,7 +236,12 @@ func (c Config) check() error {
 		return fmt.Errorf("--pod-device: want one of %v, got %q", PodDevices(), c.PodDevice)
 	}
 	if c.NetworkPolicyMode != PoliciesDistributed && c.NetworkPolicyMode != PoliciesCentralized {
-		return fmt.Errorf("--node-network-policy-mode: want %s or %s, got %q", PoliciesDistributed, PoliciesCentralized, c.NetworkPolicyMode)
+		return fmt.Errorf(
+			"--node-network-policy-mode: want %s or %s, got %q",
+			PoliciesDistributed,
+			PoliciesCentralized,
+			c.NetworkPolicyMode,
+		)
 	}
 	if err := c.NodeIPAM.check(); err != nil {
 		return err
@@ -238,7 +251,10 @@ func (c Config) check() error {
 
 func (c Config) checkServers() error {
 	if c.MetricsAddr != "" && c.MetricsAddr == c.HealthAddr {
-		return fmt.Errorf("--health-addr and --metrics-addr are both %s; metrics need an address of their own, because they are served with TLS", c.MetricsAddr)
+		return fmt.Errorf(
+			"--health-addr and --metrics-addr are both %s; metrics need an address of their own, because they are served with TLS",
+			c.MetricsAddr,
+		)
 	}
 	_, err := c.proxyHealthPort()
 	return err
@@ -249,7 +265,11 @@ func (c Config) checkDelegation() error {
 		return fmt.Errorf("--global-namespaces: %w", err)
 	}
 	if c.DelegationWait <= 0 || c.DelegationWait > attachment.DefaultEstablishWait {
-		return fmt.Errorf("--delegation-timeout: want more than 0 and at most %s, got %s", attachment.DefaultEstablishWait, c.DelegationWait)
+		return fmt.Errorf(
+			"--delegation-timeout: want more than 0 and at most %s, got %s",
+			attachment.DefaultEstablishWait,
+			c.DelegationWait,
+		)
 	}
 	if c.DelegationHost != HostInit && c.DelegationHost != HostParent {
 		return fmt.Errorf("--delegation-host: want %s or %s, got %q", HostInit, HostParent, c.DelegationHost)
@@ -303,8 +323,10 @@ func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctl
 func (c Config) Plan(kinds attach.Catalog) plan.Config {
 	cfg := plan.Config{
 		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
-		SharedServices: c.SharedServices, APIServer: apiServerService(), Metadata: c.Metadata, Infrastructure: c.Infrastructure,
-		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow, NodePorts: c.NodePorts, ScaledEndpoints: c.ScaledEndpoints, Kinds: kinds,
+		SharedServices: c.SharedServices, APIServer: apiServerService(), Metadata: c.Metadata,
+		Infrastructure: c.Infrastructure,
+		TunnelPort:     c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow, NodePorts: c.NodePorts,
+		ScaledEndpoints: c.ScaledEndpoints, Kinds: kinds,
 	}
 	cfg.ProxyHealthPort, _ = c.proxyHealthPort() // checked before
 	if host, err := netip.ParseAddr(c.APIServerHost); err == nil {
@@ -347,7 +369,8 @@ func (c Config) onNode() install.Node {
 	return install.Node{
 		CNIBinDir: c.CNIBinDir, CNIConfDir: c.CNIConfDir,
 		StateDir: c.StateDir, Journal: c.journalFile(), Settings: c.settingsFile(), Socket: c.socket(),
-		Interfaces: c.interfacesDir(), NodeIPAM: c.nodeIPAMFiles(), Delegates: c.delegatesDir(), NetworkStates: c.networkStateDir(), NetworkStatesKept: c.networkStatesKept,
+		Interfaces: c.interfacesDir(), NodeIPAM: c.nodeIPAMFiles(), Delegates: c.delegatesDir(),
+		NetworkStates: c.networkStateDir(), NetworkStatesKept: c.networkStatesKept,
 		BPFDir: c.BPFDir, CgroupRoot: c.CgroupRoot, Shadows: c.Shadows, Wait: c.Wait,
 	}
 }

@@ -100,17 +100,21 @@ func newDaemon(n *node, c control) *daemon {
 	d := &daemon{node: n, control: c}
 	d.apiHost = apihost.New(n.cfg.APIServerHost, resolve, n.progress, n.log)
 	d.hostLinks = hostlink.New(n.links, hostlink.Config{
-		Node: n.cfg.NodeName, Store: n.store, Journal: n.journal, Synced: c.sources.Synced, Port: n.cfg.HostLinkPort, Trusted: n.cfg.UnderlayAttachments, Devices: n.cfg.VXLANDevices,
+		Node: n.cfg.NodeName, Store: n.store, Journal: n.journal, Synced: c.sources.Synced, Port: n.cfg.HostLinkPort,
+		Trusted: n.cfg.UnderlayAttachments, Devices: n.cfg.VXLANDevices,
 		Every: n.cfg.RecheckEvery, Made: func() { d.restorer.Look() }, Reporter: c.reporter, Log: n.log,
 	})
 	n.ofLinks = d.hostLinks
 	d.attachments = attachment.New(attachment.Config{
-		Journal: n.journal, Drivers: n.drivers, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan, n.store),
+		Journal: n.journal, Drivers: n.drivers, Decisions: n.decisions(c, d.apiHost),
+		Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan, n.store),
 		Releaser: release.NewDelayed(n.held, c.releaser, n.progress), Links: d.hostLinks, Devices: n.cfg.devices(),
 		Metrics: attachment.NewMetrics(n.registry), Log: n.log,
 		Observer: c.reporter, Wait: n.cfg.Wait,
 	})
-	d.server = cniserver.New(cniserver.Config{Manager: d.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log})
+	d.server = cniserver.New(
+		cniserver.Config{Manager: d.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log},
+	)
 	d.proxyHealth = &proxyhealth.Server{Addr: n.cfg.ProxyHealthAddr, State: n.proxyState, Log: n.log}
 	d.restorer = maintenance.NewRestorer(maintenance.RestorerConfig{
 		Attachments: d.attachments, Reporter: c.reporter, Metrics: n.passes,
@@ -118,14 +122,16 @@ func newDaemon(n *node, c control) *daemon {
 	})
 	lacks := problems.NewLacking(n.cfg.NodeName, n.store, n.kinds, d.hostLinks)
 	d.checker = problems.New(problems.Config{
-		CNIConfDir: n.cfg.CNIConfDir, Node: d, Journal: n.journal, ProxyHealth: d.proxyHealth, NodeIPAM: n.ports, Lacking: lacks, Reporter: c.reporter, Log: n.log,
+		CNIConfDir: n.cfg.CNIConfDir, Node: d, Journal: n.journal, ProxyHealth: d.proxyHealth, NodeIPAM: n.ports,
+		Lacking: lacks, Reporter: c.reporter, Log: n.log,
 	})
 	rebuilder := maintenance.NewRebuilder(maintenance.RebuilderConfig{
 		Plan: n.plan, PinDir: n.cfg.BPFDir, Store: n.store, Attachments: d.attachments, Reporter: c.reporter, Log: n.log,
 	})
 	d.loop = reconcile.New(reconcile.Config{
-		Plan: n.plan, Store: n.store, Kernel: n.kernel, Progress: n.progress, Observer: observer{c.reporter, d.restorer, d.checker},
-		Metrics: n.passes, Log: n.log, Every: n.cfg.RecheckEvery, Synced: c.sources.Synced, Rebuilder: rebuilder,
+		Plan: n.plan, Store: n.store, Kernel: n.kernel, Progress: n.progress,
+		Observer: observer{c.reporter, d.restorer, d.checker},
+		Metrics:  n.passes, Log: n.log, Every: n.cfg.RecheckEvery, Synced: c.sources.Synced, Rebuilder: rebuilder,
 		Journal: n.journal, Held: n.held, Sources: c.sources, APIServers: d.apiHost,
 	})
 	return d

@@ -41,7 +41,10 @@ func newDelegates(cfg Config, log *slog.Logger) (*delegates, error) {
 	}
 	root, mounts := cfg.hostFiles()
 	if _, err := os.Stat(mounts); err != nil {
-		return nil, fmt.Errorf("find the node's mount namespace (does the daemon share the node's PID namespace, hostPID?): %w", err)
+		return nil, fmt.Errorf(
+			"find the node's mount namespace (does the daemon share the node's PID namespace, hostPID?): %w",
+			err,
+		)
 	}
 	self, err := os.Executable()
 	if err != nil {

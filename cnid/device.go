@@ -33,7 +33,12 @@ func PodDevices() []PodDevice {
 }
 
 // choosePodDevice returns the kind that new attachments have on this node.
-func choosePodDevice(ctx context.Context, choice PodDevice, registry attach.Registry, log *slog.Logger) (attach.Kind, error) {
+func choosePodDevice(
+	ctx context.Context,
+	choice PodDevice,
+	registry attach.Registry,
+	log *slog.Logger,
+) (attach.Kind, error) {
 	kinds := registry.Pairs()
 	if choice != PodDeviceAuto {
 		kinds = []attach.Kind{attach.Kind(choice)}
@@ -48,7 +53,11 @@ func choosePodDevice(ctx context.Context, choice PodDevice, registry attach.Regi
 		missing = errors.Join(missing, err)
 	}
 	if choice != PodDeviceAuto && errors.Is(missing, attach.ErrUnsupported) {
-		return "", fmt.Errorf("--pod-device=%s: %w; --pod-device=auto (daemon.podDevice of the chart) selects a kind that the node has", choice, missing)
+		return "", fmt.Errorf(
+			"--pod-device=%s: %w; --pod-device=auto (daemon.podDevice of the chart) selects a kind that the node has",
+			choice,
+			missing,
+		)
 	}
 	return "", fmt.Errorf("--pod-device=%s: %w", choice, missing)
 }

@@ -197,7 +197,8 @@ func TestDaemon_DriverWithoutHostEnd_Served(t *testing.T) {
 	}
 	h.add(t, h.alone, ends, h.beside)
 	var result types100.Result
-	if err := json.Unmarshal([]byte(h.results["b1"]), &result); err != nil || len(result.Interfaces) != 3 || len(result.IPs) != 3 || *result.IPs[2].Interface != 2 {
+	if err := json.Unmarshal([]byte(h.results["b1"]), &result); err != nil || len(result.Interfaces) != 3 || len(result.IPs) != 3 ||
+		*result.IPs[2].Interface != 2 {
 		t.Errorf("the result of both interfaces is %s, %v", h.results["b1"], err)
 	}
 	want := h.attachments(t)
@@ -288,7 +289,10 @@ func TestTrace_InterfaceWithoutPrograms_Explained(t *testing.T) {
 	}
 	for address, tells := range map[string]bool{"198.51.100.7": true, "198.51.100.99": false} {
 		steps := h.walk(t, h.beside, netip.AddrPortFrom(netip.MustParseAddr(address), 80))
-		told := strings.Contains(strings.Join(steps[0].Facts, "\n"), `pod ns/o1 has 198.51.100.7 on interface eth0 in network "physical" outside of every VPC, to which Alioth does not forward`)
+		told := strings.Contains(
+			strings.Join(steps[0].Facts, "\n"),
+			`pod ns/o1 has 198.51.100.7 on interface eth0 in network "physical" outside of every VPC, to which Alioth does not forward`,
+		)
 		if told != tells || !steps[0].Dropped {
 			t.Errorf("trace to %s: %+v", address, steps)
 		}

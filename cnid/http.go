@@ -92,7 +92,13 @@ func (d *daemon) readyz(w http.ResponseWriter, _ *http.Request) {
 const shutdownWait = 2 * time.Second
 
 // listenAndServe serves until ctx ends, with TLS if there is a configuration of it.
-func listenAndServe(ctx context.Context, address string, handler http.Handler, secure *tls.Config, log *slog.Logger) error {
+func listenAndServe(
+	ctx context.Context,
+	address string,
+	handler http.Handler,
+	secure *tls.Config,
+	log *slog.Logger,
+) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("serve health or metrics (choose other addresses with --health-addr and --metrics-addr): %w", err)

@@ -67,7 +67,10 @@ func (d *daemon) Recheck() { d.progress.Recheck() }
 // Managed implements monitor.Node.
 func (d *daemon) Managed() monitor.Managed {
 	leaves := func(rec journal.Record) bool { return rec.Phase != journal.PhaseDone }
-	return monitor.Managed{Records: slices.DeleteFunc(slices.Clone(d.journal.Records()), leaves), Devices: d.progress.Devices()}
+	return monitor.Managed{
+		Records: slices.DeleteFunc(slices.Clone(d.journal.Records()), leaves),
+		Devices: d.progress.Devices(),
+	}
 }
 
 // attachmentsModule serves the container runtime, and maintains its attachments.
@@ -89,7 +92,14 @@ func (d *daemon) attachmentsModule() module {
 
 // servicesModule announces external addresses, ends stale sockets, and answers health checks.
 func (d *daemon) servicesModule() module {
-	stale := nodeservices.NewStaleSockets(d.kernel.StaleSockets, d.kernel.ServicesChanged(), d.plan.NetnsCookie, d.journal, d.registry, d.log)
+	stale := nodeservices.NewStaleSockets(
+		d.kernel.StaleSockets,
+		d.kernel.ServicesChanged(),
+		d.plan.NetnsCookie,
+		d.journal,
+		d.registry,
+		d.log,
+	)
 	m := module{name: "services", loops: []func(context.Context){d.announcer.Run, stale.Run}}
 	if d.cfg.ProxyHealthAddr != "" {
 		m.loops = append(m.loops, d.proxyHealth.Run)
@@ -119,7 +129,10 @@ func (d *daemon) linksModule() module {
 // packetsModule observes single packets, and counts all of them.
 func (d *daemon) packetsModule() module {
 	names := observe.NewNames(d.store, d.journal)
-	shadows := []netip.Addr{journal.NodeShadow(d.cfg.shadow(ipfamily.IPv4)), journal.NodeShadow(d.cfg.shadow(ipfamily.IPv6))}
+	shadows := []netip.Addr{
+		journal.NodeShadow(d.cfg.shadow(ipfamily.IPv4)),
+		journal.NodeShadow(d.cfg.shadow(ipfamily.IPv6)),
+	}
 	words := observe.NewWords(names, d.cfg.NodeName, d.cfg.DefaultVPC, shadows)
 	d.registry.MustRegister(observe.NewCollector(d.kernel, names, d.kernel.FlowShare, d.log))
 	drops := observe.NewPacketLog(words, nil, d.log)
@@ -128,7 +141,8 @@ func (d *daemon) packetsModule() module {
 	return module{
 		name: "packets",
 		handlers: map[string]http.Handler{
-			nodestatus.DropsPath: drops, nodestatus.FlowsPath: flows, nodestatus.TracePath: nodestatus.TraceHandler(tracer.Answer),
+			nodestatus.DropsPath: drops, nodestatus.FlowsPath: flows,
+			nodestatus.TracePath: nodestatus.TraceHandler(tracer.Answer),
 		},
 		loops: []func(context.Context){
 			func(ctx context.Context) { drops.Run(ctx, d.drops.Readers()) },
@@ -144,7 +158,9 @@ func (d *daemon) status(ctx context.Context) nodestatus.Status {
 	return nodestatus.Status{
 		Node: d.cfg.NodeName, Version: version.Get().String(), Plugin: install.PluginVersion(ctx, d.cfg.CNIBinDir),
 		Synced: synced, Programmed: mtu != 0, PodMTU: mtu,
-		Attachments: convert.Attachments(d.journal.Records()), Releasing: convert.Attachments(d.journal.Releases()), Problem: d.progress.Problem(), Warnings: d.checker.Warnings(),
+		Attachments: convert.Attachments(
+			d.journal.Records(),
+		), Releasing: convert.Attachments(d.journal.Releases()), Problem: d.progress.Problem(), Warnings: d.checker.Warnings(),
 	}
 }
 
@@ -159,7 +175,10 @@ func (d *daemon) dumpStatus(ctx context.Context, dump *nodestatus.Dump) {
 func (d *daemon) dumpAttachments(ctx context.Context, dump *nodestatus.Dump) {
 	dump.Removed = convert.Attachments(d.held.Removed())
 	for key, err := range d.attachments.Inspect(ctx) {
-		dump.Broken = append(dump.Broken, nodestatus.Broken{ContainerID: key.ContainerID, IfName: key.IfName, What: err.Error()})
+		dump.Broken = append(
+			dump.Broken,
+			nodestatus.Broken{ContainerID: key.ContainerID, IfName: key.IfName, What: err.Error()},
+		)
 	}
 	slices.SortFunc(dump.Broken, func(a, b nodestatus.Broken) int {
 		return cmp.Or(cmp.Compare(a.ContainerID, b.ContainerID), cmp.Compare(a.IfName, b.IfName))

@@ -79,9 +79,12 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 		return nil, err
 	}
 	n := &node{
-		cfg: cfg, plan: cfg.Plan(registry.Catalog()), log: log, registry: prometheus.NewRegistry(), kinds: registry, progress: &reconcile.Progress{},
-		health: nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
-		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows), misses: observe.NewEvents(missesOf),
+		cfg: cfg, plan: cfg.Plan(registry.Catalog()), log: log, registry: prometheus.NewRegistry(), kinds: registry,
+		progress: &reconcile.Progress{},
+		health:   nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
+		drops: observe.NewEvents(
+			(*datapath.Datapath).Drops,
+		), flows: observe.NewEvents((*datapath.Datapath).Flows), misses: observe.NewEvents(missesOf),
 	}
 	n.ports = cfg.nodeIPAMPorts(log)
 	if n.kind, err = choosePodDevice(ctx, cfg.PodDevice, registry, log); err != nil {
@@ -110,10 +113,13 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
 	pods, port := n.ports.Guarded()
 	return reconcile.NewKernel(reconcile.KernelConfig{
-		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(ipfamily.IPv4), Shadow6: n.cfg.shadow(ipfamily.IPv6), TunnelPort: n.cfg.TunnelPort, LinkPort: n.cfg.HostLinkPort,
-		FlowsPerShadow: n.cfg.FlowsPerShadow, ConnectionsPerInterface: n.cfg.ConnectionsPerInterface, EndsSockets: endsSockets,
-		PodCgroup: pods, GuardedPort: port,
-		Host: n.host, HealthChecks: n.health, Announcer: n.announcer, Readers: []reconcile.Reader{n.drops, n.flows, n.misses}, Metrics: n.passes, Log: n.log,
+		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(ipfamily.IPv4),
+		Shadow6: n.cfg.shadow(ipfamily.IPv6), TunnelPort: n.cfg.TunnelPort, LinkPort: n.cfg.HostLinkPort,
+		FlowsPerShadow: n.cfg.FlowsPerShadow, ConnectionsPerInterface: n.cfg.ConnectionsPerInterface,
+		EndsSockets: endsSockets,
+		PodCgroup:   pods, GuardedPort: port,
+		Host: n.host, HealthChecks: n.health, Announcer: n.announcer, Readers: []reconcile.Reader{n.drops, n.flows, n.misses},
+		Metrics: n.passes, Log: n.log,
 	})
 }
 
@@ -171,7 +177,10 @@ func (n *node) Underlay() (attach.Underlay, error) {
 	var self *store.Node
 	n.store.View(func(tx store.ReadTx) { self = store.GetNode(tx, n.cfg.NodeName) })
 	if self == nil || len(self.Addresses) == 0 {
-		return attach.Underlay{}, fmt.Errorf("the addresses of node %s are not known yet; the interface waits for its Node object", n.cfg.NodeName)
+		return attach.Underlay{}, fmt.Errorf(
+			"the addresses of node %s are not known yet; the interface waits for its Node object",
+			n.cfg.NodeName,
+		)
 	}
 	addrs := self.Addresses
 	if n.ofLinks != nil {

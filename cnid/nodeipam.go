@@ -132,7 +132,12 @@ func (c Config) nodeIPAMPorts(log *slog.Logger) *loopback.Ports {
 		return &loopback.Ports{}
 	}
 	inPod := c.Kubeconfig == "" // the daemon has the rights of the pod's ServiceAccount then
-	return loopback.Decide(c.NodeIPAM.Listen, inPod, func() (string, error) { return install.PodCgroup(c.CgroupRoot, c.NodeIPAM.PodCgroup) }, log)
+	return loopback.Decide(
+		c.NodeIPAM.Listen,
+		inPod,
+		func() (string, error) { return install.PodCgroup(c.CgroupRoot, c.NodeIPAM.PodCgroup) },
+		log,
+	)
 }
 
 // nodeIPAMModules returns the modules for addresses of other CNI plugins. If the API is off, they
@@ -149,20 +154,33 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API, complete func() bool) ([]modu
 	}
 	service := nodeipam.New(nodeipam.Config{Manager: d.attachments, Store: d.store, Journal: d.journal, Log: log})
 	host := hostnetwork.New(d.ownAddress, log)
-	server := rest.New(rest.Config{Service: service, Endpoints: states, Node: d.nodeIPAMAnswers(host), Metrics: rest.NewMetrics(d.registry), Log: log})
-	area := module{name: "node IPAM", loops: []func(context.Context){d.keepEndpoints(states), d.collectAbandoned(service, complete, log)}}
+	server := rest.New(
+		rest.Config{
+			Service:   service,
+			Endpoints: states,
+			Node:      d.nodeIPAMAnswers(host),
+			Metrics:   rest.NewMetrics(d.registry),
+			Log:       log,
+		},
+	)
+	area := module{
+		name:  "node IPAM",
+		loops: []func(context.Context){d.keepEndpoints(states), d.collectAbandoned(service, complete, log)},
+	}
 	area.loops = append(area.loops, d.drains(server, log)...)
 	if !d.cfg.NodeIPAM.Enabled {
 		return []module{area}, nil
 	}
 	info := nodeinfo.New(nodeinfo.Config{
-		Node: d.cfg.NodeName, API: api, Store: d.store, Groups: d.cfg.NodeIPAM.Groups, Machine: nodeinfo.Machine(d.cfg.NodeIPAM.Machine, nodeinfo.ProductUUID, nodeinfo.MachineID),
+		Node: d.cfg.NodeName, API: api, Store: d.store, Groups: d.cfg.NodeIPAM.Groups,
+		Machine: nodeinfo.Machine(d.cfg.NodeIPAM.Machine, nodeinfo.ProductUUID, nodeinfo.MachineID),
 		Devices: d.offeredDevices, Every: pollDevices, Log: log,
 	})
 	look := info.Look
 	if d.cfg.NodeIPAM.KubeletPlugins != "" {
 		plugin := deviceplugin.New(deviceplugin.Config{
-			Dir: d.cfg.NodeIPAM.KubeletPlugins, Resource: string(multitenancyv1alpha1.DeviceTypeVnetNIC), Count: d.countDevices, Every: pollKubelet, Log: log,
+			Dir: d.cfg.NodeIPAM.KubeletPlugins, Resource: string(multitenancyv1alpha1.DeviceTypeVnetNIC), Count: d.countDevices,
+			Every: pollKubelet, Log: log,
 		})
 		look = func() { info.Look(); plugin.Look() }
 		area.loops = append(area.loops, plugin.Run)
@@ -194,7 +212,11 @@ func (d *daemon) drains(server *rest.Server, log *slog.Logger) []func(context.Co
 }
 
 // collectAbandoned releases attachments whose DEL never came.
-func (d *daemon) collectAbandoned(service *nodeipam.Service, complete func() bool, log *slog.Logger) func(context.Context) {
+func (d *daemon) collectAbandoned(
+	service *nodeipam.Service,
+	complete func() bool,
+	log *slog.Logger,
+) func(context.Context) {
 	running := func() (func(podUID, containerID string) bool, error) {
 		pods, err := install.PodCgroup(d.cfg.CgroupRoot, d.cfg.NodeIPAM.PodCgroup)
 		if err != nil {

@@ -78,7 +78,12 @@ func (m *machine) asks(t *testing.T, authorization string) (status int) {
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
 		}}
 		defer client.CloseIdleConnections()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost:10090"+wire.ReleaseIPConfigsPath, strings.NewReader(`{"infraContainerID":"none"}`))
+		request, err := http.NewRequestWithContext(
+			t.Context(),
+			http.MethodPost,
+			"http://localhost:10090"+wire.ReleaseIPConfigsPath,
+			strings.NewReader(`{"infraContainerID":"none"}`),
+		)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,11 @@ import (
 )
 
 // networkModules returns the areas of the node's network state; none if it is off.
-func (d *daemon) networkModules(api *kube.Client, sources *subscriptions.Sources, events handler.Events) ([]module, error) {
+func (d *daemon) networkModules(
+	api *kube.Client,
+	sources *subscriptions.Sources,
+	events handler.Events,
+) ([]module, error) {
 	if !d.cfg.NodeNetworkState {
 		return nil, nil
 	}
@@ -57,7 +61,17 @@ func (d *daemon) networkRunner(api handler.API, synced broadcast.Gate, events ha
 	if d.api != nil {
 		config.APIServer = handler.APIServer(d.api.Host)
 	}
-	return runner.New(runner.Config{Node: d.cfg.NodeName, API: api, Store: d.store, Engine: config, Synced: synced, Events: events, Log: d.log}), nil
+	return runner.New(
+		runner.Config{
+			Node:   d.cfg.NodeName,
+			API:    api,
+			Store:  d.store,
+			Engine: config,
+			Synced: synced,
+			Events: events,
+			Log:    d.log,
+		},
+	), nil
 }
 
 // networkStateModule keeps the node's NodeNetworkState.
@@ -73,7 +87,11 @@ func (d *daemon) networkUses() []permit.Use {
 
 // networkPoliciesModule puts the policies about the node's network together. current reads the state
 // of the node's network.
-func (d *daemon) networkPoliciesModule(api *kube.Client, synced broadcast.Gate, current func(context.Context) (map[string]any, error)) module {
+func (d *daemon) networkPoliciesModule(
+	api *kube.Client,
+	synced broadcast.Gate,
+	current func(context.Context) (map[string]any, error),
+) module {
 	policies := policyhandler.NewHandler(policyhandler.Config{
 		API: api, Store: d.store, Clock: clock.RealClock{}, Log: d.log, Current: current,
 		// Its row does not have the labels.

@@ -39,7 +39,9 @@ func serviceOf(tenant, vip string, port uint16) store.Service {
 // sliceOf returns the slice of the Service: addresses of the tenant's pods by their nodes.
 func sliceOf(tenant string, backends map[string]string) store.EndpointSlice {
 	row := store.EndpointSlice{
-		Meta: meta(tenant + "-web"), Namespace: "ns", Name: tenant + "-web", Service: tenant + "-web", Ports: []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}},
+		Meta: meta(
+			tenant + "-web",
+		), Namespace: "ns", Name: tenant + "-web", Service: tenant + "-web", Ports: []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}},
 	}
 	for node, addr := range backends {
 		uid := tenant + strings.TrimPrefix(strings.TrimPrefix(node, "node"), "1")

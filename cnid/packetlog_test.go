@@ -162,10 +162,20 @@ func TestFlowLog_ShadowAddress_BothEndsNamed(t *testing.T) {
 		}
 	}
 	ask := say("udp", netip.AddrPortFrom(vip, 53))
-	l.nodes[0].expectFlow(t, ask, "VPC green from pod ns/green: UDP 10.20.1.10:", "(ns/green) > 10.96.0.10:53 (service kube-system/kube-dns) translated to 169.254.",
-		"(ns/green) > 203.0.113.9:7000 passed: sent to a shared service [to_stack]")
-	l.nodes[0].expectFlow(t, ask, "VPC green to pod ns/green: UDP 203.0.113.9:7000 > 169.254.", "(ns/green) translated to 10.96.0.10:53 (service kube-system/kube-dns) > 10.20.1.10:",
-		"(ns/green) passed: sent into the VPC from the node [from_stack]")
+	l.nodes[0].expectFlow(
+		t,
+		ask,
+		"VPC green from pod ns/green: UDP 10.20.1.10:",
+		"(ns/green) > 10.96.0.10:53 (service kube-system/kube-dns) translated to 169.254.",
+		"(ns/green) > 203.0.113.9:7000 passed: sent to a shared service [to_stack]",
+	)
+	l.nodes[0].expectFlow(
+		t,
+		ask,
+		"VPC green to pod ns/green: UDP 203.0.113.9:7000 > 169.254.",
+		"(ns/green) translated to 10.96.0.10:53 (service kube-system/kube-dns) > 10.20.1.10:",
+		"(ns/green) passed: sent into the VPC from the node [from_stack]",
+	)
 	l.nodes[0].expectFlow(t, say("tcp", netip.AddrPortFrom(hostAddrs[0], echoPort)), "VPC green from pod ns/green: TCP 10.20.1.10:",
 		"(ns/green) > 203.0.113.9:7000 passed: sent to the outside [to_stack]")
 }

@@ -63,5 +63,15 @@ func (p programmed) VNIs() []uint32 { return p.rows.VNIs(p.loop.VNIs) }
 // earlier daemon has left.
 func (d *daemon) rollCall(api *kube.Client, sources *subscriptions.Sources, rows *lookup.Loop) *rollcall.RollCall {
 	known := broadcast.Gate(sources.VPCsRead).And(rows.Adopted)
-	return rollcall.New(d.cfg.NodeName, d.store, d.journal, api, known, programmed{d.progress, d.loop, rows}, store.CountNodes, d.cfg.ReviewEvery, d.log)
+	return rollcall.New(
+		d.cfg.NodeName,
+		d.store,
+		d.journal,
+		api,
+		known,
+		programmed{d.progress, d.loop, rows},
+		store.CountNodes,
+		d.cfg.ReviewEvery,
+		d.log,
+	)
 }

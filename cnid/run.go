@@ -54,26 +54,56 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	defer n.close()
 	rowSet := reflector.NewSet(n.store, api, log)
 	n.registry.MustRegister(descriptor.NewCollector("alioth_cnid_objects_left_out", rowSet))
-	sources := subscriptions.New(subscriptions.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints, Kinds: cfg.Kinds(), Passes: n.progress}, api, rowSet, n.store, n.journal, log)
+	sources := subscriptions.New(
+		subscriptions.Config{
+			Node:            cfg.NodeName,
+			DefaultVPC:      cfg.DefaultVPC,
+			NodePorts:       cfg.NodePorts,
+			ScaledEndpoints: cfg.ScaledEndpoints,
+			Kinds:           cfg.Kinds(),
+			Passes:          n.progress,
+		},
+		api,
+		rowSet,
+		n.store,
+		n.journal,
+		log,
+	)
 	reporter := report.New(cfg.NodeName, api, n.store, cfg.ReviewEvery, log)
 	known := facts{n.held, sources, n.progress}
 	releaser := release.New(cfg.NodeName, n.store, n.journal, api, known, log)
-	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Journal: n.journal, Knowledge: cfg.knowledge(delegates, log), Log: log})
+	statuses := networkstatus.New(
+		networkstatus.Config{
+			API:       api,
+			Store:     n.store,
+			Synced:    sources.Synced,
+			Journal:   n.journal,
+			Knowledge: cfg.knowledge(delegates, log),
+			Log:       log,
+		},
+	)
 	links := linkreport.New(cfg.NodeName, api, n.store, log)
 	d := newDaemon(n, control{
-		sources: sources, leftOut: rowSet, releaser: releaser, reporter: reporting{reporter, links, statuses}, announced: reporter.NodeMarked,
-		api: config,
+		sources: sources, leftOut: rowSet, releaser: releaser, reporter: reporting{reporter, links, statuses},
+		announced: reporter.NodeMarked,
+		api:       config,
 	})
 	group, ctx := errgroup.WithContext(ctx)
 	sources.Start(ctx)
 	rows := d.cachedRows(api, sources)
-	modules := append(d.modules(), d.apiModule(sources, d.rollCall(api, sources, rows), releaser, reporter), d.rolesModule(api, rows), module{
-		name: "network status", loops: []func(context.Context){statuses.Run},
-	}, module{
-		name: "report about host links", loops: []func(context.Context){links.Run, func(ctx context.Context) {
-			delegates.configured(ctx, links.Configured, log)
-		}},
-	})
+	modules := append(
+		d.modules(),
+		d.apiModule(sources, d.rollCall(api, sources, rows), releaser, reporter),
+		d.rolesModule(api, rows),
+		module{
+			name: "network status", loops: []func(context.Context){statuses.Run},
+		},
+		module{
+			name: "report about host links", loops: []func(context.Context){links.Run, func(ctx context.Context) {
+				delegates.configured(ctx, links.Configured, log)
+			}},
+		},
+	)
 	own, err := d.networkModules(api, sources, reporter)
 	if err != nil {
 		return err
@@ -116,7 +146,12 @@ func (r reporting) LinksFailed(list []multinet.LinkFailure) {
 func (r reporting) LinksAddressed(list []multinet.DeviceAddrs) { r.links.Addressed(list) }
 
 // apiModule keeps the store equal to the API, and reports the node's state to the API.
-func (d *daemon) apiModule(sources *subscriptions.Sources, roll *rollcall.RollCall, releaser *release.Releaser, reporter *report.Reporter) module {
+func (d *daemon) apiModule(
+	sources *subscriptions.Sources,
+	roll *rollcall.RollCall,
+	releaser *release.Releaser,
+	reporter *report.Reporter,
+) module {
 	return module{
 		name: "api",
 		loops: []func(context.Context){sources.Run, releaser.Run, roll.Run, reporter.Run, func(ctx context.Context) {
@@ -146,7 +181,10 @@ func (d *daemon) start(ctx context.Context, group *errgroup.Group, modules []mod
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle(nodestatus.DumpPath, nodestatus.Handler(func(ctx context.Context) nodestatus.Dump { return dump(ctx, modules) }))
+	mux.Handle(
+		nodestatus.DumpPath,
+		nodestatus.Handler(func(ctx context.Context) nodestatus.Dump { return dump(ctx, modules) }),
+	)
 	mux.Handle(metricsPath, d.metrics())
 	for _, m := range modules {
 		d.log.Debug("starting a module", "module", m.name)

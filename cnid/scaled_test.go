@@ -47,7 +47,13 @@ func TestVPCService_APIObjects_ServedByPods(t *testing.T) {
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: web, Labels: map[string]string{discoveryv1.LabelServiceName: web}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}},
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.10.1.10", "10.10.1.66"}, TargetRef: &corev1.ObjectReference{Kind: "Pod", UID: types.UID(p.uid)}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
+		Endpoints: []discoveryv1.Endpoint{
+			{
+				Addresses:  []string{"10.10.1.10", "10.10.1.66"},
+				TargetRef:  &corev1.ObjectReference{Kind: "Pod", UID: types.UID(p.uid)},
+				Conditions: discoveryv1.EndpointConditions{Ready: &ready},
+			},
+		},
 	})
 	vip := netip.MustParseAddr(service.Spec.ClusterIP)
 	served := func(backends ...state.Backend) func() error {

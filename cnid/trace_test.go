@@ -52,7 +52,17 @@ func TestTrace_PacketReturned_Shown(t *testing.T) {
 	if err := trace.Write(&out, steps); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"node node1", "[forwarded_remote]", "node node2", "returned to node node1 (192.0.2.1)", "[returned]", "node node1", "DROPPED", "[stale_row]", "stops here"}
+	want := []string{
+		"node node1",
+		"[forwarded_remote]",
+		"node node2",
+		"returned to node node1 (192.0.2.1)",
+		"[returned]",
+		"node node1",
+		"DROPPED",
+		"[stale_row]",
+		"stops here",
+	}
 	rest := out.String()
 	for _, part := range want {
 		_, after, ok := strings.Cut(rest, part)

@@ -55,7 +55,9 @@ type environment struct {
 func managed(mgr manager.Manager) environment {
 	return environment{
 		informers: mgr.GetCache(), writer: mgr.GetClient(), live: mgr.GetAPIReader(),
-		events: announce.NewRecorder(mgr.GetEventRecorder("alioth-operator")), controllers: feed.ManagerControllers{Manager: mgr},
+		events: announce.NewRecorder(
+			mgr.GetEventRecorder("alioth-operator"),
+		), controllers: feed.ManagerControllers{Manager: mgr},
 		kinds:   managedKinds{mgr},
 		leading: mgr.Elected(), log: mgr.GetLogger(), clock: clock.RealClock{},
 	}
@@ -87,11 +89,14 @@ func newParts(env environment, cfg Config, m *metricSet) (*parts, error) {
 	rows := central.Store
 	env.events = announce.NewBounded(env.events, env.clock, m.withheld)
 	p := &parts{
-		env: env, cfg: cfg, metrics: m, rows: rows, central: central, feed: feed.New(rows, env.log.WithName("feed")), resting: &ipam.Resting{},
+		env: env, cfg: cfg, metrics: m, rows: rows, central: central, feed: feed.New(rows, env.log.WithName("feed")),
+		resting:  &ipam.Resting{},
 		reporter: &announce.NodeAudit{Store: rows, Events: env.events, Metrics: m.nodeAudit},
 	}
 	p.calls = &rollcall.Reconciler{
-		Client: p.client("rollcall"), Live: env.live, Store: rows, Feed: p.feed, Audit: p.reporter, Clock: env.clock, Every: cfg.RollCallEvery,
+		Client: p.client(
+			"rollcall",
+		), Live: env.live, Store: rows, Feed: p.feed, Audit: p.reporter, Clock: env.clock, Every: cfg.RollCallEvery,
 	}
 	p.feed.Subscribe(p.rest)
 	return p, nil
@@ -128,7 +133,12 @@ func (p *parts) grants(controller string) write.Grants {
 
 // assemble makes an empty store, connects it with the informers, and adds the modules. It
 // returns the optional kinds that the API lacks, which have no informers.
-func assemble(ctx context.Context, env environment, cfg Config, m *metricSet) (_ *feed.Feed, missing []*descriptor.Kind, _ error) {
+func assemble(
+	ctx context.Context,
+	env environment,
+	cfg Config,
+	m *metricSet,
+) (_ *feed.Feed, missing []*descriptor.Kind, _ error) {
 	p, err := newParts(env, cfg, m)
 	if err != nil {
 		return nil, nil, err

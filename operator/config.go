@@ -153,17 +153,30 @@ const leastRollCallEvery = time.Second
 
 func (c Config) validate() error {
 	if c.RollCallEvery < leastRollCallEvery {
-		return fmt.Errorf("time between roll calls: want at least %s, got %s: correct --roll-call-every", leastRollCallEvery, c.RollCallEvery)
+		return fmt.Errorf(
+			"time between roll calls: want at least %s, got %s: correct --roll-call-every",
+			leastRollCallEvery,
+			c.RollCallEvery,
+		)
 	}
 	if c.LeaseDuration < leastLease || c.LeaseDuration%time.Second != 0 {
-		return fmt.Errorf("duration of the lease: want whole seconds, at least %s, got %s: correct --lease-duration", leastLease, c.LeaseDuration)
+		return fmt.Errorf(
+			"duration of the lease: want whole seconds, at least %s, got %s: correct --lease-duration",
+			leastLease,
+			c.LeaseDuration,
+		)
 	}
 	if c.NamingScheme != "" && c.NamingScheme != NamingLegacy {
 		return fmt.Errorf("naming scheme %q: want nothing or %q: correct --naming-scheme", c.NamingScheme, NamingLegacy)
 	}
 	for _, annotation := range c.Annotations {
 		if annotation != interfaces.AnnotationDANM && annotation != interfaces.AnnotationNPWG {
-			return fmt.Errorf("annotation %q: want %q or %q: correct --interface-annotations", annotation, interfaces.AnnotationDANM, interfaces.AnnotationNPWG)
+			return fmt.Errorf(
+				"annotation %q: want %q or %q: correct --interface-annotations",
+				annotation,
+				interfaces.AnnotationDANM,
+				interfaces.AnnotationNPWG,
+			)
 		}
 	}
 	if err := multinet.CheckNamespaces(c.GlobalNamespaces); err != nil {
@@ -173,10 +186,20 @@ func (c Config) validate() error {
 		return fmt.Errorf("interfaces per pod: want at least 1, got %d: correct --interfaces-per-pod", c.InterfacesPerPod)
 	}
 	if c.PolicyMode != PolicyDistributed && c.PolicyMode != PolicyCentralized {
-		return fmt.Errorf("mode of policies %q: want %q or %q: correct --node-network-policy-mode", c.PolicyMode, PolicyDistributed, PolicyCentralized)
+		return fmt.Errorf(
+			"mode of policies %q: want %q or %q: correct --node-network-policy-mode",
+			c.PolicyMode,
+			PolicyDistributed,
+			PolicyCentralized,
+		)
 	}
 	if c.RoleNodes != RoleNodesLabelled && c.RoleNodes != RoleNodesAny {
-		return fmt.Errorf("nodes for roles %q: want %q or %q: correct --role-nodes", c.RoleNodes, RoleNodesLabelled, RoleNodesAny)
+		return fmt.Errorf(
+			"nodes for roles %q: want %q or %q: correct --role-nodes",
+			c.RoleNodes,
+			RoleNodesLabelled,
+			RoleNodesAny,
+		)
 	}
 	return errors.Join(c.validateTenantLimits(), c.validateNodeIPAM())
 }
@@ -184,13 +207,24 @@ func (c Config) validate() error {
 func (c Config) validateTenantLimits() error {
 	l := c.TenantLimits
 	if l.Networks < 0 || l.Numbers < 0 {
-		return fmt.Errorf("limits of a tenant: want 0 (no limit) or more, got %d networks and %d numbers: correct --tenant-networks and --tenant-numbers", l.Networks, l.Numbers)
+		return fmt.Errorf(
+			"limits of a tenant: want 0 (no limit) or more, got %d networks and %d numbers: correct --tenant-networks and --tenant-numbers",
+			l.Networks,
+			l.Numbers,
+		)
 	}
 	if c.TenantServices < 0 {
-		return fmt.Errorf("limit of a tenant: want 0 (no limit) or more, got %d Services: correct --tenant-services", c.TenantServices)
+		return fmt.Errorf(
+			"limit of a tenant: want 0 (no limit) or more, got %d Services: correct --tenant-services",
+			c.TenantServices,
+		)
 	}
 	if l.Prefix4 < 0 || l.Prefix4 > 30 || l.Prefix6 < 0 || l.Prefix6 > 126 {
-		return fmt.Errorf("shortest prefixes of a tenant: want 0 to 30 for IPv4 and 0 to 126 for IPv6, got %d and %d: correct --tenant-prefix4 and --tenant-prefix6", l.Prefix4, l.Prefix6)
+		return fmt.Errorf(
+			"shortest prefixes of a tenant: want 0 to 30 for IPv4 and 0 to 126 for IPv6, got %d and %d: correct --tenant-prefix4 and --tenant-prefix6",
+			l.Prefix4,
+			l.Prefix6,
+		)
 	}
 	return nil
 }
@@ -200,17 +234,30 @@ func (c Config) validateNodeIPAM() error {
 		return nil
 	}
 	if c.NodeIPAMInfraSubnet == "" {
-		return errors.New("node IPAM without a subnet for the first interface of pods: give its name with --node-ipam-infra-subnet")
+		return errors.New(
+			"node IPAM without a subnet for the first interface of pods: give its name with --node-ipam-infra-subnet",
+		)
 	}
 	if faults := validation.IsDNS1123Subdomain(c.NodeIPAMInfraSubnet); len(faults) > 0 {
-		return fmt.Errorf("%q can't be the name of a Subnet: %s: correct --node-ipam-infra-subnet", c.NodeIPAMInfraSubnet, faults[0])
+		return fmt.Errorf(
+			"%q can't be the name of a Subnet: %s: correct --node-ipam-infra-subnet",
+			c.NodeIPAMInfraSubnet,
+			faults[0],
+		)
 	}
 	if len(c.NodeIPAMGroups) == 0 {
-		return fmt.Errorf("no API group for node IPAM: give some of %s with --node-ipam-groups", strings.Join(ipamapi.Groups, ", "))
+		return fmt.Errorf(
+			"no API group for node IPAM: give some of %s with --node-ipam-groups",
+			strings.Join(ipamapi.Groups, ", "),
+		)
 	}
 	for _, group := range c.NodeIPAMGroups {
 		if !slices.Contains(ipamapi.Groups, group) {
-			return fmt.Errorf("API group %q: want some of %s: correct --node-ipam-groups", group, strings.Join(ipamapi.Groups, ", "))
+			return fmt.Errorf(
+				"API group %q: want some of %s: correct --node-ipam-groups",
+				group,
+				strings.Join(ipamapi.Groups, ", "),
+			)
 		}
 	}
 	return nil

@@ -75,7 +75,8 @@ func TestConfigCheck_InvalidLimits_Refused(t *testing.T) {
 	}
 	cfg := DefaultConfig()
 	cfg.GlobalNamespaces = []string{"shared", "../etc"}
-	if err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), `"../etc" is no name of a namespace: correct --global-namespaces`) {
+	if err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), `"../etc" is no name of a namespace: correct --global-namespaces`) {
 		t.Errorf("a namespace with a path: got %v", err)
 	}
 	cfg = DefaultConfig()

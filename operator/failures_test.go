@@ -33,8 +33,13 @@ func life(w *world) {
 	}
 	w.mustDelete(w.api.objects[keyOf(balancer("first", "", nil))], w.api.objects[keyOf(balancer("third", "", nil))])
 	w.settle()
-	w.mustDelete(w.api.objects[keyOf(ranges("blue.lb"))], w.api.objects[keyOf(ranges("blue.net1"))], w.api.objects[keyOf(ranges("blue.net2"))], w.api.objects[keyOf(newNetwork("shop", "blue", ""))],
-		w.api.objects[keyOf(newVPC("blue", nil))])
+	w.mustDelete(
+		w.api.objects[keyOf(ranges("blue.lb"))],
+		w.api.objects[keyOf(ranges("blue.net1"))],
+		w.api.objects[keyOf(ranges("blue.net2"))],
+		w.api.objects[keyOf(newNetwork("shop", "blue", ""))],
+		w.api.objects[keyOf(newVPC("blue", nil))],
+	)
 	w.settle()
 }
 

@@ -84,7 +84,12 @@ func answers(t *testing.T, c client.Client) []string {
 	tell("patch the status of an old copy", c.Status().Patch(ctx, changed, client.MergeFromWithOptions(stale, client.MergeFromWithOptimisticLock{})))
 	changed = clone(vpc)
 	changed.Status.VNI = 9
-	tell("patch the status", c.Status().Patch(ctx, changed, client.MergeFromWithOptions(vpc, client.MergeFromWithOptimisticLock{})), changed.Status.VNI, changed.Generation)
+	tell(
+		"patch the status",
+		c.Status().Patch(ctx, changed, client.MergeFromWithOptions(vpc, client.MergeFromWithOptimisticLock{})),
+		changed.Status.VNI,
+		changed.Generation,
+	)
 	tell("delete what has a finalizer", c.Delete(ctx, clone(changed)))
 	held := newVPC("like-real", nil)
 	tell("it is still there", c.Get(ctx, client.ObjectKeyFromObject(held), held), held.DeletionTimestamp != nil)

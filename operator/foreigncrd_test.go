@@ -55,7 +55,13 @@ func TestInstance_ForeignCRD_ServedWithoutReservations(t *testing.T) {
 	node.Labels = map[string]string{multitenancyv1alpha1.NodeLabel: "true"}
 	network := podNetworkOf("foreign", 64)
 	network.Spec.NetworkID = "foreign"
-	r.create(node, network, newVPC("foreign", []string{"*"}, "10.0.0.0/16"), newSubnet("foreign-net2", "foreign", "net2", "10.0.2.0/29"), newSubnet("foreign-infra", "foreign", "infra", "10.0.3.0/24"))
+	r.create(
+		node,
+		network,
+		newVPC("foreign", []string{"*"}, "10.0.0.0/16"),
+		newSubnet("foreign-net2", "foreign", "net2", "10.0.2.0/29"),
+		newSubnet("foreign-infra", "foreign", "infra", "10.0.3.0/24"),
+	)
 	free, reserving := foreignInstance("free", 0), foreignInstance("reserving", 1)
 	r.create(free)
 	r.eventually(func() error { // a trial shows that the foreign CRD is in force

@@ -65,7 +65,9 @@ func watchLease(ctx context.Context, config *rest.Config, cfg Config, refuse fun
 		return lease
 	}
 	return &watchedLease{
-		LeaseInterface: client.Leases(cfg.Namespace), watched: watched, pause: cfg.renewPeriod(), late: cfg.hedgeAfter(), refuse: refuse,
+		LeaseInterface: client.Leases(
+			cfg.Namespace,
+		), watched: watched, pause: cfg.renewPeriod(), late: cfg.hedgeAfter(), refuse: refuse,
 	}, nil
 }
 
@@ -98,7 +100,11 @@ func (f *watchedLease) Get(ctx context.Context, name string, options metav1.GetO
 	return read, nil
 }
 
-func (f *watchedLease) read(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
+func (f *watchedLease) read(
+	ctx context.Context,
+	name string,
+	options metav1.GetOptions,
+) (*coordinationv1.Lease, error) {
 	watched := f.watched()
 	if watched != nil && !f.doubted {
 		return watched.DeepCopy(), nil
@@ -117,13 +123,21 @@ func (f *watchedLease) read(ctx context.Context, name string, options metav1.Get
 }
 
 // Create implements coordination.LeaseInterface.
-func (f *watchedLease) Create(ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions) (*coordinationv1.Lease, error) {
+func (f *watchedLease) Create(
+	ctx context.Context,
+	lease *coordinationv1.Lease,
+	options metav1.CreateOptions,
+) (*coordinationv1.Lease, error) {
 	f.doubted = true
 	return f.LeaseInterface.Create(ctx, withState(lease), options)
 }
 
 // Update implements coordination.LeaseInterface.
-func (f *watchedLease) Update(ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+func (f *watchedLease) Update(
+	ctx context.Context,
+	lease *coordinationv1.Lease,
+	options metav1.UpdateOptions,
+) (*coordinationv1.Lease, error) {
 	f.doubted = true
 	lease = withState(lease)
 	return hedge(ctx, f.late, func(ctx context.Context) (*coordinationv1.Lease, error) {

@@ -119,7 +119,12 @@ func TestLease_NewerRelease_NeverHeld(t *testing.T) {
 		}
 		for _, watched := range []*coordinationv1.Lease{nil, lease} {
 			var refused error
-			f := &watchedLease{LeaseInterface: &noted{lease: lease}, late: time.Minute, refuse: func(err error) { refused = err }, watched: func() *coordinationv1.Lease { return watched }}
+			f := &watchedLease{
+				LeaseInterface: &noted{lease: lease},
+				late:           time.Minute,
+				refuse:         func(err error) { refused = err },
+				watched:        func() *coordinationv1.Lease { return watched },
+			}
 			_, err := f.Get(t.Context(), leaseName, metav1.GetOptions{})
 			if (err == nil) != known || !errors.Is(refused, err) {
 				t.Errorf("format %q, watched %v: error %v, refused %v, want the Lease: %v", text, watched != nil, err, refused, known)

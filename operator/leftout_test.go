@@ -47,7 +47,11 @@ func toldLeftOut(object client.Object) error {
 func TestLeftOutObject_Condition_WhileLeftOut(t *testing.T) {
 	objects := []client.Object{
 		newVPC("blue", []string{"shop"}, "10.0.0.0/16"), ranges("green.net1", "10.0.1.0/28"),
-		newPool("edge", []string{"shop"}, "192.0.2.16-192.0.2.17"), newHostAccess("ports", v1alpha1.HostAccessSpec{AllowedTenants: []string{"shop"}, HostPorts: []string{"8080"}}),
+		newPool(
+			"edge",
+			[]string{"shop"},
+			"192.0.2.16-192.0.2.17",
+		), newHostAccess("ports", v1alpha1.HostAccessSpec{AllowedTenants: []string{"shop"}, HostPorts: []string{"8080"}}),
 	}
 	if len(objects) != len(announce.LeftOutKinds())-1 {
 		t.Errorf("%d objects for %d kinds, of which Networks are always read", len(objects), len(announce.LeftOutKinds()))
@@ -143,7 +147,11 @@ func TestLeftOutObject_Deleted_Ends(t *testing.T) {
 // TestLaterVersionValue_InObject_ConditionUntilKnown: the object is served again once it has a
 // known value. An object beside it is served all the time.
 func TestLaterVersionValue_InObject_ConditionUntilKnown(t *testing.T) {
-	objects := []client.Object{newVPC("blue", []string{"shop"}, "10.0.0.0/16"), ranges("green.net1", "10.0.1.0/28"), newPool("edge", []string{"shop"}, "192.0.2.16-192.0.2.17")}
+	objects := []client.Object{
+		newVPC("blue", []string{"shop"}, "10.0.0.0/16"),
+		ranges("green.net1", "10.0.1.0/28"),
+		newPool("edge", []string{"shop"}, "192.0.2.16-192.0.2.17"),
+	}
 	later := func(object client.Object) {
 		switch o := object.(type) {
 		case *v1alpha1.VPC:

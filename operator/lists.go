@@ -54,7 +54,12 @@ const (
 // newPresentLists fits rest.Config.Wrap.
 func newPresentLists(next http.RoundTripper) http.RoundTripper {
 	has := make(chan struct{})
-	return presentLists{next: next, turn: make(chan struct{}, 1), hasAddresses: has, haveAddresses: sync.OnceFunc(func() { close(has) })}
+	return presentLists{
+		next:          next,
+		turn:          make(chan struct{}, 1),
+		hasAddresses:  has,
+		haveAddresses: sync.OnceFunc(func() { close(has) }),
+	}
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -64,7 +64,10 @@ var againManifests string
 var ofPrograms = []string{"VNIClaim", "DomainClaim", "HostVNIClaim", "RoleMember", "HostLinkReport", "NodeInfo", "MultiTenantPodNetworkConfig"}
 
 // twinGroups are groups with kinds of others.
-var twinGroups = map[string]string{danmv1.GroupVersion.Group: danmiov1.GroupVersion.Group, multitenancyv1alpha1.GroupVersion.Group: acnv1alpha1.GroupVersion.Group}
+var twinGroups = map[string]string{
+	danmv1.GroupVersion.Group:               danmiov1.GroupVersion.Group,
+	multitenancyv1alpha1.GroupVersion.Group: acnv1alpha1.GroupVersion.Group,
+}
 
 // manifestsToWriteAgain returns them by a name for each, in the groups that have the kind.
 func manifestsToWriteAgain(t *testing.T) map[string][]byte {

@@ -49,6 +49,16 @@ func newMetrics(s *state) (*metricSet, error) {
 	m.pods, podsErr = pod.NewMetrics(m.registry)
 	m.nodeAudit, auditErr = announce.NewNodeAuditMetrics(m.registry)
 	m.writes, writesErr = newWrites(m.registry)
-	return m, errors.Join(podsErr, auditErr, writesErr,
-		m.registry.Register(m.leader), m.registry.Register(m.terms), m.registry.Register(m.withheld), m.registry.Register(picture{s}), m.registry.Register(build))
+	return m, errors.Join(
+		podsErr,
+		auditErr,
+		writesErr,
+		m.registry.Register(
+			m.leader,
+		),
+		m.registry.Register(m.terms),
+		m.registry.Register(m.withheld),
+		m.registry.Register(picture{s}),
+		m.registry.Register(build),
+	)
 }

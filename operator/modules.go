@@ -88,7 +88,11 @@ func announcements() module {
 		register: func(p *parts) error {
 			announce.Subscribe(p.feed, p.env.events, p.env.leading)
 			announce.LeftOut(p.feed, p.env.events, p.env.leading)
-			return announce.RegisterLeftOut(p.env.controllers, p.feed, &announce.LeftOutReconciler{Client: p.client("leftout"), Feed: p.feed})
+			return announce.RegisterLeftOut(
+				p.env.controllers,
+				p.feed,
+				&announce.LeftOutReconciler{Client: p.client("leftout"), Feed: p.feed},
+			)
 		},
 	}
 }
@@ -97,7 +101,8 @@ func announcements() module {
 func networking() module {
 	return module{
 		kinds: []*descriptor.Kind{
-			core.Namespace.Kind, core.Node.Kind, vpcs.VNIClaim.Kind, vpcs.RollCall.Kind, vpcs.VPC.Kind, vpcs.Subnet.Kind, vpcs.Usage.Kind,
+			core.Namespace.Kind, core.Node.Kind, vpcs.VNIClaim.Kind, vpcs.RollCall.Kind, vpcs.VPC.Kind, vpcs.Subnet.Kind,
+			vpcs.Usage.Kind,
 			feed.Address, outside.AttachmentClaim.Kind, vpcs.Network.Kind, feed.Pod,
 		},
 		rights: []string{
@@ -133,10 +138,20 @@ func registerNetworking(p *parts) error {
 			Live: p.env.live, Store: p.rows, Claimer: p.claimer("node"), Events: p.env.events, DefaultVPC: p.cfg.DefaultVPC,
 			Audit: p.reporter,
 		}),
-		address.Register(to, p.feed, &address.Reconciler{Live: p.env.live, Store: p.rows, Claimer: p.claimer("address"), Audit: p.reporter}),
-		address.RegisterAttachments(to, p.feed, &address.Attachments{Live: p.env.live, Store: p.rows, Claimer: p.claimer("attachmentclaim")}),
+		address.Register(
+			to,
+			p.feed,
+			&address.Reconciler{Live: p.env.live, Store: p.rows, Claimer: p.claimer("address"), Audit: p.reporter},
+		),
+		address.RegisterAttachments(
+			to,
+			p.feed,
+			&address.Attachments{Live: p.env.live, Store: p.rows, Claimer: p.claimer("attachmentclaim")},
+		),
 		pod.Register(to, p.feed, pod.New(pod.Options{
-			Client: p.client("pod"), Live: p.env.live, Store: p.rows, Claimer: p.claimer("pod"), Events: p.env.events, Metrics: p.metrics.pods,
+			Client: p.client(
+				"pod",
+			), Live: p.env.live, Store: p.rows, Claimer: p.claimer("pod"), Events: p.env.events, Metrics: p.metrics.pods,
 			Sources: []pod.Source{p.cfg.source()}, Sharing: p.cfg.sharing(), Clock: p.env.clock,
 		})),
 	)
@@ -154,7 +169,9 @@ func bouncing() module {
 		},
 		register: func(p *parts) error {
 			return role.Register(p.env.controllers, p.feed, &role.Reconciler{
-				Client: p.client("role"), Live: p.env.live, Store: p.rows, Events: p.env.events, Clock: p.env.clock, AnyNode: p.cfg.RoleNodes == RoleNodesAny, Off: !p.cfg.ScaledEndpoints,
+				Client: p.client(
+					"role",
+				), Live: p.env.live, Store: p.rows, Events: p.env.events, Clock: p.env.clock, AnyNode: p.cfg.RoleNodes == RoleNodesAny, Off: !p.cfg.ScaledEndpoints,
 			})
 		},
 	}
@@ -191,7 +208,9 @@ func registerServices(p *parts) error {
 			Client: p.client("externalpool"), Store: p.rows, Rules: p.cfg.rules(), Grants: p.grants("externalpool"),
 		}),
 		externaladdress.Register(to, p.feed, &externaladdress.Reconciler{
-			Client: p.client("externaladdress"), Live: p.env.live, Store: p.rows, Claimer: p.claimer("externaladdress"), DefaultVPC: p.cfg.DefaultVPC,
+			Client: p.client(
+				"externaladdress",
+			), Live: p.env.live, Store: p.rows, Claimer: p.claimer("externaladdress"), DefaultVPC: p.cfg.DefaultVPC,
 		}),
 		sharedservice.Register(to, p.feed, &sharedservice.Reconciler{Client: p.client("sharedservice"), Store: p.rows}),
 	)
@@ -205,7 +224,11 @@ func scaledEndpoints(on bool) module {
 			kinds:  []*descriptor.Kind{vpcs.ScaledEndpoint.Kind},
 			rights: []string{"scaledendpoints.alioth.dev: update"},
 			register: func(p *parts) error {
-				return scaled.RegisterWithdrawal(p.env.controllers, p.feed, &scaled.Withdrawal{Client: p.client("scaledendpoint"), Store: p.rows})
+				return scaled.RegisterWithdrawal(
+					p.env.controllers,
+					p.feed,
+					&scaled.Withdrawal{Client: p.client("scaledendpoint"), Store: p.rows},
+				)
 			},
 		}
 	}
@@ -239,7 +262,12 @@ func hosts() module {
 // multiNetwork returns the area of networks outside of every VPC.
 func multiNetwork() module {
 	area := module{
-		kinds: []*descriptor.Kind{outside.HostVNIClaim.Kind, outside.DomainClaim.Kind, outside.HostLink.Kind, outside.HostLinkReport.Kind},
+		kinds: []*descriptor.Kind{
+			outside.HostVNIClaim.Kind,
+			outside.DomainClaim.Kind,
+			outside.HostLink.Kind,
+			outside.HostLinkReport.Kind,
+		},
 		rights: []string{
 			"admissiongrants.alioth.dev: create get update",
 			"clusternetworks.danm.io/status: patch",
@@ -283,8 +311,15 @@ func networkServices() module {
 		},
 		register: func(p *parts) error {
 			return netservice.Register(p.env.controllers, p.feed, netservice.New(netservice.Options{
-				Client: p.client("netservice"), Live: p.env.live, Store: p.rows, Events: p.env.events, Endpoints: p.cfg.ServiceEndpoints,
-				Rules: netservice.Rules{DefaultVPC: p.cfg.DefaultVPC, VPCTypes: p.cfg.vpcTypes(), Services: p.cfg.TenantServices, Sharing: p.cfg.sharing()},
+				Client: p.client(
+					"netservice",
+				), Live: p.env.live, Store: p.rows, Events: p.env.events, Endpoints: p.cfg.ServiceEndpoints,
+				Rules: netservice.Rules{
+					DefaultVPC: p.cfg.DefaultVPC,
+					VPCTypes:   p.cfg.vpcTypes(),
+					Services:   p.cfg.TenantServices,
+					Sharing:    p.cfg.sharing(),
+				},
 			}))
 		},
 	}
@@ -299,11 +334,21 @@ func registerMultiNetwork(p *parts) error {
 		domain.Register(to, p.feed, &domain.Reconciler{
 			Client: p.client("domainclaim"), Live: p.env.live, Store: p.rows, Feed: p.feed,
 		}),
-		hostlink.Register(to, p.feed, &hostlink.Reconciler{Client: p.client("hostlink"), Store: p.rows, Numbers: p.cfg.TenantLimits.Numbers, Delegation: p.cfg.Delegation}),
+		hostlink.Register(
+			to,
+			p.feed,
+			&hostlink.Reconciler{
+				Client:     p.client("hostlink"),
+				Store:      p.rows,
+				Numbers:    p.cfg.TenantLimits.Numbers,
+				Delegation: p.cfg.Delegation,
+			},
+		),
 	}
 	for _, kind := range outside.Networks {
 		errs = append(errs, danm.Register(to, p.feed, &danm.Reconciler{
-			Kind: kind, Limits: p.cfg.TenantLimits, Serving: p.cfg.serving(), Client: p.client(danm.Name(kind)), Live: p.env.live, Store: p.rows, Feed: p.feed,
+			Kind: kind, Limits: p.cfg.TenantLimits, Serving: p.cfg.serving(), Client: p.client(danm.Name(kind)),
+			Live: p.env.live, Store: p.rows, Feed: p.feed,
 		}))
 	}
 	for _, kind := range outside.TenantConfigs {
@@ -343,7 +388,8 @@ func registerNodeNetwork(p *parts) error {
 	handling := func(controller string) policyhandler.Config {
 		api := nodenetwork.API{Client: p.client(controller), Live: p.env.live}
 		return policyhandler.Config{
-			API: api, Store: p.rows, Node: api.Node, Nodes: api.Nodes, Clock: p.env.clock, Log: slog.New(logr.ToSlogHandler(p.env.log)),
+			API: api, Store: p.rows, Node: api.Node, Nodes: api.Nodes, Clock: p.env.clock,
+			Log: slog.New(logr.ToSlogHandler(p.env.log)),
 		}
 	}
 	var errs []error
@@ -379,12 +425,21 @@ func registerNodeIPAM(p *parts) error {
 	to := p.env.controllers
 	var errs []error
 	for _, group := range p.cfg.NodeIPAMGroups {
-		errs = append(errs,
-			podnetwork.Register(to, p.feed, &podnetwork.Reconciler{Group: group, Client: p.client(podnetwork.Name(group)), Store: p.central}),
+		errs = append(
+			errs,
+			podnetwork.Register(
+				to,
+				p.feed,
+				&podnetwork.Reconciler{Group: group, Client: p.client(podnetwork.Name(group)), Store: p.central},
+			),
 			podnetworkinstance.Register(to, p.feed, &podnetworkinstance.Reconciler{
 				Group: group, Client: p.client(podnetworkinstance.Name(group)), Store: p.rows, Term: p.calls, Events: p.env.events,
 			}),
-			podconfig.Register(to, p.feed, &podconfig.Reconciler{Group: group, Client: p.client(podconfig.Name(group)), Store: p.central}),
+			podconfig.Register(
+				to,
+				p.feed,
+				&podconfig.Reconciler{Group: group, Client: p.client(podconfig.Name(group)), Store: p.central},
+			),
 		)
 	}
 	return errors.Join(errs...)

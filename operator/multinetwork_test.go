@@ -59,7 +59,8 @@ func TestTenantNetwork_RealAPI_GetsProfile(t *testing.T) {
 	if p := second.Status.Profile; p == nil || p.VLAN != 2001 {
 		t.Errorf("the profile of %s is %+v", second.Name, p)
 	}
-	if p := static.Status.Profile; p == nil || *p != (danmv1.NetworkProfile{NetworkType: "flannel", NetworkID: "cbr0", NetworkIDGiven: true}) || static.Spec.NetworkID != "hupak" {
+	if p := static.Status.Profile; p == nil || *p != (danmv1.NetworkProfile{NetworkType: "flannel", NetworkID: "cbr0", NetworkIDGiven: true}) ||
+		static.Spec.NetworkID != "hupak" {
 		t.Errorf("the profile of %s is %+v, and its spec %+v", static.Name, p, static.Spec)
 	}
 	r.create(third)

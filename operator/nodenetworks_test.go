@@ -113,7 +113,8 @@ func (f *fleet) handlePolicies() {
 func policyIs(condition, reason, part string) func(*nmstatev1.NodeNetworkConfigurationPolicy) error {
 	return func(p *nmstatev1.NodeNetworkConfigurationPolicy) error {
 		got := meta.FindStatusCondition(p.Status.Conditions, condition)
-		if got == nil || got.Status != metav1.ConditionTrue || got.Reason != reason || !strings.Contains(got.Message, part) || got.ObservedGeneration != p.Generation {
+		if got == nil || got.Status != metav1.ConditionTrue || got.Reason != reason || !strings.Contains(got.Message, part) ||
+			got.ObservedGeneration != p.Generation {
 			return fmt.Errorf("policy %s, generation %d: want %s, reason %s, %q; has %+v", p.Name, p.Generation, condition, reason, part, p.Status.Conditions)
 		}
 		return nil

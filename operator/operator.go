@@ -201,7 +201,9 @@ func (p *process) newManager(ctx context.Context, lock *lease) (manager.Manager,
 	restConfig := rest.CopyConfig(p.rest)
 	restConfig.Wrap(newPresentLists)
 	// The API server warns with every write of Endpoints that they are deprecated.
-	restConfig.WarningHandlerWithContext = ctrllog.NewKubeAPIWarningLogger(ctrllog.KubeAPIWarningLoggerOptions{Deduplicate: true})
+	restConfig.WarningHandlerWithContext = ctrllog.NewKubeAPIWarningLogger(
+		ctrllog.KubeAPIWarningLoggerOptions{Deduplicate: true},
+	)
 	if lock != nil {
 		options.LeaderElectionResourceLockInterface = lock
 		restConfig.Wrap(lock.guard)

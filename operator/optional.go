@@ -64,8 +64,11 @@ func present(all []*descriptor.Kind, api optionalKinds) (watched, missing []*des
 // endWithKinds ends a term once the API has a kind that was missing at its start: the next
 // one watches it.
 func (p *process) endWithKinds(ctx context.Context, missing []*descriptor.Kind, api optionalKinds, end func()) {
-	p.log.Error("the API lacks kinds of this operator, which works without them: apply the CustomResourceDefinitions of the chart, or switch the area off (multiNetwork.enabled=false, nodeNetworkState.enabled=false, nodeIPAM.enabled=false)",
-		"kinds", typesOf(missing))
+	p.log.Error(
+		"the API lacks kinds of this operator, which works without them: apply the CustomResourceDefinitions of the chart, or switch the area off (multiNetwork.enabled=false, nodeNetworkState.enabled=false, nodeIPAM.enabled=false)",
+		"kinds",
+		typesOf(missing),
+	)
 	ticker := time.NewTicker(missingEvery)
 	defer ticker.Stop()
 	for {

@@ -12,9 +12,13 @@ import (
 )
 
 var (
-	addressesDesc = prometheus.NewDesc("alioth_operator_addresses",
+	addressesDesc = prometheus.NewDesc(
+		"alioth_operator_addresses",
 		"Addresses by state: held; orphaned (their pod or node is gone; the node's daemon has not released them and the node is not fenced); "+
-			"claiming (being created).", []string{"state"}, nil)
+			"claiming (being created).",
+		[]string{"state"},
+		nil,
+	)
 	refusedDesc = prometheus.NewDesc("alioth_operator_refused_objects",
 		"Objects whose request is refused, by kind and reason of their condition.", []string{"kind", "reason"}, nil)
 )

@@ -246,7 +246,8 @@ func (c *reservationChaos) checkReservations() {
 			}
 			reserved[ip] = one.object.GetName()
 		}
-		if has := len(one.status.PodIPAddresses); one.status.Status == multitenancyv1alpha1.InstanceReady && has < int(one.spec.PodNetworkConfigs[0].PodIPReservationSize) {
+		if has := len(one.status.PodIPAddresses); one.status.Status == multitenancyv1alpha1.InstanceReady &&
+			has < int(one.spec.PodNetworkConfigs[0].PodIPReservationSize) {
 			c.fail("%s is Ready with %d addresses", one.object.GetName(), has)
 		}
 	}

@@ -212,7 +212,8 @@ func (w *world) wantConfig(pod *corev1.Pod) {
 			w.fail("the config of pod %s is %+v, want %+v", pod.Name, config, want)
 		}
 	}
-	if today, early := len(sorted[*multitenancyv1alpha1.MultitenantPodNetworkConfig](w.api)), len(sorted[*acnv1alpha1.MultiTenantPodNetworkConfig](w.api)); today != 1 || early != 1 {
+	if today, early := len(sorted[*multitenancyv1alpha1.MultitenantPodNetworkConfig](w.api)), len(sorted[*acnv1alpha1.MultiTenantPodNetworkConfig](w.api)); today != 1 ||
+		early != 1 {
 		w.fail("there are %d and %d configs, want one of each group", today, early)
 	}
 }

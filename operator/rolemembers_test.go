@@ -27,7 +27,10 @@ func (r *rig) roleNode(name string) *v1alpha1.NodeRoles {
 	r.create(node)
 	r.setReady(name, corev1.ConditionTrue)
 	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: node.UID}}
-	reply := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(name), OwnerReferences: owner}, Spec: v1alpha1.RollCallSpec{Call: "roles"}}
+	reply := &v1alpha1.RollCall{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(name), OwnerReferences: owner},
+		Spec:       v1alpha1.RollCallSpec{Call: "roles"},
+	}
 	report := &v1alpha1.NodeRoles{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owner}, Spec: v1alpha1.NodeRolesSpec{Protocol: v1alpha1.RoleProtocol}}
 	r.create(reply, report)
 	r.t.Cleanup(func() {
@@ -69,7 +72,8 @@ func (r *rig) members(vpc string, want map[string]v1alpha1.Stage) map[string]*v1
 func bouncers(reason string, wanted int32, nodes ...string) func(*v1alpha1.Subnet) error {
 	return func(s *v1alpha1.Subnet) error {
 		condition := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.RolesReadyCondition)
-		if condition == nil || condition.Reason != reason || s.Status.Bouncers == nil || s.Status.Bouncers.Wanted != wanted || !slices.Equal(s.Status.Bouncers.Nodes, nodes) {
+		if condition == nil || condition.Reason != reason || s.Status.Bouncers == nil || s.Status.Bouncers.Wanted != wanted ||
+			!slices.Equal(s.Status.Bouncers.Nodes, nodes) {
 			return fmt.Errorf("bouncers %+v, condition %+v; want %s, %d wanted and %v", s.Status.Bouncers, condition, reason, wanted, nodes)
 		}
 		return nil

@@ -49,7 +49,11 @@ func TestScaledEndpoint_RealAPI_FollowsService(t *testing.T) {
 	stop := r.operate(cfg)
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "scaled-web"},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: map[string]string{"app": "scaled-web"}, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}},
+		Spec: corev1.ServiceSpec{
+			Type:     corev1.ServiceTypeNodePort,
+			Selector: map[string]string{"app": "scaled-web"},
+			Ports:    []corev1.ServicePort{{Name: "http", Port: 80}},
+		},
 	}
 	r.create(service)
 	t.Cleanup(func() { _ = r.Delete(context.WithoutCancel(t.Context()), service) })

@@ -51,7 +51,14 @@ func (s *state) ready() bool {
 
 // serve starts the health and metrics servers, which outlive every term, and
 // returns a function that stops them.
-func serve(ctx context.Context, cfg Config, config *rest.Config, m *metricSet, s *state, log *slog.Logger) (stop func(), err error) {
+func serve(
+	ctx context.Context,
+	cfg Config,
+	config *rest.Config,
+	m *metricSet,
+	s *state,
+	log *slog.Logger,
+) (stop func(), err error) {
 	all := &servers{log: log}
 	defer func() {
 		if err != nil {
@@ -122,7 +129,12 @@ func healthHandler(s *state) http.Handler {
 
 // metricsHandler serves /metrics; beyond the loopback device with TLS, and only to
 // authorized users.
-func metricsHandler(cfg Config, config *rest.Config, m *metricSet, log *slog.Logger) (http.Handler, *tls.Config, error) {
+func metricsHandler(
+	cfg Config,
+	config *rest.Config,
+	m *metricSet,
+	log *slog.Logger,
+) (http.Handler, *tls.Config, error) {
 	mux := http.NewServeMux()
 	all := prometheus.Gatherers{m.registry, metrics.Registry}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{}))

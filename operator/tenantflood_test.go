@@ -55,7 +55,9 @@ var floods = []struct {
 		return network
 	}},
 	{"definitions", func(namespace, name string) client.Object {
-		def := &nadv1.NetworkAttachmentDefinition{Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: `{"cniVersion":"1.0.0","type":"macvlan","master":"flood0","vlan":7}`}}
+		def := &nadv1.NetworkAttachmentDefinition{
+			Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: `{"cniVersion":"1.0.0","type":"macvlan","master":"flood0","vlan":7}`},
+		}
 		def.Namespace, def.Name = namespace, name
 		return def
 	}},
@@ -149,7 +151,12 @@ func newFlooded(t *testing.T, name string) *flooded {
 	r.operate(cfg)
 	f := &flooded{rig: r, hostile: name + "-hostile", calm: name + "-calm"}
 	for _, name := range []string{f.hostile, f.calm} {
-		r.create(newNamespace(name, name), newVPC(name, []string{name}, "10.0.0.0/16"), newSubnet(name, name, "net1", "10.0.0.0/18"), newNetwork(name, "default", name))
+		r.create(
+			newNamespace(name, name),
+			newVPC(name, []string{name}, "10.0.0.0/16"),
+			newSubnet(name, name, "net1", "10.0.0.0/18"),
+			newNetwork(name, "default", name),
+		)
 	}
 	t.Cleanup(f.clear)
 	f.start(f.hostile, "flood")

@@ -186,7 +186,14 @@ func TestRelease_SuccessorHasName_Conflict(t *testing.T) {
 	}
 	r.create(object)
 	stale := operatortest.Address("successor", "s", "10.0.0.4", pod)
-	c := &claim.Claimer{Client: r.Client, Live: r.Client, Store: operatortest.New(t, stale), Term: operatortest.Term(true), Feed: feed.New(nil, logr.Discard()), Clock: clock.RealClock{}}
+	c := &claim.Claimer{
+		Client: r.Client,
+		Live:   r.Client,
+		Store:  operatortest.New(t, stale),
+		Term:   operatortest.Term(true),
+		Feed:   feed.New(nil, logr.Discard()),
+		Clock:  clock.RealClock{},
+	}
 	if err := c.Release(context.WithoutCancel(t.Context()), stale); !apierrors.IsConflict(err) {
 		t.Fatalf("got %v, want a conflict", err)
 	}

@@ -293,7 +293,13 @@ func (v worldClock) Now() time.Time { return v() }
 func (v worldClock) Since(then time.Time) time.Duration { return v().Sub(then) }
 
 // newInstance starts an operator with an empty store; it lists first.
-func newInstance(name string, api *fakeAPI, cfg Config, now func() time.Time, hook func(o *instance, verb string, object client.Object, effect func() error) error) (*instance, error) {
+func newInstance(
+	name string,
+	api *fakeAPI,
+	cfg Config,
+	now func() time.Time,
+	hook func(o *instance, verb string, object client.Object, effect func() error) error,
+) (*instance, error) {
 	o := &instance{name: name, inputs: newInformers(api), now: now, reconciles: map[string]int{}, said: map[string]int{}}
 	o.ctx, o.kill = context.WithCancel(context.Background())
 	m, err := newMetrics(&state{})

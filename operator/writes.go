@@ -92,7 +92,12 @@ func (w *writer) Update(ctx context.Context, object client.Object, options ...cl
 }
 
 // Patch implements client.Writer.
-func (w *writer) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+func (w *writer) Patch(
+	ctx context.Context,
+	object client.Object,
+	patch client.Patch,
+	options ...client.PatchOption,
+) error {
 	return w.count(object, "", "patch", func() error { return w.Client.Patch(ctx, object, patch, options...) })
 }
 
@@ -107,11 +112,30 @@ type statusWriter struct {
 }
 
 // Update implements client.SubResourceWriter.
-func (w *statusWriter) Update(ctx context.Context, object client.Object, options ...client.SubResourceUpdateOption) error {
-	return w.writer.count(object, "/status", "update", func() error { return w.SubResourceWriter.Update(ctx, object, options...) })
+func (w *statusWriter) Update(
+	ctx context.Context,
+	object client.Object,
+	options ...client.SubResourceUpdateOption,
+) error {
+	return w.writer.count(
+		object,
+		"/status",
+		"update",
+		func() error { return w.SubResourceWriter.Update(ctx, object, options...) },
+	)
 }
 
 // Patch implements client.SubResourceWriter.
-func (w *statusWriter) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-	return w.writer.count(object, "/status", "patch", func() error { return w.SubResourceWriter.Patch(ctx, object, patch, options...) })
+func (w *statusWriter) Patch(
+	ctx context.Context,
+	object client.Object,
+	patch client.Patch,
+	options ...client.SubResourcePatchOption,
+) error {
+	return w.writer.count(
+		object,
+		"/status",
+		"patch",
+		func() error { return w.SubResourceWriter.Patch(ctx, object, patch, options...) },
+	)
 }

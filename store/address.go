@@ -271,7 +271,14 @@ func PutAddress(tx Tx, row *Address) error {
 		return nil
 	}
 	if other := AddressByIP(tx, row.Domain(), row.IP); other != nil && other.Name != row.Name {
-		return fmt.Errorf("put address %s: %s of %s is address %s: %w", row.Name, row.IP, row.Place(), other.Name, ErrConflict)
+		return fmt.Errorf(
+			"put address %s: %s of %s is address %s: %w",
+			row.Name,
+			row.IP,
+			row.Place(),
+			other.Name,
+			ErrConflict,
+		)
 	}
 	if held != nil {
 		if err := countAddress(tx, held, -1); err != nil {

@@ -60,8 +60,16 @@ func TestCountAddresses_SubnetNamedLikeNetwork_CountedApart(t *testing.T) {
 	like.Subnet = "u1.net"
 	update(t, s, func(tx store.Tx) error {
 		return errors.Join(
-			store.PutAddress(tx, like), store.PutAddress(tx, inNetwork("u1", "10.0.0.1")), store.PutAddress(tx, inNetwork("u1", "fd00::1")),
-			store.PutAddress(tx, inNetwork("u1", "10.0.0.2")), store.SetCursor(tx, "u1.net", like.IP), store.SetNetworkCursor(tx, "u1.net", netip.MustParseAddr("10.0.0.2")))
+			store.PutAddress(tx, like),
+			store.PutAddress(tx, inNetwork("u1", "10.0.0.1")),
+			store.PutAddress(tx, inNetwork("u1", "fd00::1")),
+			store.PutAddress(
+				tx,
+				inNetwork("u1", "10.0.0.2"),
+			),
+			store.SetCursor(tx, "u1.net", like.IP),
+			store.SetNetworkCursor(tx, "u1.net", netip.MustParseAddr("10.0.0.2")),
+		)
 	})
 	s.View(func(tx store.ReadTx) {
 		v4, v6 := store.CountAddressesByNetwork(tx, "u1.net")

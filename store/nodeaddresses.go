@@ -68,7 +68,11 @@ func ServesRange(tx ReadTx, vpc string, prefix netip.Prefix) bool {
 // returns "" if they believe it. nodes comes from NodesByAddress, vpc is the default VPC or nil.
 func DoubtedAddress(tx ReadTx, nodes map[netip.Addr]*Node, vpc *VPC, node *Node, ip netip.Addr) string {
 	if owner := nodes[ip]; owner != nil && owner.Name != node.Name {
-		return fmt.Sprintf("address %s is that of node %s, which is older: it counts as that node's; correct the node that is wrong", ip, owner.Name)
+		return fmt.Sprintf(
+			"address %s is that of node %s, which is older: it counts as that node's; correct the node that is wrong",
+			ip,
+			owner.Name,
+		)
 	}
 	for _, row := range ListServiceCIDRs(tx) {
 		if at := containing(row.Prefixes, ip); at.IsValid() {
@@ -79,7 +83,11 @@ func DoubtedAddress(tx ReadTx, nodes map[netip.Addr]*Node, vpc *VPC, node *Node,
 		return ""
 	}
 	if at := containing(vpc.Prefixes, ip); at.IsValid() && ServesRange(tx, vpc.Name, at) {
-		return fmt.Sprintf("address %s is in the range %s of the default VPC: nodes send packets for it into the VPC; give the node another address", ip, at)
+		return fmt.Sprintf(
+			"address %s is in the range %s of the default VPC: nodes send packets for it into the VPC; give the node another address",
+			ip,
+			at,
+		)
 	}
 	return ""
 }

@@ -20,8 +20,22 @@ func (a *Address) Check() error {
 	if (a.VPC == "") == (a.Network.UID == "") {
 		return errors.New("it belongs to no VPC and no network, or to both")
 	}
-	return cmp.Or(sound.Hosts("IP", a.IP), sound.MAC(a.MAC), sound.Hosts("address of the set", a.Set...), sound.OnePerFamily("set", a.Set),
-		sound.Names(a.VPC, a.Subnet, a.Node), sound.Texts(a.Attachment), sound.Texts(a.Interfaces...), a.Config.Check(), a.Holder.Check(), a.Network.Check())
+	return cmp.Or(
+		sound.Hosts("IP", a.IP),
+		sound.MAC(a.MAC),
+		sound.Hosts("address of the set", a.Set...),
+		sound.OnePerFamily("set", a.Set),
+		sound.Names(
+			a.VPC,
+			a.Subnet,
+			a.Node,
+		),
+		sound.Texts(a.Attachment),
+		sound.Texts(a.Interfaces...),
+		a.Config.Check(),
+		a.Holder.Check(),
+		a.Network.Check(),
+	)
 }
 
 // Check returns an error for a holder with texts that no row has.
@@ -37,8 +51,16 @@ func (n NetworkRef) Check() error {
 // Check implements descriptor.Checked. A range on a list that can't be read refuses the whole
 // row: without its list the VPC would reach more.
 func (v *VPC) Check() error {
-	return cmp.Or(sound.VNI("VNI", v.VNI), sound.VNI("requested VNI", v.WantVNI), sound.OwnRanges("range", v.Prefixes...),
-		sound.Ranges("allowed destination", v.EgressAllow...), sound.Ranges("denied destination", v.EgressDeny...), sound.Texts(v.AllowedTenants...))
+	return cmp.Or(
+		sound.VNI("VNI", v.VNI),
+		sound.VNI("requested VNI", v.WantVNI),
+		sound.OwnRanges("range", v.Prefixes...),
+		sound.Ranges(
+			"allowed destination",
+			v.EgressAllow...),
+		sound.Ranges("denied destination", v.EgressDeny...),
+		sound.Texts(v.AllowedTenants...),
+	)
 }
 
 // Check implements descriptor.Checked.
@@ -98,8 +120,13 @@ func (c *ServiceCIDR) Check() error { return sound.Ranges("range", c.Prefixes...
 
 // Check implements descriptor.Checked.
 func (s *Service) Check() error {
-	return cmp.Or(CheckPorts(s.Ports...), sound.Hosts("cluster IP", s.ClusterIPs...), sound.Hosts("external IP", s.ExternalIPs...),
-		sound.Affinity(s.Affinity), sound.Ranges("source range", s.SourceRanges...))
+	return cmp.Or(
+		CheckPorts(s.Ports...),
+		sound.Hosts("cluster IP", s.ClusterIPs...),
+		sound.Hosts("external IP", s.ExternalIPs...),
+		sound.Affinity(s.Affinity),
+		sound.Ranges("source range", s.SourceRanges...),
+	)
 }
 
 // CheckPorts returns an error for the first port without a number.

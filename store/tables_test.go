@@ -246,8 +246,16 @@ func TestLists_EachIndex_InItsOrder(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
-		check("subnets of a VPC, oldest first, of one age by name", "[c a b]", mapRows(store.SubnetsByVPC(tx, "blue"), func(r *store.Subnet) string { return r.Name }))
-		check("Networks of one name, oldest first", "[b a]", mapRows(store.NetworkByTenantName(tx, "t", "default"), func(r *store.Network) string { return r.Namespace }))
+		check(
+			"subnets of a VPC, oldest first, of one age by name",
+			"[c a b]",
+			mapRows(store.SubnetsByVPC(tx, "blue"), func(r *store.Subnet) string { return r.Name }),
+		)
+		check(
+			"Networks of one name, oldest first",
+			"[b a]",
+			mapRows(store.NetworkByTenantName(tx, "t", "default"), func(r *store.Network) string { return r.Namespace }),
+		)
 		check("Networks of a tenant", "[a b b]", mapRows(store.NetworksByTenant(tx, "t"), func(r *store.Network) string { return r.Namespace }))
 		check("Networks of a VPC", "[a b]", mapRows(store.NetworksByVPC(tx, "blue"), func(r *store.Network) string { return r.Namespace }))
 		if got := store.PodByName(tx, "shop", "web").UID; got != "new" {

@@ -48,7 +48,10 @@ func ParseNIC(text string) (NIC, error) {
 	}
 	nic := NIC{Name: value(raw.Name), Subnet: value(raw.Subnet)}
 	if nic.Name != "" && !interfaceName.MatchString(nic.Name) {
-		return NIC{}, fmt.Errorf("name %s is no interface name: 1 to 15 letters, digits, '_', '.' or '-'", quote.Text(nic.Name))
+		return NIC{}, fmt.Errorf(
+			"name %s is no interface name: 1 to 15 letters, digits, '_', '.' or '-'",
+			quote.Text(nic.Name),
+		)
 	}
 	if nic.Subnet != "" && !isObjectName(nic.Subnet) {
 		return NIC{}, fmt.Errorf("subnet %s is no object name", quote.Text(nic.Subnet))

@@ -87,7 +87,11 @@ func decodeAttachments[T any, P interface {
 		return nil, fmt.Errorf("decode attachments: %w", quote.Error(err))
 	}
 	if len(list) > maxAttachments {
-		return nil, fmt.Errorf("decode attachments: there are %d, and a pod has at most %d interfaces", len(list), maxAttachments)
+		return nil, fmt.Errorf(
+			"decode attachments: there are %d, and a pod has at most %d interfaces",
+			len(list),
+			maxAttachments,
+		)
 	}
 	for i := range list {
 		if err := P(&list[i]).Check(); err != nil {

@@ -30,7 +30,9 @@ func TestFormatAttachments_InVPC_StableText(t *testing.T) {
 }
 
 func TestParseAttachments_UnknownKeys_Accepted(t *testing.T) {
-	got, err := annotations.ParseAttachments(`[{"name":"eth0","kind":"veth","vpc":"v","subnet":"s","addresses":["fd00::2/64"],"mac":"06:00:00:00:00:01","queues":4}]`)
+	got, err := annotations.ParseAttachments(
+		`[{"name":"eth0","kind":"veth","vpc":"v","subnet":"s","addresses":["fd00::2/64"],"mac":"06:00:00:00:00:01","queues":4}]`,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +177,12 @@ func TestParseAttachmentsHashed_UnknownKey_HashDiffers(t *testing.T) {
 // FuzzAttachments looks for a panic in reading, for a list that isn't the same after it
 // was written and read, and for a hash of the text that isn't the attachment's.
 func FuzzAttachments(f *testing.F) {
-	f.Add(`[{"name":"eth0","altName":"web","kind":"veth","network":"a/b","vpc":"v","subnet":"s","addresses":["10.0.0.2/24","fd00::2/64"],"gateways":["10.0.0.1","fd00::1"],"mac":"02:00:0a:00:00:02"}]`)
-	f.Add(`[{"name":"net1","kind":"macvlan","vpc":"","outside":"DanmNet/a/n","outsideUID":"u","subnet":"","addresses":null,"mac":"","link":{"parent":"ens4","vlan":300,"ipv6":"off","routes":[{"dst":"10.0.0.0/8","gw":"10.0.0.1","table":200},{"dst":"","gw":""}],"rules":[{"from":"10.0.0.1/32","table":200}]}}]`)
+	f.Add(
+		`[{"name":"eth0","altName":"web","kind":"veth","network":"a/b","vpc":"v","subnet":"s","addresses":["10.0.0.2/24","fd00::2/64"],"gateways":["10.0.0.1","fd00::1"],"mac":"02:00:0a:00:00:02"}]`,
+	)
+	f.Add(
+		`[{"name":"net1","kind":"macvlan","vpc":"","outside":"DanmNet/a/n","outsideUID":"u","subnet":"","addresses":null,"mac":"","link":{"parent":"ens4","vlan":300,"ipv6":"off","routes":[{"dst":"10.0.0.0/8","gw":"10.0.0.1","table":200},{"dst":"","gw":""}],"rules":[{"from":"10.0.0.1/32","table":200}]}}]`,
+	)
 	f.Add(`[{"link":null},{"link":{}},null]`)
 	f.Add(`[]`)
 	f.Add(`null`)

@@ -32,7 +32,9 @@ const (
 )
 
 // resourceName is a name with a domain in front (Kubernetes, "Extended resources").
-var resourceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+var resourceName = regexp.MustCompile(
+	`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`,
+)
 
 // Definition is the content of the annotations of a NetworkAttachmentDefinition.
 type Definition struct {
@@ -58,7 +60,11 @@ type kuryrJSON struct {
 func DefinitionOf(annotations map[string]string) (Definition, error) {
 	d := Definition{ResourceName: annotations[ResourceNameKey]}
 	if name, set := annotations[ResourceNameKey]; set && (len(name) > 253+1+63 || !resourceName.MatchString(name)) {
-		return Definition{}, fmt.Errorf("annotation %s: %s is no extended resource such as vendor.example/nic", ResourceNameKey, quote.Text(name))
+		return Definition{}, fmt.Errorf(
+			"annotation %s: %s is no extended resource such as vendor.example/nic",
+			ResourceNameKey,
+			quote.Text(name),
+		)
 	}
 	text, own := annotations[NetworkKey]
 	config, kuryr := annotations[KuryrConfigKey]
@@ -87,7 +93,11 @@ func (d *Definition) readVF(annotations map[string]string) (err error) {
 	case !given:
 		return nil
 	case d.Target.Kind == "" || d.Target.Kind == TargetVPC:
-		return fmt.Errorf("the annotation %s is for definitions that name a network of type sriov: name one in %s, or remove it", VFKey, NetworkKey)
+		return fmt.Errorf(
+			"the annotation %s is for definitions that name a network of type sriov: name one in %s, or remove it",
+			VFKey,
+			NetworkKey,
+		)
 	}
 	d.VF, err = ParseVF(text)
 	return err

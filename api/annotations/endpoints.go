@@ -94,13 +94,23 @@ func EndpointsOf(annotations map[string]string) (*Endpoints, error) {
 	case err != nil:
 		return nil, err
 	case by == "":
-		return nil, fmt.Errorf("the annotation %s names networks, and no annotation selects pods: write their labels into %s, for example %s", naming, prefixOf(naming)+"selector", selectorExample)
+		return nil, fmt.Errorf(
+			"the annotation %s names networks, and no annotation selects pods: write their labels into %s, for example %s",
+			naming,
+			prefixOf(naming)+"selector",
+			selectorExample,
+		)
 	case len(networks) == 0:
 		example := networksByKind
 		if by != EndpointSelectorKey {
 			example = "external"
 		}
-		return nil, fmt.Errorf("the annotation %s selects pods, and no annotation names a network: write one into %s, for example %s", by, prefixOf(by)+"network", example)
+		return nil, fmt.Errorf(
+			"the annotation %s selects pods, and no annotation names a network: write one into %s, for example %s",
+			by,
+			prefixOf(by)+"network",
+			example,
+		)
 	}
 	endpoints := &Endpoints{Networks: networks}
 	if endpoints.Selector, err = parseSelector(selector); err != nil {
@@ -210,15 +220,30 @@ func parseNetworkName(text string) (NetworkName, error) {
 		name.Namespace = parts[1]
 		return name, nil
 	}
-	return NetworkName{}, fmt.Errorf("%s is no kind/name; only a %s can have a namespace between them", quote.Text(text), TargetDefinition)
+	return NetworkName{}, fmt.Errorf(
+		"%s is no kind/name; only a %s can have a namespace between them",
+		quote.Text(text),
+		TargetDefinition,
+	)
 }
 
 // endpointKinds are the kinds of networks that a Service can name.
-var endpointKinds = []string{TargetNetwork, TargetVPC, TargetDanmNet, TargetTenantNetwork, TargetClusterNetwork, TargetDefinition}
+var endpointKinds = []string{
+	TargetNetwork,
+	TargetVPC,
+	TargetDanmNet,
+	TargetTenantNetwork,
+	TargetClusterNetwork,
+	TargetDefinition,
+}
 
 func named(kind, name string) (NetworkName, error) {
 	if !slices.Contains(endpointKinds, kind) {
-		return NetworkName{}, fmt.Errorf("%s is no kind of network: write one of %s", quote.Text(kind), strings.Join(endpointKinds, ", "))
+		return NetworkName{}, fmt.Errorf(
+			"%s is no kind of network: write one of %s",
+			quote.Text(kind),
+			strings.Join(endpointKinds, ", "),
+		)
 	}
 	if !isObjectName(name) {
 		return NetworkName{}, fmt.Errorf("%s is no object name", quote.Text(name))
@@ -245,7 +270,12 @@ func parseSelector(text string) (map[string]string, error) {
 			return nil, fmt.Errorf("the value of label %s is no text: write it in quotes", quote.Text(key))
 		}
 		if wrong := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(text)); len(wrong) > 0 {
-			return nil, fmt.Errorf("no pod can have the label %s: %s: %s", quote.Text(key), quote.Text(text), quote.Message(strings.Join(wrong, "; ")))
+			return nil, fmt.Errorf(
+				"no pod can have the label %s: %s: %s",
+				quote.Text(key),
+				quote.Text(text),
+				quote.Message(strings.Join(wrong, "; ")),
+			)
 		}
 		selector[key] = text
 	}

@@ -50,7 +50,13 @@ func documents(value string) []string {
 		"name", "ip", "subnet", "namespace", "mac", "interface", "deviceID", "network", "tenantNetwork", "clusterNetwork", "vpc", "subnetId", "driverType",
 		"spoofchk", "trust", "link_state", "vlanProto", "ip6", "a", "cni-args",
 	} {
-		all = append(all, `{"`+key+`": `+quoted+`}`, `[{"`+key+`": `+quoted+`}]`, `[{"name": "n", "`+key+`": `+quoted+`}]`, `[{"network": "n", "`+key+`": `+quoted+`}]`)
+		all = append(
+			all,
+			`{"`+key+`": `+quoted+`}`,
+			`[{"`+key+`": `+quoted+`}]`,
+			`[{"name": "n", "`+key+`": `+quoted+`}]`,
+			`[{"network": "n", "`+key+`": `+quoted+`}]`,
+		)
 	}
 	for _, key := range []string{"altName", "kind", "definition", "outside", "outsideUID", "mac"} {
 		all = append(all, `[{"`+key+`": `+quoted+`}]`)

@@ -30,7 +30,12 @@ func InterfaceNames(prefixes []string, legacy bool) ([]string, error) {
 			return nil, fmt.Errorf("interface %d, container_prefix: %w", i, err)
 		}
 		if first := slices.Index(names, name); first >= 0 {
-			return nil, fmt.Errorf("interfaces %d and %d would both have the name %s: change the container_prefix of a network, or the order of the list", first, i, name)
+			return nil, fmt.Errorf(
+				"interfaces %d and %d would both have the name %s: change the container_prefix of a network, or the order of the list",
+				first,
+				i,
+				name,
+			)
 		}
 		names = append(names, name)
 	}

@@ -135,7 +135,12 @@ func readAddress(key, text string, family ipfamily.Family) (AddressRequest, erro
 		return AddressRequest{}, fmt.Errorf(`%s: %w; write "dynamic", "none" or an address`, key, err)
 	}
 	if !family.Has(ip) {
-		return AddressRequest{}, fmt.Errorf("%s: %s is no %s address: the other family has a key of its own", key, quote.Text(text), family)
+		return AddressRequest{}, fmt.Errorf(
+			"%s: %s is no %s address: the other family has a key of its own",
+			key,
+			quote.Text(text),
+			family,
+		)
 	}
 	return AddressRequest{Mode: AddressStatic, IP: ip}, nil
 }
@@ -166,7 +171,11 @@ func readRoutes(key string, texts map[string]string, family ipfamily.Family) ([]
 func readRoute(dst, gateway string, family ipfamily.Family) (netif.Route, error) {
 	prefix, err := netip.ParsePrefix(dst)
 	if err != nil || prefix.Addr().Is4In6() || !family.Has(prefix.Addr()) {
-		return netif.Route{}, fmt.Errorf("the destination is no %s range such as %s", family, ipfamily.Pick(family, "10.10.1.0/24", "fd10:10:1::/64"))
+		return netif.Route{}, fmt.Errorf(
+			"the destination is no %s range such as %s",
+			family,
+			ipfamily.Pick(family, "10.10.1.0/24", "fd10:10:1::/64"),
+		)
 	}
 	ip, ok := unicastAddr(gateway)
 	if !ok || !family.Has(ip) {

@@ -139,10 +139,25 @@ func ParseDeviceInfo(text []byte) (*DeviceInfo, error) {
 	switch info.Type { // the other descriptions are not for this type
 	case DevicePCI:
 		known.PCI = info.PCI
-		texts = append(texts, info.PCI.Address, info.PCI.VhostNet, info.PCI.RDMADevice, info.PCI.PFAddress, info.PCI.RepresentorDevice)
+		texts = append(
+			texts,
+			info.PCI.Address,
+			info.PCI.VhostNet,
+			info.PCI.RDMADevice,
+			info.PCI.PFAddress,
+			info.PCI.RepresentorDevice,
+		)
 	case DeviceVDPA:
 		known.VDPA = info.VDPA
-		texts = append(texts, info.VDPA.ParentDevice, info.VDPA.Driver, info.VDPA.Path, info.VDPA.PCIAddress, info.VDPA.PFAddress, info.VDPA.RepresentorDevice)
+		texts = append(
+			texts,
+			info.VDPA.ParentDevice,
+			info.VDPA.Driver,
+			info.VDPA.Path,
+			info.VDPA.PCIAddress,
+			info.VDPA.PFAddress,
+			info.VDPA.RepresentorDevice,
+		)
 	case DeviceVhostUser:
 		known.VhostUser = info.VhostUser
 		texts = append(texts, info.VhostUser.Mode, info.VhostUser.Path)
@@ -152,7 +167,11 @@ func ParseDeviceInfo(text []byte) (*DeviceInfo, error) {
 	}
 	for _, text := range texts {
 		if !quote.IsShort(text) {
-			return nil, fmt.Errorf("device information has a text of %d bytes that is too long or can't be printed: %s", len(text), quote.Text(text))
+			return nil, fmt.Errorf(
+				"device information has a text of %d bytes that is too long or can't be printed: %s",
+				len(text),
+				quote.Text(text),
+			)
 		}
 	}
 	return known, nil
@@ -222,7 +241,12 @@ func (d *DeviceInfo) check() error {
 	if d == nil {
 		return nil
 	}
-	set := map[string]bool{DevicePCI: d.PCI != nil, DeviceVDPA: d.VDPA != nil, DeviceVhostUser: d.VhostUser != nil, DeviceMemif: d.Memif != nil}
+	set := map[string]bool{
+		DevicePCI:       d.PCI != nil,
+		DeviceVDPA:      d.VDPA != nil,
+		DeviceVhostUser: d.VhostUser != nil,
+		DeviceMemif:     d.Memif != nil,
+	}
 	if !set[d.Type] {
 		return fmt.Errorf("device information of type %q has no description of that type", d.Type)
 	}

@@ -25,8 +25,12 @@ func statuses() []annotations.NetworkStatus {
 		},
 		{
 			Name: "customer-a/fast", Interface: "net1",
-			DNS:        annotations.StatusDNS{Nameservers: []string{"10.0.0.10"}, Domain: "example", Search: []string{"a.example"}, Options: []string{"ndots:2"}},
-			DeviceInfo: &annotations.DeviceInfo{Type: "pci", Version: annotations.DeviceInfoVersion, PCI: &annotations.PCIDevice{Address: "0000:af:06.0", PFAddress: "0000:af:00.0"}},
+			DNS: annotations.StatusDNS{Nameservers: []string{"10.0.0.10"}, Domain: "example", Search: []string{"a.example"}, Options: []string{"ndots:2"}},
+			DeviceInfo: &annotations.DeviceInfo{
+				Type:    "pci",
+				Version: annotations.DeviceInfoVersion,
+				PCI:     &annotations.PCIDevice{Address: "0000:af:06.0", PFAddress: "0000:af:00.0"},
+			},
 		},
 	}
 }
@@ -77,9 +81,12 @@ func TestFormatNetworkStatus_PublicClient_ReadsIt(t *testing.T) {
 		{Name: "customer-a/vdpa", DeviceInfo: &nadv1.DeviceInfo{Type: nadv1.DeviceInfoTypeVDPA, Version: nadv1.DeviceInfoVersion, Vdpa: &nadv1.VdpaDevice{
 			ParentDevice: "vdpa0", Driver: "vhost", Path: "/dev/vhost-vdpa-0", PciAddress: "0000:01:00.1", PfPciAddress: "0000:01:00.0", RepresentorDevice: "rep0",
 		}}},
-		{Name: "customer-a/vhost-user", DeviceInfo: &nadv1.DeviceInfo{Type: nadv1.DeviceInfoTypeVHostUser, Version: nadv1.DeviceInfoVersion, VhostUser: &nadv1.VhostDevice{
-			Mode: nadv1.VhostDeviceModeClient, Path: "/run/a",
-		}}},
+		{
+			Name: "customer-a/vhost-user",
+			DeviceInfo: &nadv1.DeviceInfo{Type: nadv1.DeviceInfoTypeVHostUser, Version: nadv1.DeviceInfoVersion, VhostUser: &nadv1.VhostDevice{
+				Mode: nadv1.VhostDeviceModeClient, Path: "/run/a",
+			}},
+		},
 		{Name: "customer-a/memif", DeviceInfo: &nadv1.DeviceInfo{Type: nadv1.DeviceInfoTypeMemif, Version: nadv1.DeviceInfoVersion, Memif: &nadv1.MemifDevice{
 			Role: nadv1.MemifDeviceRoleMaster, Path: "/run/b", Mode: nadv1.MemifDeviceModeEthernet,
 		}}},
@@ -109,7 +116,13 @@ func TestParseNetworks_PublicClientText_Read(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []annotations.NetworkSelection{
-		{Namespace: "other", Name: "net-a", Interface: "x", MAC: "02:00:00:00:00:01", IPs: []annotations.RequestedIP{{IP: netip.MustParseAddr("10.0.0.2"), Bits: 24}}},
+		{
+			Namespace: "other",
+			Name:      "net-a",
+			Interface: "x",
+			MAC:       "02:00:00:00:00:01",
+			IPs:       []annotations.RequestedIP{{IP: netip.MustParseAddr("10.0.0.2"), Bits: 24}},
+		},
 		{
 			Namespace: "pods", Name: "net-b", Interface: "net2", CNIArgs: json.RawMessage(`{"a":1}`),
 			PortMappings: []annotations.PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}}, DefaultRoute: true, Gateways: addrs("10.0.0.1"),

@@ -134,7 +134,11 @@ func ParseDefaultNetwork(text, podNamespace string) (*NetworkSelection, error) {
 	}
 	one := &list[0]
 	if one.Interface != "" && one.Interface != FirstInterface {
-		return nil, fmt.Errorf("it names the interface %s, and the default network is always at %s: remove the name", quote.Text(one.Interface), FirstInterface)
+		return nil, fmt.Errorf(
+			"it names the interface %s, and the default network is always at %s: remove the name",
+			quote.Text(one.Interface),
+			FirstInterface,
+		)
 	}
 	one.Interface = FirstInterface
 	if one.Namespace == "" {
@@ -232,7 +236,12 @@ func checkTogether(list []NetworkSelection) error {
 	route := -1
 	for i, one := range list {
 		if first, taken := names[one.Interface]; taken {
-			return fmt.Errorf("element %d: the interface name %s is taken by %s: request another", i, one.Interface, holder(first))
+			return fmt.Errorf(
+				"element %d: the interface name %s is taken by %s: request another",
+				i,
+				one.Interface,
+				holder(first),
+			)
 		}
 		names[one.Interface] = i
 		if !one.DefaultRoute {

@@ -62,7 +62,9 @@ var deviceID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$`)
 
 func (j selectionJSON) read() (NetworkSelection, error) {
 	if given(j.IPAMClaim) {
-		return NetworkSelection{}, errors.New(`"ipam-claim-reference" is not supported: remove it; addresses stay with the pod`)
+		return NetworkSelection{}, errors.New(
+			`"ipam-claim-reference" is not supported: remove it; addresses stay with the pod`,
+		)
 	}
 	one := NetworkSelection{Namespace: value(j.Namespace), Name: value(j.Name), DeviceID: value(j.DeviceID)}
 	if given(j.Gateway) {
@@ -90,7 +92,10 @@ func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "nu
 // checkReference accepts a namespace that is missing.
 func checkReference(one NetworkSelection) error {
 	if !isObjectName(one.Name) {
-		return fmt.Errorf(`name %s is no name of a NetworkAttachmentDefinition; its namespace is written namespace/name in a list of names, and as "namespace" in JSON`, quote.Text(one.Name))
+		return fmt.Errorf(
+			`name %s is no name of a NetworkAttachmentDefinition; its namespace is written namespace/name in a list of names, and as "namespace" in JSON`,
+			quote.Text(one.Name),
+		)
 	}
 	if one.Namespace != "" && !labelName.MatchString(one.Namespace) {
 		return fmt.Errorf("namespace %s is no name of a namespace", quote.Text(one.Namespace))
@@ -101,7 +106,11 @@ func checkReference(one NetworkSelection) error {
 func (j selectionJSON) readInterface(one *NetworkSelection) error {
 	name, alias := value(j.Interface), value(j.IfaceAlias)
 	if name != "" && alias != "" && name != alias {
-		return fmt.Errorf(`"interface" %s and its old form "interfaceRequest" %s differ: keep the first`, quote.Text(name), quote.Text(alias))
+		return fmt.Errorf(
+			`"interface" %s and its old form "interfaceRequest" %s differ: keep the first`,
+			quote.Text(name),
+			quote.Text(alias),
+		)
 	}
 	if one.Interface = cmp.Or(name, alias); one.Interface == "" {
 		return nil
@@ -137,7 +146,10 @@ func (j selectionJSON) readMAC(one *NetworkSelection) error {
 	}
 	mac, err := net.ParseMAC(text)
 	if err != nil || len(mac) != 6 || mac[0]&1 != 0 || bytes.Equal(mac, make([]byte, 6)) {
-		return fmt.Errorf("mac %s is no MAC of an interface: 6 bytes such as 02:23:45:67:89:01, no group address", quote.Text(text))
+		return fmt.Errorf(
+			"mac %s is no MAC of an interface: 6 bytes such as 02:23:45:67:89:01, no group address",
+			quote.Text(text),
+		)
 	}
 	one.MAC = mac.String()
 	return nil
@@ -147,7 +159,11 @@ func (j selectionJSON) readMAC(one *NetworkSelection) error {
 func (j selectionJSON) readGUID(one *NetworkSelection) error {
 	text, alias := value(j.GUID), value(j.GUIDAlias)
 	if text != "" && alias != "" && text != alias {
-		return fmt.Errorf(`"infiniband-guid" %s and "infinibandGUID" %s differ: keep the first`, quote.Text(text), quote.Text(alias))
+		return fmt.Errorf(
+			`"infiniband-guid" %s and "infinibandGUID" %s differ: keep the first`,
+			quote.Text(text),
+			quote.Text(alias),
+		)
 	}
 	if text = cmp.Or(text, alias); text == "" {
 		return nil
@@ -199,9 +215,17 @@ func (j selectionJSON) readPorts(one *NetworkSelection) error {
 }
 
 func (j portJSON) read() (PortMapping, error) {
-	port := PortMapping{HostPort: j.HostPort, ContainerPort: j.ContainerPort, Protocol: strings.ToLower(cmp.Or(value(j.Protocol), "tcp"))}
+	port := PortMapping{
+		HostPort:      j.HostPort,
+		ContainerPort: j.ContainerPort,
+		Protocol:      strings.ToLower(cmp.Or(value(j.Protocol), "tcp")),
+	}
 	if min(port.HostPort, port.ContainerPort) < 1 || max(port.HostPort, port.ContainerPort) > 65535 {
-		return PortMapping{}, fmt.Errorf("hostPort %d and containerPort %d have to be 1 to 65535", port.HostPort, port.ContainerPort)
+		return PortMapping{}, fmt.Errorf(
+			"hostPort %d and containerPort %d have to be 1 to 65535",
+			port.HostPort,
+			port.ContainerPort,
+		)
 	}
 	if !slices.Contains([]string{"tcp", "udp", "sctp"}, port.Protocol) {
 		return PortMapping{}, fmt.Errorf("protocol %s is none of TCP, UDP and SCTP", quote.Text(value(j.Protocol)))

@@ -80,14 +80,22 @@ func decodeList[T any](text string) ([]*T, error) {
 
 func checkSize(text string) error {
 	if len(text) > maxText {
-		return fmt.Errorf("it has %d bytes, and at most %d are accepted, because all annotations of a pod share 256 KiB", len(text), maxText)
+		return fmt.Errorf(
+			"it has %d bytes, and at most %d are accepted, because all annotations of a pod share 256 KiB",
+			len(text),
+			maxText,
+		)
 	}
 	return nil
 }
 
 func checkCount(elements int) error {
 	if elements > maxElements {
-		return fmt.Errorf("it has %d elements, and at most %d are accepted, because each is an interface of the pod", elements, maxElements)
+		return fmt.Errorf(
+			"it has %d elements, and at most %d are accepted, because each is an interface of the pod",
+			elements,
+			maxElements,
+		)
 	}
 	return nil
 }
@@ -147,7 +155,11 @@ func interfaceAddr(text string) (ip netip.Addr, bits int, err error) {
 	}
 	prefix, wrong := netip.ParsePrefix(text)
 	if wrong != nil || prefix.Bits() == 0 {
-		return netip.Addr{}, 0, fmt.Errorf("%s has no prefix length from 1 to %d behind the slash", quote.Text(text), ip.BitLen())
+		return netip.Addr{}, 0, fmt.Errorf(
+			"%s has no prefix length from 1 to %d behind the slash",
+			quote.Text(text),
+			ip.BitLen(),
+		)
 	}
 	return ip, prefix.Bits(), nil
 }

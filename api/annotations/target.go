@@ -60,7 +60,10 @@ func (j targetJSON) read() (Target, error) {
 		found++
 	}
 	if found != 1 {
-		return Target{}, fmt.Errorf(`it names %d networks: write exactly one of "network", "tenantNetwork", "clusterNetwork" and "vpc"`, found)
+		return Target{}, fmt.Errorf(
+			`it names %d networks: write exactly one of "network", "tenantNetwork", "clusterNetwork" and "vpc"`,
+			found,
+		)
 	}
 	return target, checkSubnet(target)
 }

@@ -77,7 +77,11 @@ func (l *List) TakeLink() (*Link, error) {
 		return nil, l.Wrong(l.Field(0, vxlanKey), "vlan and vxlan exclude each other", "remove one of them")
 	}
 	if err := json.Unmarshal(p[masterKey], &link.Master); err != nil || !deviceName.MatchString(link.Master) {
-		return nil, l.Wrong(l.Field(0, masterKey), "a VLAN or VXLAN has a device of the nodes as its parent", `name it, for example "ens4"`)
+		return nil, l.Wrong(
+			l.Field(0, masterKey),
+			"a VLAN or VXLAN has a device of the nodes as its parent",
+			`name it, for example "ens4"`,
+		)
 	}
 	return link, nil
 }
@@ -101,7 +105,11 @@ func (l *List) takeNumber(p Plugin, key string, limit uint32) (number uint32, er
 		return 0, nil
 	}
 	if err := json.Unmarshal(raw, &number); err != nil || number > limit {
-		return 0, l.Wrong(l.Field(0, key), fmt.Sprintf("%.40q is not a number from 0 to %d", raw, limit), "correct it, or remove the key")
+		return 0, l.Wrong(
+			l.Field(0, key),
+			fmt.Sprintf("%.40q is not a number from 0 to %d", raw, limit),
+			"correct it, or remove the key",
+		)
 	}
 	delete(p, key)
 	return number, nil
@@ -117,7 +125,10 @@ func OnLink(conf []byte, name string) ([]byte, error) {
 		err = json.Unmarshal(top["plugins"], &plugins)
 	}
 	if err != nil || len(plugins) == 0 {
-		return nil, fmt.Errorf("read the configuration of a plugin on a link: %w", cmp.Or(err, errors.New("it has no plugins")))
+		return nil, fmt.Errorf(
+			"read the configuration of a plugin on a link: %w",
+			cmp.Or(err, errors.New("it has no plugins")),
+		)
 	}
 	if err := plugins[0].Set(masterKey, name); err != nil {
 		return nil, fmt.Errorf("set the parent of a plugin's interface: %w", err)

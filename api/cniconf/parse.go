@@ -84,7 +84,11 @@ func Parse(where, name string, text []byte) (*List, error) {
 	}
 	var top Plugin
 	if err := json.Unmarshal(text, &top); err != nil || top == nil {
-		return nil, l.Wrong("", "the configuration is not a JSON object", `write {"cniVersion": ..., "plugins": [...]} or {"cniVersion": ..., "type": ...}`)
+		return nil, l.Wrong(
+			"",
+			"the configuration is not a JSON object",
+			`write {"cniVersion": ..., "plugins": [...]} or {"cniVersion": ..., "type": ...}`,
+		)
 	}
 	for _, step := range []func(Plugin) error{l.parseName, l.parseVersion, l.parseDisableCheck, l.parsePlugins} {
 		if err := step(top); err != nil {
@@ -105,8 +109,14 @@ func (l *List) parseName(top Plugin) error {
 		}
 	}
 	if !networkName.MatchString(l.Name) || len(l.Name) > maxName {
-		return l.Wrong("name", fmt.Sprintf("%.80q is not a name of a CNI network", l.Name),
-			fmt.Sprintf("start it with a letter or digit, use these and the characters _ . - only, and at most %d of them", maxName))
+		return l.Wrong(
+			"name",
+			fmt.Sprintf("%.80q is not a name of a CNI network", l.Name),
+			fmt.Sprintf(
+				"start it with a letter or digit, use these and the characters _ . - only, and at most %d of them",
+				maxName,
+			),
+		)
 	}
 	return nil
 }
@@ -190,7 +200,11 @@ var reserved = []string{"prevResult", "runtimeConfig"}
 
 func (l *List) checkKeys(i int, p Plugin) error {
 	if p == nil {
-		return l.Wrong(strings.TrimSuffix(l.Field(i, ""), "."), "it is null", "write an object with the plugin's configuration")
+		return l.Wrong(
+			strings.TrimSuffix(l.Field(i, ""), "."),
+			"it is null",
+			"write an object with the plugin's configuration",
+		)
 	}
 	for _, key := range slices.Sorted(maps.Keys(p)) { // so that a refusal stays the same
 		if slices.Contains(reserved, key) || strings.HasPrefix(key, "cni.dev/") {

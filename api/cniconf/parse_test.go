@@ -14,16 +14,20 @@ import (
 func TestParse_WrongText_RefusedWithField(t *testing.T) {
 	cases := map[string]struct{ text, field, says string }{
 		"no JSON (DANM case 125: a truncated configuration)": {text: `{"type":"bridge"`, says: "not valid JSON"},
-		"no object":                     {text: `["bridge"]`, says: "not a JSON object"},
-		"null":                          {text: `null`, says: "not a JSON object"},
-		"text behind":                   {text: `{"type":"bridge"} {}`, says: "not valid JSON"},
-		"too deep":                      {text: `{"type":"bridge","x":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, says: "deeper than 32"},
-		"not UTF-8":                     {text: "{\"type\":\"bridge\xff\"}", says: "UTF-8"},
-		"neither type nor plugins":      {text: `{"cniVersion":"1.0.0"}`, field: "plugins", says: "0 plugins"},
-		"plugins and type":              {text: `{"type":"bridge","plugins":[{"type":"bridge"}]}`, says: "both plugins and type"},
-		"no plugins":                    {text: `{"plugins":[]}`, field: "plugins", says: "0 plugins"},
-		"plugins of another type":       {text: `{"plugins":{}}`, field: "plugins", says: "not a list"},
-		"too many plugins":              {text: `{"plugins":[` + strings.Repeat(`{"type":"bridge"},`, 16) + `{"type":"bridge"}]}`, field: "plugins", says: "17 plugins"},
+		"no object":                {text: `["bridge"]`, says: "not a JSON object"},
+		"null":                     {text: `null`, says: "not a JSON object"},
+		"text behind":              {text: `{"type":"bridge"} {}`, says: "not valid JSON"},
+		"too deep":                 {text: `{"type":"bridge","x":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, says: "deeper than 32"},
+		"not UTF-8":                {text: "{\"type\":\"bridge\xff\"}", says: "UTF-8"},
+		"neither type nor plugins": {text: `{"cniVersion":"1.0.0"}`, field: "plugins", says: "0 plugins"},
+		"plugins and type":         {text: `{"type":"bridge","plugins":[{"type":"bridge"}]}`, says: "both plugins and type"},
+		"no plugins":               {text: `{"plugins":[]}`, field: "plugins", says: "0 plugins"},
+		"plugins of another type":  {text: `{"plugins":{}}`, field: "plugins", says: "not a list"},
+		"too many plugins": {
+			text:  `{"plugins":[` + strings.Repeat(`{"type":"bridge"},`, 16) + `{"type":"bridge"}]}`,
+			field: "plugins",
+			says:  "17 plugins",
+		},
 		"a null plugin":                 {text: `{"plugins":[null]}`, field: "plugins[0]", says: "null"},
 		"a plugin without a type":       {text: `{"plugins":[{"type":"bridge"},{}]}`, field: "plugins[1].type", says: "missing"},
 		"a type that is no string":      {text: `{"type":7}`, field: "type", says: "not a string"},
@@ -42,7 +46,11 @@ func TestParse_WrongText_RefusedWithField(t *testing.T) {
 		"an IPAM type in another case":  {text: `{"type":"bridge","ipam":{"type":"host-local","TYPE":"evil"}}`, field: "ipam.TYPE", says: "could read"},
 		"a previous result":             {text: `{"type":"bridge","prevResult":{}}`, field: "prevResult", says: "reserved"},
 		"a runtimeConfig of the author": {text: `{"plugins":[{"type":"bridge","runtimeConfig":{"mac":"x"}}]}`, field: "plugins[0].runtimeConfig", says: "reserved"},
-		"a reserved key":                {text: `{"plugins":[{"type":"bridge","cni.dev/valid-attachments":[]}]}`, field: "plugins[0].cni.dev/valid-attachments", says: "reserved"},
+		"a reserved key": {
+			text:  `{"plugins":[{"type":"bridge","cni.dev/valid-attachments":[]}]}`,
+			field: "plugins[0].cni.dev/valid-attachments",
+			says:  "reserved",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +67,11 @@ func TestParse_WrongText_RefusedWithField(t *testing.T) {
 }
 
 func TestParse_Configuration_AuthorTextKept(t *testing.T) {
-	got, err := cniconf.Parse("here", "net", []byte(`{"cniVersion":"0.4.0","cniVersions":["1.0.0","9.0.0"],"disableCheck":"TRUE","plugins":[{"type":"bridge","n":12345678901234567890}]}`))
+	got, err := cniconf.Parse(
+		"here",
+		"net",
+		[]byte(`{"cniVersion":"0.4.0","cniVersions":["1.0.0","9.0.0"],"disableCheck":"TRUE","plugins":[{"type":"bridge","n":12345678901234567890}]}`),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

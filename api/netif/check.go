@@ -41,7 +41,12 @@ func (a *Interface) Check() error {
 func short(texts ...string) error {
 	for _, text := range texts {
 		if !quote.IsShort(text) {
-			return fmt.Errorf("a text of %d bytes is longer than %d bytes or can't be printed: %s", len(text), quote.MaxQuoted, quote.Text(text))
+			return fmt.Errorf(
+				"a text of %d bytes is longer than %d bytes or can't be printed: %s",
+				len(text),
+				quote.MaxQuoted,
+				quote.Text(text),
+			)
 		}
 	}
 	return nil

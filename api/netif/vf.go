@@ -85,7 +85,12 @@ func (vf VF) Check() error {
 		{VFProto, vf.Proto, []string{VLANProtoQ, VLANProtoAD}},
 	} {
 		if text.value != "" && !slices.Contains(text.values, text.value) {
-			return fmt.Errorf("%q has no value %s: use one of %s", text.key, quote.Text(text.value), strings.Join(text.values, ", "))
+			return fmt.Errorf(
+				"%q has no value %s: use one of %s",
+				text.key,
+				quote.Text(text.value),
+				strings.Join(text.values, ", "),
+			)
 		}
 	}
 	for _, number := range []struct {

@@ -316,7 +316,10 @@ type ScaledEndpoint struct {
 func ScaledEndpointName(spec *ScaledEndpointSpec) string {
 	identity := strings.Join([]string{spec.Service.UID, spec.VPC, spec.VPCUID, fmt.Sprint(spec.Exposed)}, "\x00")
 	sum := sha256.Sum256([]byte(identity))
-	return strings.Join([]string{spec.Service.Namespace, spec.Service.Name, hex.EncodeToString(sum[:8]), fmt.Sprint(spec.Part)}, ".")
+	return strings.Join(
+		[]string{spec.Service.Namespace, spec.Service.Name, hex.EncodeToString(sum[:8]), fmt.Sprint(spec.Part)},
+		".",
+	)
 }
 
 // ScaledEndpointList is a list of ScaledEndpoints.

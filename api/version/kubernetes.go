@@ -18,8 +18,12 @@ const OldestKubernetes = "1.34"
 func CheckKubernetes(gitVersion string) error {
 	server, err := utilversion.ParseGeneric(gitVersion)
 	if err == nil && server.LessThan(utilversion.MustParseGeneric(OldestKubernetes)) {
-		return fmt.Errorf("the API server has version %s, and Alioth v%s needs Kubernetes %s or newer: upgrade the control plane first; docs/install/requirements.md lists the tested versions",
-			server, Number, OldestKubernetes)
+		return fmt.Errorf(
+			"the API server has version %s, and Alioth v%s needs Kubernetes %s or newer: upgrade the control plane first; docs/install/requirements.md lists the tested versions",
+			server,
+			Number,
+			OldestKubernetes,
+		)
 	}
 	return nil
 }

@@ -122,7 +122,12 @@ func guardCommand(o *options) *cobra.Command {
 
 func (o *options) addFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
-	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "name of this node's Node object (environment: NODE_NAME)")
+	flags.StringVar(
+		&o.NodeName,
+		"node-name",
+		os.Getenv("NODE_NAME"),
+		"name of this node's Node object (environment: NODE_NAME)",
+	)
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file; needed only outside of a pod")
 	flags.StringVar(&o.APIServerHost, "api-server-host", "", "host of the API server; default: the environment's")
 	flags.IntVar(&o.APIServerPort, "api-server-port", 0, "port of the API server; default: 443 if the host is set")
@@ -134,43 +139,204 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringVar(&o.CNIConfDir, "cni-conf-dir", o.CNIConfDir, "the container runtime's directory of CNI configurations")
 	flags.StringVar(&o.DefaultVPC, "default-vpc", o.DefaultVPC, "name of the default VPC")
 	flags.StringSliceVar(&o.serviceCIDRs, "service-cidrs", nil, "the cluster's service ranges, closed to pods' egress")
-	flags.StringSliceVar(&o.shadowCIDRs, "shadow-cidrs", texts(o.Shadows), "ranges of shadow addresses, at most one per family")
-	flags.StringSliceVar(&o.infrastructure, "infrastructure-cidrs", nil, "ranges to which the kubelet itself may connect; pods with an IP in one get no network probes or hooks")
-	flags.StringSliceVar(&o.sharedServices, "shared-services", texts(o.SharedServices), "Services (namespace/name) that every VPC reaches, in addition to SharedService objects")
-	flags.StringSliceVar(&o.metadata, "metadata-addresses", texts(o.Metadata), "addresses of cloud metadata services; closed unless spec.egressAllow of the VPC has exactly that address")
+	flags.StringSliceVar(
+		&o.shadowCIDRs,
+		"shadow-cidrs",
+		texts(o.Shadows),
+		"ranges of shadow addresses, at most one per family",
+	)
+	flags.StringSliceVar(
+		&o.infrastructure,
+		"infrastructure-cidrs",
+		nil,
+		"ranges to which the kubelet itself may connect; pods with an IP in one get no network probes or hooks",
+	)
+	flags.StringSliceVar(
+		&o.sharedServices,
+		"shared-services",
+		texts(o.SharedServices),
+		"Services (namespace/name) that every VPC reaches, in addition to SharedService objects",
+	)
+	flags.StringSliceVar(
+		&o.metadata,
+		"metadata-addresses",
+		texts(o.Metadata),
+		"addresses of cloud metadata services; closed unless spec.egressAllow of the VPC has exactly that address",
+	)
 	flags.Uint16Var(&o.TunnelPort, "tunnel-port", o.TunnelPort, "UDP port of VXLAN, the same on all nodes")
-	flags.Uint16Var(&o.HostLinkPort, "host-link-vxlan-port", o.HostLinkPort, "UDP port of VXLAN links outside of VPCs, the same on all nodes")
-	flags.StringSliceVar(&o.VXLANDevices, "vxlan-devices", nil, "names of devices of the nodes that may have VXLAN links outside of VPCs without an InternalIP of the Node; pods must not reach the networks of these devices")
-	flags.BoolVar(&o.NodePorts, "node-ports", o.NodePorts, "serve NodePorts and external addresses of Services on this node; set to false if kube-proxy serves them")
-	flags.BoolVar(&o.ScaledEndpoints, "scaled-endpoints", o.ScaledEndpoints, "follow what the operator judges of Services, instead of Services, EndpointSlices and Networks; the operator needs the same option")
-	flags.Uint32Var(&o.FlowsPerShadow, "flows-per-pod", o.FlowsPerShadow, "limit of flows through the host per pod; 0: no limit")
-	flags.Uint32Var(&o.ConnectionsPerInterface, "service-flows-per-pod", o.ConnectionsPerInterface, "limit of flows to services per pod")
-	flags.StringVar((*string)(&o.PodDevice), "pod-device", string(o.PodDevice),
-		fmt.Sprintf("kind of the devices of new pods, one of %v; auto selects the first kind that the node's kernel has", cnid.PodDevices()))
-	flags.BoolVar(&o.Delegation, "delegation", o.Delegation, "run other CNI plugins of this node for interfaces of pods, where a DelegationGrant permits it; the daemon needs the PID namespace of the node")
-	flags.StringSliceVar(&o.GlobalNamespaces, "global-namespaces", o.GlobalNamespaces, "namespaces whose NetworkAttachmentDefinitions pods of all namespaces may select, as the operator has them")
-	flags.StringVar(&o.DelegationHost, "delegation-host", o.DelegationHost, "process whose mount namespace is that of the node, for --delegation and --node-network-state: init (PID 1), or parent (the parent process of the daemon) if nodes share a PID namespace")
-	flags.BoolVar(&o.SRIOV, "sriov", o.SRIOV, "attach pods to virtual functions of SR-IOV that the kubelet has allocated to them")
-	flags.StringVar(&o.PodResources, "pod-resources-socket", o.PodResources, "socket of the API by which the kubelet tells the devices of pods")
-	flags.BoolVar(&o.UnderlayAttachments, "underlay-attachments", o.UnderlayAttachments, "permit interfaces in the network of an address of the node where no program of the node sees their packets: virtual functions on its device without a VLAN, or in its VLAN; macvlan and ipvlan on a device below its device")
-	flags.BoolVar(&o.NodeNetworkState, "node-network-state", o.NodeNetworkState, "keep the NodeNetworkState of this node, and lead the network of the node to it; the daemon needs the PID namespace of the node")
-	flags.StringVar(&o.NetworkPolicyMode, "node-network-policy-mode", o.NetworkPolicyMode, "where policies about the network of nodes are put together: distributed (each node for itself) or centralized (the operator)")
-	flags.BoolVar(&o.NodeIPAM.Enabled, "node-ipam", o.NodeIPAM.Enabled, "serve addresses to other CNI plugins, where the node has the label kubernetes.azure.com/podnetwork-multi-tenancy-enabled")
-	flags.StringSliceVar(&o.NodeIPAM.Groups, "node-ipam-groups", o.NodeIPAM.Groups, "API groups that have the NodeInfo of this node")
-	flags.StringSliceVar(&o.NodeIPAM.Devices, "node-ipam-devices", nil, "patterns of the names of devices that pods may get, for example eth1,ens*")
-	flags.StringVar(&o.NodeIPAM.Machine, "node-ipam-machine", "", "ID of this virtual machine; empty for the UUID of the SMBIOS, or else the node's machine-id or the UID of the Node, with a prefix that says so")
-	flags.StringSliceVar(&o.nodeIPAMRanges, "node-ipam-ranges", nil, "ranges that pods with a delegated device reach by their first interface, beside Services: those of nodes and infrastructure; empty for the network of the node's own address")
-	flags.StringVar(&o.NodeIPAM.Listen, "node-ipam-listen", "", "TCP address on loopback, for example localhost:10090, at which that API is served too, to processes of the node that send the token in the folder --run-dir, and to no pod; empty for none")
-	flags.StringVar(&o.NodeIPAM.KubeletPlugins, "node-ipam-kubelet-plugins", "", "the kubelet's folder of device plugins, for example "+deviceplugin.DefaultDir+", where this node offers its devices as the resource acn.azure.com/vnet-nic; empty for none")
-	flags.StringVar(&o.NodeIPAM.Deletes, "node-ipam-deletes", queue.DeletesOfCNS, "directory in which CNI plugins for CNS leave a file for each DEL that nobody took; empty for none")
-	flags.StringVar(&o.NodeIPAM.PodCgroup, "node-ipam-pod-cgroup", "", "cgroup2 directory of all pods, which are kept away from --node-ipam-listen; empty for kubepods.slice or kubepods below the root")
-	flags.DurationVar(&o.DelegationWait, "delegation-timeout", o.DelegationWait, "how long the other CNI plugins of one interface may take")
-	flags.DurationVar(&o.RecheckEvery, "recheck-every", o.RecheckEvery,
-		"time between comparisons of everything in the kernel with what has to be there; at most "+cnid.DefaultRecheck.String())
+	flags.Uint16Var(
+		&o.HostLinkPort,
+		"host-link-vxlan-port",
+		o.HostLinkPort,
+		"UDP port of VXLAN links outside of VPCs, the same on all nodes",
+	)
+	flags.StringSliceVar(
+		&o.VXLANDevices,
+		"vxlan-devices",
+		nil,
+		"names of devices of the nodes that may have VXLAN links outside of VPCs without an InternalIP of the Node; pods must not reach the networks of these devices",
+	)
+	flags.BoolVar(
+		&o.NodePorts,
+		"node-ports",
+		o.NodePorts,
+		"serve NodePorts and external addresses of Services on this node; set to false if kube-proxy serves them",
+	)
+	flags.BoolVar(
+		&o.ScaledEndpoints,
+		"scaled-endpoints",
+		o.ScaledEndpoints,
+		"follow what the operator judges of Services, instead of Services, EndpointSlices and Networks; the operator needs the same option",
+	)
+	flags.Uint32Var(
+		&o.FlowsPerShadow,
+		"flows-per-pod",
+		o.FlowsPerShadow,
+		"limit of flows through the host per pod; 0: no limit",
+	)
+	flags.Uint32Var(
+		&o.ConnectionsPerInterface,
+		"service-flows-per-pod",
+		o.ConnectionsPerInterface,
+		"limit of flows to services per pod",
+	)
+	flags.StringVar(
+		(*string)(&o.PodDevice),
+		"pod-device",
+		string(o.PodDevice),
+		fmt.Sprintf(
+			"kind of the devices of new pods, one of %v; auto selects the first kind that the node's kernel has",
+			cnid.PodDevices(),
+		),
+	)
+	flags.BoolVar(
+		&o.Delegation,
+		"delegation",
+		o.Delegation,
+		"run other CNI plugins of this node for interfaces of pods, where a DelegationGrant permits it; the daemon needs the PID namespace of the node",
+	)
+	flags.StringSliceVar(
+		&o.GlobalNamespaces,
+		"global-namespaces",
+		o.GlobalNamespaces,
+		"namespaces whose NetworkAttachmentDefinitions pods of all namespaces may select, as the operator has them",
+	)
+	flags.StringVar(
+		&o.DelegationHost,
+		"delegation-host",
+		o.DelegationHost,
+		"process whose mount namespace is that of the node, for --delegation and --node-network-state: init (PID 1), or parent (the parent process of the daemon) if nodes share a PID namespace",
+	)
+	flags.BoolVar(
+		&o.SRIOV,
+		"sriov",
+		o.SRIOV,
+		"attach pods to virtual functions of SR-IOV that the kubelet has allocated to them",
+	)
+	flags.StringVar(
+		&o.PodResources,
+		"pod-resources-socket",
+		o.PodResources,
+		"socket of the API by which the kubelet tells the devices of pods",
+	)
+	flags.BoolVar(
+		&o.UnderlayAttachments,
+		"underlay-attachments",
+		o.UnderlayAttachments,
+		"permit interfaces in the network of an address of the node where no program of the node sees their packets: virtual functions on its device without a VLAN, or in its VLAN; macvlan and ipvlan on a device below its device",
+	)
+	flags.BoolVar(
+		&o.NodeNetworkState,
+		"node-network-state",
+		o.NodeNetworkState,
+		"keep the NodeNetworkState of this node, and lead the network of the node to it; the daemon needs the PID namespace of the node",
+	)
+	flags.StringVar(
+		&o.NetworkPolicyMode,
+		"node-network-policy-mode",
+		o.NetworkPolicyMode,
+		"where policies about the network of nodes are put together: distributed (each node for itself) or centralized (the operator)",
+	)
+	flags.BoolVar(
+		&o.NodeIPAM.Enabled,
+		"node-ipam",
+		o.NodeIPAM.Enabled,
+		"serve addresses to other CNI plugins, where the node has the label kubernetes.azure.com/podnetwork-multi-tenancy-enabled",
+	)
+	flags.StringSliceVar(
+		&o.NodeIPAM.Groups,
+		"node-ipam-groups",
+		o.NodeIPAM.Groups,
+		"API groups that have the NodeInfo of this node",
+	)
+	flags.StringSliceVar(
+		&o.NodeIPAM.Devices,
+		"node-ipam-devices",
+		nil,
+		"patterns of the names of devices that pods may get, for example eth1,ens*",
+	)
+	flags.StringVar(
+		&o.NodeIPAM.Machine,
+		"node-ipam-machine",
+		"",
+		"ID of this virtual machine; empty for the UUID of the SMBIOS, or else the node's machine-id or the UID of the Node, with a prefix that says so",
+	)
+	flags.StringSliceVar(
+		&o.nodeIPAMRanges,
+		"node-ipam-ranges",
+		nil,
+		"ranges that pods with a delegated device reach by their first interface, beside Services: those of nodes and infrastructure; empty for the network of the node's own address",
+	)
+	flags.StringVar(
+		&o.NodeIPAM.Listen,
+		"node-ipam-listen",
+		"",
+		"TCP address on loopback, for example localhost:10090, at which that API is served too, to processes of the node that send the token in the folder --run-dir, and to no pod; empty for none",
+	)
+	flags.StringVar(
+		&o.NodeIPAM.KubeletPlugins,
+		"node-ipam-kubelet-plugins",
+		"",
+		"the kubelet's folder of device plugins, for example "+deviceplugin.DefaultDir+", where this node offers its devices as the resource acn.azure.com/vnet-nic; empty for none",
+	)
+	flags.StringVar(
+		&o.NodeIPAM.Deletes,
+		"node-ipam-deletes",
+		queue.DeletesOfCNS,
+		"directory in which CNI plugins for CNS leave a file for each DEL that nobody took; empty for none",
+	)
+	flags.StringVar(
+		&o.NodeIPAM.PodCgroup,
+		"node-ipam-pod-cgroup",
+		"",
+		"cgroup2 directory of all pods, which are kept away from --node-ipam-listen; empty for kubepods.slice or kubepods below the root",
+	)
+	flags.DurationVar(
+		&o.DelegationWait,
+		"delegation-timeout",
+		o.DelegationWait,
+		"how long the other CNI plugins of one interface may take",
+	)
+	flags.DurationVar(
+		&o.RecheckEvery,
+		"recheck-every",
+		o.RecheckEvery,
+		"time between comparisons of everything in the kernel with what has to be there; at most "+cnid.DefaultRecheck.String(),
+	)
 	flags.DurationVar(&o.Wait, "wait", o.Wait, "time for which an ADD waits for the control plane")
 	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")
-	flags.StringVar(&o.ProxyHealthAddr, "proxy-health-addr", o.ProxyHealthAddr, "address of kube-proxy's /healthz and /livez, for load balancers outside; empty for none")
-	flags.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics, with TLS and authorization; empty for none")
+	flags.StringVar(
+		&o.ProxyHealthAddr,
+		"proxy-health-addr",
+		o.ProxyHealthAddr,
+		"address of kube-proxy's /healthz and /livez, for load balancers outside; empty for none",
+	)
+	flags.StringVar(
+		&o.MetricsAddr,
+		"metrics-addr",
+		o.MetricsAddr,
+		"address of /metrics, with TLS and authorization; empty for none",
+	)
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }

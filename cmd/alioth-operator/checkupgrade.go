@@ -35,7 +35,8 @@ func checkUpgradeCommand() *cobra.Command {
 			return checkUpgrade(cmd.Context(), config, namespace)
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "kubeconfig file; needed only outside of a pod (environment: KUBECONFIG)")
+	cmd.Flags().
+		StringVar(&kubeconfig, "kubeconfig", kubeconfig, "kubeconfig file; needed only outside of a pod (environment: KUBECONFIG)")
 	cmd.Flags().StringVar(&namespace, "namespace", namespace, "namespace of the operator (environment: POD_NAMESPACE)")
 	return cmd
 }

@@ -65,7 +65,10 @@ func (w *roleWorld) member(name string) *v1alpha1.NodeRoles {
 		w.t.Fatal(err)
 	}
 	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: node.UID}}
-	reply := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(name), OwnerReferences: owner}, Spec: v1alpha1.RollCallSpec{Call: "roles"}}
+	reply := &v1alpha1.RollCall{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(name), OwnerReferences: owner},
+		Spec:       v1alpha1.RollCallSpec{Call: "roles"},
+	}
 	report := &v1alpha1.NodeRoles{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owner}, Spec: v1alpha1.NodeRolesSpec{Protocol: v1alpha1.RoleProtocol}}
 	w.create(reply, report)
 	w.replies = append(w.replies, reply)

@@ -41,8 +41,10 @@ func uninstallCommand() *cobra.Command {
 			return uninstall.Run(cmd.Context(), c, cfg, log)
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "kubeconfig file; needed only outside of a pod (environment: KUBECONFIG)")
-	cmd.Flags().StringVar(&cfg.Namespace, "namespace", cfg.Namespace, "namespace of the operator and the daemons (environment: POD_NAMESPACE)")
+	cmd.Flags().
+		StringVar(&kubeconfig, "kubeconfig", kubeconfig, "kubeconfig file; needed only outside of a pod (environment: KUBECONFIG)")
+	cmd.Flags().
+		StringVar(&cfg.Namespace, "namespace", cfg.Namespace, "namespace of the operator and the daemons (environment: POD_NAMESPACE)")
 	cmd.Flags().DurationVar(&cfg.Timeout, "timeout", cfg.Timeout, "time limit for all nodes together")
 	return cmd
 }

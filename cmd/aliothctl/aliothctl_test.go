@@ -83,7 +83,8 @@ func TestStatus_JSONRoundTrip_Unchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out nodestatus.Status
-	if err := json.Unmarshal(text, &out); err != nil || out.Attachments[0].MAC != in.Attachments[0].MAC || out.Attachments[0].Shadow4 != in.Attachments[0].Shadow4 {
+	if err := json.Unmarshal(text, &out); err != nil || out.Attachments[0].MAC != in.Attachments[0].MAC ||
+		out.Attachments[0].Shadow4 != in.Attachments[0].Shadow4 {
 		t.Errorf("got %+v, %v", out, err)
 	}
 }

@@ -77,7 +77,8 @@ func (c *cluster) runOn(ctx context.Context, node string, out io.Writer, argumen
 func onNode(cmd *cobra.Command) {
 	var node string
 	reach, here := defaultAccess(), cmd.RunE
-	cmd.Flags().StringVar(&node, "node", node, "show this node, through the API server, instead of the node on which the command runs")
+	cmd.Flags().
+		StringVar(&node, "node", node, "show this node, through the API server, instead of the node on which the command runs")
 	reach.addFlags(cmd)
 	options.Complete(cmd, &reach.kubeconfig)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -50,7 +50,8 @@ func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
 // exitStatus returns 1 for a finding of verify, trace, policy handle, version or preflight, and for
 // a failure of the node's network. It returns 2 for an error.
 func exitStatus(err error) int {
-	if nodenetwork.IsFinding(err) || errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errSkew) ||
+	if nodenetwork.IsFinding(err) || errors.Is(err, errDifferent) || errors.Is(err, errStopped) ||
+		errors.Is(err, errSkew) ||
 		errors.Is(err, errBlocked) {
 		return 1
 	}
@@ -75,8 +76,22 @@ server; without, they show the node on which they run, as root.`,
 		SilenceUsage: true,
 		Version:      version.Get().String(),
 	}
-	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
-		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), nodenetwork.StateCommand(), nodenetwork.PolicyCommand(), versionCommand(), preflightCommand(), explainCommand())
+	root.AddCommand(
+		statusCommand(),
+		mapCommand(),
+		dumpCommand(),
+		releaseCommand(),
+		verifyCommand(),
+		dropsCommand(),
+		flowsCommand(),
+		traceCommand(),
+		packetTraceCommand(),
+		nodenetwork.StateCommand(),
+		nodenetwork.PolicyCommand(),
+		versionCommand(),
+		preflightCommand(),
+		explainCommand(),
+	)
 	for _, group := range root.Commands() {
 		refuseUnknown(group)
 	}
@@ -105,7 +120,12 @@ func refuseUnknown(group *cobra.Command) {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return fmt.Errorf("unknown command %q for %q; list them with: %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+		return fmt.Errorf(
+			"unknown command %q for %q; list them with: %s --help",
+			args[0],
+			cmd.CommandPath(),
+			cmd.CommandPath(),
+		)
 	}
 	for _, sub := range group.Commands() {
 		refuseUnknown(sub)

@@ -78,7 +78,8 @@ func newWords(c contents, now time.Duration, attachments []nodestatus.Attachment
 
 func (w words) write(out io.Writer) error {
 	for _, section := range []func(io.Writer){
-		w.writeVPCs, w.writeInterfaces, w.writeAddresses, w.writeNodes, w.writeServices, w.writeNamespaces, w.writeConnections, w.writeClosed, w.writeProbes,
+		w.writeVPCs, w.writeInterfaces, w.writeAddresses, w.writeNodes, w.writeServices, w.writeNamespaces,
+		w.writeConnections, w.writeClosed, w.writeProbes,
 	} {
 		table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		section(table)
@@ -122,7 +123,15 @@ func (w words) writeVPCs(out io.Writer) {
 			}
 		}
 		egress := map[bool]string{true: "masqueraded", false: "none"}[vpc.EgressMasquerade]
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", w.vpc(vpc.VNI), join(vpc.Prefixes), strings.Join(subnets, ","), egress, yes(vpc.Default))
+		fmt.Fprintf(
+			out,
+			"%s\t%s\t%s\t%s\t%s\n",
+			w.vpc(vpc.VNI),
+			join(vpc.Prefixes),
+			strings.Join(subnets, ","),
+			egress,
+			yes(vpc.Default),
+		)
 	}
 }
 
@@ -187,8 +196,15 @@ func (w words) writeServices(out io.Writer) {
 		if service.Affinity > 0 {
 			affinity = service.Affinity.String()
 		}
-		fmt.Fprintf(out, "%s\t%s %s\t%s\t%s\n", where, nodestatus.Protocol(service.Proto), netip.AddrPortFrom(service.VIP, service.Port),
-			strings.Join(backends, ","), affinity)
+		fmt.Fprintf(
+			out,
+			"%s\t%s %s\t%s\t%s\n",
+			where,
+			nodestatus.Protocol(service.Proto),
+			netip.AddrPortFrom(service.VIP, service.Port),
+			strings.Join(backends, ","),
+			affinity,
+		)
 	}
 }
 
@@ -219,8 +235,17 @@ func (w words) writeConnections(out io.Writer) {
 		case !c.Answered:
 			state = "not answered"
 		}
-		fmt.Fprintf(out, "%s\t%s %s\t%s\t%s\t%s\t%s\n", w.device(c.Ifindex), nodestatus.Protocol(c.Proto), c.Pod, c.Service, c.Backend, state,
-			max(0, w.now-c.LastSeen).Truncate(time.Second))
+		fmt.Fprintf(
+			out,
+			"%s\t%s %s\t%s\t%s\t%s\t%s\n",
+			w.device(c.Ifindex),
+			nodestatus.Protocol(c.Proto),
+			c.Pod,
+			c.Service,
+			c.Backend,
+			state,
+			max(0, w.now-c.LastSeen).Truncate(time.Second),
+		)
 	}
 }
 

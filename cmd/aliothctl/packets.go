@@ -141,10 +141,20 @@ func packetsCommand(s sample) *cobra.Command {
 	flags.StringVar(&node, "node", "", "query this node only")
 	flags.BoolVarP(&watch.Follow, "follow", "f", false, "continue with the following "+s.name)
 	if s.hasRoutine {
-		flags.BoolVar(&out.filter.routine, "all", false, "also routine packets, which every host sends by itself: MLD reports, router solicitations, duplicate address detection")
+		flags.BoolVar(
+			&out.filter.routine,
+			"all",
+			false,
+			"also routine packets, which every host sends by itself: MLD reports, router solicitations, duplicate address detection",
+		)
 	}
 	if s.listens > 0 {
-		flags.DurationVar(&watch.For, "for", s.listens, "without --follow, listen for this time; with 0, show only what was reported before")
+		flags.DurationVar(
+			&watch.For,
+			"for",
+			s.listens,
+			"without --follow, listen for this time; with 0, show only what was reported before",
+		)
 	}
 	flags.BoolVar(&local, "local", false, "query the daemon of the node on which the command runs, without the API server")
 	flags.StringVar(&socket, "socket", socket, "socket of that daemon")
@@ -176,7 +186,12 @@ func (p *packetPrinter) finish(complete bool) {
 	case p.left == 0 && p.printed == 0 && complete:
 		fmt.Fprintf(p.out, "(no %s%s)\n", p.of.name, p.filter)
 	case p.left > 0:
-		fmt.Fprintf(p.out, "(%d routine %s left out: MLD reports, router solicitations, duplicate address detection; --all shows them)\n", p.left, p.of.name)
+		fmt.Fprintf(
+			p.out,
+			"(%d routine %s left out: MLD reports, router solicitations, duplicate address detection; --all shows them)\n",
+			p.left,
+			p.of.name,
+		)
 	}
 }
 
@@ -203,7 +218,12 @@ func (p *packetPrinter) print(packet nodestatus.Packet) error {
 
 // packets queries all daemons in parallel. A node that does not answer delays no
 // other one. Without Follow, the packets of all nodes are sorted by time.
-func (c *cluster) packets(ctx context.Context, daemons map[string]*corev1.Pod, watch nodestatus.Watch, out *packetPrinter) error {
+func (c *cluster) packets(
+	ctx context.Context,
+	daemons map[string]*corev1.Pod,
+	watch nodestatus.Watch,
+	out *packetPrinter,
+) error {
 	var (
 		mu     sync.Mutex
 		sorted []nodestatus.Packet
@@ -239,7 +259,13 @@ func (c *cluster) packets(ctx context.Context, daemons map[string]*corev1.Pod, w
 }
 
 // packetsOf reads the packets of one daemon.
-func (c *cluster) packetsOf(ctx context.Context, pod *corev1.Pod, of sample, watch nodestatus.Watch, each func(nodestatus.Packet) error) error {
+func (c *cluster) packetsOf(
+	ctx context.Context,
+	pod *corev1.Pod,
+	of sample,
+	watch nodestatus.Watch,
+	each func(nodestatus.Packet) error,
+) error {
 	read, write := io.Pipe()
 	done := make(chan error, 1)
 	go func() {

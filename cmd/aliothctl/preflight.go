@@ -81,14 +81,35 @@ read.`,
 
 func (r *readiness) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&r.values, "values", "f", nil, "file with values of the chart, as for helm install; may be repeated")
+	flags.StringSliceVarP(
+		&r.values,
+		"values",
+		"f",
+		nil,
+		"file with values of the chart, as for helm install; may be repeated",
+	)
 	flags.StringVar(&r.release, "release", r.release, "name of the Helm release to be")
 	flags.BoolVar(&r.here, "node", r.here, "check the machine on which the command runs, without a cluster")
 	flags.StringVar(&r.root, "root", r.root, "folder with the files of the machine, for --node in a container")
 	flags.BoolVar(&r.inside, "node-checks", r.inside, "check each node of the cluster by a privileged pod")
-	flags.StringVar(&r.pods.Image, "image", r.pods.Image, "image of Alioth for --node-checks, in the place of the one of the values")
-	flags.StringVar((*string)(&r.pods.PullPolicy), "image-pull-policy", "", "pull policy of that image, in the place of the one of the values: Always, IfNotPresent or Never")
-	flags.StringVar(&r.pods.Namespace, "check-namespace", r.pods.Namespace, "namespace of the pods of --node-checks; it has to permit privileged pods")
+	flags.StringVar(
+		&r.pods.Image,
+		"image",
+		r.pods.Image,
+		"image of Alioth for --node-checks, in the place of the one of the values",
+	)
+	flags.StringVar(
+		(*string)(&r.pods.PullPolicy),
+		"image-pull-policy",
+		"",
+		"pull policy of that image, in the place of the one of the values: Always, IfNotPresent or Never",
+	)
+	flags.StringVar(
+		&r.pods.Namespace,
+		"check-namespace",
+		r.pods.Namespace,
+		"namespace of the pods of --node-checks; it has to permit privileged pods",
+	)
 	flags.DurationVar(&r.pods.Within, "node-timeout", r.pods.Within, "how long the pod of one node may take")
 	flags.StringVar(&r.facts, "facts", "", "print facts alone, with these values of the chart")
 	if err := flags.MarkHidden("facts"); err != nil {
@@ -134,7 +155,10 @@ func (r *readiness) readValues() (values preflight.Values, err error) {
 
 // checkHere checks the machine that the command runs on.
 func (r *readiness) checkHere(cmd *cobra.Command, values preflight.Values) error {
-	facts := nodefacts.Node(cmd.Context(), nodefacts.Config{Root: r.root, Values: values, StateDir: cnid.DefaultConfig().StateDir})
+	facts := nodefacts.Node(
+		cmd.Context(),
+		nodefacts.Config{Root: r.root, Values: values, StateDir: cnid.DefaultConfig().StateDir},
+	)
 	if r.facts != "" {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(facts)
 	}
@@ -175,7 +199,13 @@ func (r *readiness) completePods(values preflight.Values) error {
 	switch r.pods.PullPolicy {
 	case "", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
 	default:
-		return fmt.Errorf("--image-pull-policy %q: want %s, %s or %s", r.pods.PullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+		return fmt.Errorf(
+			"--image-pull-policy %q: want %s, %s or %s",
+			r.pods.PullPolicy,
+			corev1.PullAlways,
+			corev1.PullIfNotPresent,
+			corev1.PullNever,
+		)
 	}
 	if r.pods.Within < time.Second {
 		return fmt.Errorf("--node-timeout %s: want a second or more", r.pods.Within)

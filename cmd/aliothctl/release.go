@@ -85,7 +85,11 @@ func (r *releaser) release(ctx context.Context, place string, ip netip.Addr) err
 		return err
 	}
 	if alive && !r.force {
-		return fmt.Errorf("address %s is held by %s, which exists: delete the holder, or set --force if it certainly runs nowhere", name, describe(holder))
+		return fmt.Errorf(
+			"address %s is held by %s, which exists: delete the holder, or set --force if it certainly runs nowhere",
+			name,
+			describe(holder),
+		)
 	}
 	// The event comes first: an event without a release does no harm, a release
 	// without an event could not be explained later.
@@ -141,7 +145,13 @@ func oneWith(list *v1alpha1.AddressList, place string, ip netip.Addr) (*v1alpha1
 	case 1:
 		return found[0], nil
 	}
-	return nil, fmt.Errorf("%d networks of the path %s have %s: name one by its UID, %s", len(found), place, ip, strings.Join(domains, " or "))
+	return nil, fmt.Errorf(
+		"%d networks of the path %s have %s: name one by its UID, %s",
+		len(found),
+		place,
+		ip,
+		strings.Join(domains, " or "),
+	)
 }
 
 // alive reports whether the API server has the very object that holds the
@@ -195,7 +205,8 @@ func event(address *v1alpha1.Address) *eventsv1.Event {
 		Action: "Release", Reason: "AddressReleased", Type: corev1.EventTypeWarning,
 		Note: fmt.Sprintf("Address %s (UID %s)%s was released by hand", address.Name, address.UID, placeOf(address)),
 		Regarding: corev1.ObjectReference{
-			APIVersion: "v1", Kind: string(holder.Kind), Namespace: holder.Namespace, Name: holder.Name, UID: types.UID(holder.UID),
+			APIVersion: "v1", Kind: string(holder.Kind), Namespace: holder.Namespace, Name: holder.Name,
+			UID: types.UID(holder.UID),
 		},
 	}
 }

@@ -156,7 +156,11 @@ func writeDropped(out io.Writer, drops []telemetry.DropCounter, attachments []no
 		return d.Reason.Routine()
 	})
 	if left > 0 {
-		defer fmt.Fprintf(out, "\n%d routine packets were dropped: MLD reports, router solicitations, duplicate address detection\n", left)
+		defer fmt.Fprintf(
+			out,
+			"\n%d routine packets were dropped: MLD reports, router solicitations, duplicate address detection\n",
+			left,
+		)
 	}
 	if len(drops) == 0 {
 		return nil

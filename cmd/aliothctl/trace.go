@@ -146,7 +146,11 @@ func (c *cluster) trace(ctx context.Context, q nodestatus.Question) ([]nodestatu
 }
 
 // packetTrace queries the daemon of a node.
-func (c *cluster) packetTrace(ctx context.Context, node string, q nodestatus.Question) (step nodestatus.PacketTrace, err error) {
+func (c *cluster) packetTrace(
+	ctx context.Context,
+	node string,
+	q nodestatus.Question,
+) (step nodestatus.PacketTrace, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	text, err := json.Marshal(q)

@@ -62,7 +62,12 @@ read.`,
 	flags := cmd.Flags()
 	flags.StringVar(&node, "node", node, "check this node only")
 	flags.DurationVar(&settle, "settle", settle, "how long a difference must last; 0 reads once")
-	flags.DurationVar(&answerWithin, "answer-within", answerWithin, "how long a node may take to answer; after that it is reported as silent")
+	flags.DurationVar(
+		&answerWithin,
+		"answer-within",
+		answerWithin,
+		"how long a node may take to answer; after that it is reported as silent",
+	)
 	reach.addFlags(cmd)
 	options.AddFormat(cmd, &format)
 	options.Complete(cmd, &reach.kubeconfig)

@@ -113,7 +113,8 @@ func writeNodeVersion(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(cmd.OutOrStdout()).Encode(nodeVersion{Node: status.Node, Daemon: status.Version, Plugin: status.Plugin})
+	return json.NewEncoder(cmd.OutOrStdout()).
+		Encode(nodeVersion{Node: status.Node, Daemon: status.Version, Plugin: status.Plugin})
 }
 
 // ask asks the pods of a cluster. Without a kubeconfig it asks no pod.
@@ -255,7 +256,14 @@ func (v *versions) write(out io.Writer, format string) error {
 		fmt.Fprintf(table, "\nNODE\tDAEMON\tPLUGIN\tWORKS TOGETHER\n")
 	}
 	for _, node := range v.Nodes {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", node.Node, cmp.Or(node.Daemon, "unknown"), cmp.Or(node.Plugin, "unknown"), cmp.Or(node.Problem, "yes"))
+		fmt.Fprintf(
+			table,
+			"%s\t%s\t%s\t%s\n",
+			node.Node,
+			cmp.Or(node.Daemon, "unknown"),
+			cmp.Or(node.Plugin, "unknown"),
+			cmp.Or(node.Problem, "yes"),
+		)
 	}
 	return table.Flush()
 }
@@ -299,7 +307,12 @@ func skew(part component, program, operator string) error {
 	case p.Major() != o.Major():
 		return fmt.Errorf("%s %s has another major version than operator %s", part, program, operator)
 	case ahead > newest:
-		return fmt.Errorf("%s %s is newer than operator %s: upgrade the operator first; during a way back, wait until it is replaced", part, program, operator)
+		return fmt.Errorf(
+			"%s %s is newer than operator %s: upgrade the operator first; during a way back, wait until it is replaced",
+			part,
+			program,
+			operator,
+		)
 	case ahead < -1:
 		return fmt.Errorf("%s %s is more than one minor version older than operator %s: upgrade it", part, program, operator)
 	}

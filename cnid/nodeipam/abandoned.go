@@ -23,7 +23,10 @@ import (
 // The caller has to know that the store has all pods of the node. running lists the pods and
 // containers of the node, as a function that reports whether it has one of two. An error of it
 // releases nothing.
-func (s *Service) ReleaseAbandoned(ctx context.Context, running func() (func(podUID, containerID string) bool, error)) error {
+func (s *Service) ReleaseAbandoned(
+	ctx context.Context,
+	running func() (func(podUID, containerID string) bool, error),
+) error {
 	without := s.withoutPod()
 	if len(without) == 0 {
 		return nil

@@ -121,9 +121,18 @@ func (s *Service) find(asked rest.Pod) (pod journal.Pod, err error) {
 		row := store.PodByName(tx, asked.Namespace, asked.Name)
 		switch {
 		case row == nil && store.HostPodByName(tx, asked.Namespace, asked.Name) != nil:
-			err = &rest.Failure{Code: wire.InvalidRequest, Reason: fmt.Sprintf("pod %s/%s is on the network of its node, and gets no addresses", asked.Namespace, asked.Name)}
+			err = &rest.Failure{
+				Code:   wire.InvalidRequest,
+				Reason: fmt.Sprintf("pod %s/%s is on the network of its node, and gets no addresses", asked.Namespace, asked.Name),
+			}
 		case row == nil || asked.UID != "" && row.UID != asked.UID && row.StaticUID != asked.UID:
-			err = &rest.NotReady{Reason: fmt.Sprintf("this node has not heard of pod %s/%s yet; if that lasts, its alioth-cnid can't reach the API server", asked.Namespace, asked.Name)}
+			err = &rest.NotReady{
+				Reason: fmt.Sprintf(
+					"this node has not heard of pod %s/%s yet; if that lasts, its alioth-cnid can't reach the API server",
+					asked.Namespace,
+					asked.Name,
+				),
+			}
 		default:
 			pod = journal.Pod{Namespace: row.Namespace, Name: row.Name, UID: cmp.Or(asked.UID, row.UID)}
 		}
@@ -164,7 +173,10 @@ func checkDesired(desired []netip.Addr, interfaces []answer.Interface) error {
 	}
 	for _, ip := range desired {
 		if !slices.Contains(held, ip) {
-			return &rest.Failure{Code: wire.AddressUnavailable, Reason: fmt.Sprintf("the pod has the addresses %v, and not %s", held, ip)}
+			return &rest.Failure{
+				Code:   wire.AddressUnavailable,
+				Reason: fmt.Sprintf("the pod has the addresses %v, and not %s", held, ip),
+			}
 		}
 	}
 	return nil
@@ -214,7 +226,8 @@ func (s *Service) Release(ctx context.Context, key rest.Key) error {
 	}
 	for _, rec := range s.records(key.ContainerID) {
 		request := rec.RequestKey()
-		if rec.External && names(key, rest.Key{ContainerID: request.ContainerID, IfName: request.IfName, PodInterfaceID: rec.ClientID}) {
+		if rec.External &&
+			names(key, rest.Key{ContainerID: request.ContainerID, IfName: request.IfName, PodInterfaceID: rec.ClientID}) {
 			wanted[request] = true
 		}
 	}

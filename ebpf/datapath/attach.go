@@ -97,7 +97,12 @@ func (l *links) onDevice(p hook.Program, ifindex int, object *ebpf.Program, wher
 		side = ebpf.AttachTCXEgress
 	}
 	return hooked{name: string(p), program: object, spot: deviceSpot{
-		options: link.TCXOptions{Interface: ifindex, Program: object, Attach: side, Anchor: where}, filters: l.filters, program: p,
+		options: link.TCXOptions{
+			Interface: ifindex,
+			Program:   object,
+			Attach:    side,
+			Anchor:    where,
+		}, filters: l.filters, program: p,
 	}}
 }
 
@@ -261,7 +266,10 @@ func (l *links) onSockets(root string) []hooked {
 // wanted returns all attachments of the configuration. The programs leave devices and cgroups
 // that it does not name.
 func (l *links) wanted(cfg programs.Config) ([]hooked, error) {
-	wanted := append(l.onSockets(cfg.CgroupRoot), l.onDevice(hook.FromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()))
+	wanted := append(
+		l.onSockets(cfg.CgroupRoot),
+		l.onDevice(hook.FromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()),
+	)
 	if uplink := cfg.Uplink(); uplink != 0 {
 		// After the programs of the host's owner.
 		wanted = append(wanted, l.onDevice(hook.FromUnderlay, uplink, l.objects.AliothFromUnderlay, link.Tail()),

@@ -31,7 +31,12 @@ func (d *Datapath) Check(s state.State) error {
 	if a, ok := missing.Attachment(); ok {
 		return fmt.Errorf("%w: program %s is not on device %d", ErrDiffers, a.Program.Kernel(), a.Ifindex)
 	}
-	return fmt.Errorf("%w: map %s lacks the row of %v, or has another", ErrDiffers, tables.MapOf(missing.Table), missing.Key)
+	return fmt.Errorf(
+		"%w: map %s lacks the row of %v, or has another",
+		ErrDiffers,
+		tables.MapOf(missing.Table),
+		missing.Key,
+	)
 }
 
 // Survey compares the content of maps and devices with the result of Apply, and reports whether

@@ -150,8 +150,11 @@ func (f *filters) attach(a hook.Attachment) error {
 	}
 	for _, other := range list {
 		if isIn(other, places[a.Program]) && !isOurs(other, a.Program) {
-			return fmt.Errorf("add filter: priority %d, handle %#x holds one that is not Alioth's; remove it with 'tc filter del'",
-				other.Attrs().Priority, filterHandle)
+			return fmt.Errorf(
+				"add filter: priority %d, handle %#x holds one that is not Alioth's; remove it with 'tc filter del'",
+				other.Attrs().Priority,
+				filterHandle,
+			)
 		}
 	}
 	return f.replace(a)
@@ -201,7 +204,8 @@ func (f *filters) settle(a hook.Attachment) (changed bool, err error) {
 		if other.Program != a.Program || other == a {
 			continue
 		}
-		if err := f.netlink.FilterDel(f.filter(other)); err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ENOENT) {
+		if err := f.netlink.FilterDel(f.filter(other)); err != nil && !errors.Is(err, unix.ENODEV) &&
+			!errors.Is(err, unix.ENOENT) {
 			return changed, fmt.Errorf("delete filter of device %d: %w", other.Ifindex, err)
 		}
 	}

@@ -22,7 +22,13 @@ func (l *links) guards(cfg programs.Config) ([]hooked, error) {
 		return nil, l.unguard()
 	}
 	if _, err := os.Stat(cfg.PodCgroup); errors.Is(err, os.ErrNotExist) {
-		l.log.Warn("there is no cgroup of pods, so nothing to guard the port from", "cgroup", cfg.PodCgroup, "port", cfg.GuardedPort)
+		l.log.Warn(
+			"there is no cgroup of pods, so nothing to guard the port from",
+			"cgroup",
+			cfg.PodCgroup,
+			"port",
+			cfg.GuardedPort,
+		)
 		return nil, nil
 	}
 	return []hooked{

@@ -39,7 +39,8 @@ func ReadHooks(pinDir string) (hook.Attached, error) {
 		if err != nil {
 			return hook.Attached{}, err
 		}
-		attached = attached || slices.ContainsFunc(hooks.Filters, func(f hook.Filter) bool { return f.Program == hook.Program(name).Kernel() })
+		attached = attached ||
+			slices.ContainsFunc(hooks.Filters, func(f hook.Filter) bool { return f.Program == hook.Program(name).Kernel() })
 		if attached {
 			hooks.Links = append(hooks.Links, name)
 		}

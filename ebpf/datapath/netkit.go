@@ -100,7 +100,9 @@ func (f *filters) leaveNetkit(ifindex uint32) error {
 		return fmt.Errorf("open program %d: %w", id, err)
 	}
 	defer p.Close()
-	err = link.RawDetachProgram(link.RawDetachProgramOptions{Target: int(ifindex), Program: p, Attach: ebpf.AttachNetkitPeer})
+	err = link.RawDetachProgram(
+		link.RawDetachProgramOptions{Target: int(ifindex), Program: p, Attach: ebpf.AttachNetkitPeer},
+	)
 	if err != nil {
 		return fmt.Errorf("detach from netkit: %w", err)
 	}

@@ -84,7 +84,8 @@ func decideAttachment(tx store.ReadTx, row *multinet.Claim, settled bool) verb {
 // source requests a claim when it changes, when its pod is gone, when its node is deleted or
 // declared out of service, and when the answer of the node's daemon is deleted.
 func (r *Attachments) source(f *feed.Feed) *feed.Source {
-	return feed.NewSource(f,
+	return feed.NewSource(
+		f,
 		func(tx store.ReadTx) []feed.Request { return ofClaims(multinet.Claims(tx)) },
 		feed.On(func(_ store.ReadTx, _, now *multinet.Claim) []feed.Request {
 			if now == nil {
@@ -104,7 +105,9 @@ func (r *Attachments) source(f *feed.Feed) *feed.Source {
 			}
 			return ofClaims(multinet.ClaimsByNode(tx, feed.Either(old, now).Name))
 		}),
-		onAnswerDeleted(func(tx store.ReadTx, node string) []feed.Request { return ofClaims(multinet.ClaimsByNode(tx, node)) }),
+		onAnswerDeleted(
+			func(tx store.ReadTx, node string) []feed.Request { return ofClaims(multinet.ClaimsByNode(tx, node)) },
+		),
 		rollcall.OnSettled(r.Claimer.Settled, func(tx store.ReadTx) []feed.Request { return ofClaims(multinet.Claims(tx)) }),
 	).ByTurns()
 }

@@ -114,7 +114,8 @@ func (r *Reconciler) counts(ctx context.Context, address *store.Address) (where 
 // confirm asks the API server, since the store may be a moment behind and an
 // address in use must never be released.
 func (r *Reconciler) confirm(ctx context.Context, address *store.Address) (bool, error) {
-	if sure, err := holderGone(ctx, r.Live, address.Holder); err != nil || !sure || address.Holder.Kind == store.HolderService {
+	if sure, err := holderGone(ctx, r.Live, address.Holder); err != nil || !sure ||
+		address.Holder.Kind == store.HolderService {
 		return sure, err
 	}
 	return nodeLetGo(ctx, r.Live, address.Node)
@@ -149,7 +150,10 @@ func nodeLetGo(ctx context.Context, live client.Reader, name string) (bool, erro
 	if err != nil || fenced(row) {
 		return err == nil, err
 	}
-	if slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return v1alpha1.OfDaemon(string(c.Type), c.Reason) }) {
+	if slices.ContainsFunc(
+		node.Status.Conditions,
+		func(c corev1.NodeCondition) bool { return v1alpha1.OfDaemon(string(c.Type), c.Reason) },
+	) {
 		return false, nil
 	}
 	err = live.Get(ctx, client.ObjectKey{Name: v1alpha1.NodeRollCall(name)}, &v1alpha1.RollCall{})

@@ -51,7 +51,8 @@ func noticesOf(change feed.Change) []notice {
 	}
 	before, now := kind.Conditions.Verdict(change.Old), kind.Conditions.Verdict(change.New)
 	var all []notice
-	if now.Reason != "" && now.Reason != before.Reason && now.Reason != v1alpha1.VNIPendingReason && now.Reason != v1alpha1.ReservingReason {
+	if now.Reason != "" && now.Reason != before.Reason && now.Reason != v1alpha1.VNIPendingReason &&
+		now.Reason != v1alpha1.ReservingReason {
 		n := notice{about(kind, now.ID), corev1.EventTypeWarning, now.Reason, now.Message}
 		if now.Ready || now.Reason == v1alpha1.DeletingReason {
 			n.level = corev1.EventTypeNormal
@@ -62,7 +63,10 @@ func noticesOf(change feed.Change) []notice {
 		all = append(all, notice{about(kind, now.ID), corev1.EventTypeWarning, v1alpha1.NameConflictReason, now.NameConflict})
 	}
 	if now.NotIsolated != "" && before.NotIsolated == "" {
-		all = append(all, notice{about(kind, now.ID), corev1.EventTypeWarning, v1alpha1.PodSecurityMissingReason, now.NotIsolated})
+		all = append(
+			all,
+			notice{about(kind, now.ID), corev1.EventTypeWarning, v1alpha1.PodSecurityMissingReason, now.NotIsolated},
+		)
 	}
 	return all
 }

@@ -35,7 +35,10 @@ func TestBoard_SameRefusal_NewOncePerObjectLife(t *testing.T) {
 		if got := board.News(name, step.uid, step.have...); !slices.Equal(got, step.news) {
 			t.Errorf("%s: news are %v, want %v", step.what, got, step.news)
 		}
-		if listed := slices.Contains(board.In(name.Namespace), name.Name) && slices.Contains(board.Namespaces(), name.Namespace); listed != slices.ContainsFunc(step.have, func(r *tenancy.Refusal) bool { return r != nil }) {
+		if listed := slices.Contains(board.In(name.Namespace), name.Name) && slices.Contains(board.Namespaces(), name.Namespace); listed != slices.ContainsFunc(
+			step.have,
+			func(r *tenancy.Refusal) bool { return r != nil },
+		) {
 			t.Errorf("%s: listed %v", step.what, listed)
 		}
 	}

@@ -77,7 +77,10 @@ func (b *bounded) Eventf(regarding, related runtime.Object, level, reason, actio
 		about := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 		b.to.Eventf(about, nil, corev1.EventTypeWarning, v1alpha1.EventsWithheldReason, "Announce", "%s", fmt.Sprintf(
 			"the objects of namespace %s have caused %d events, so further ones are withheld for a while, but for the first %d of each reason: the conditions of the objects have all reasons",
-			namespace, burst, reasonBurst))
+			namespace,
+			burst,
+			reasonBurst,
+		))
 	}
 }
 

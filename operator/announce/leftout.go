@@ -76,7 +76,13 @@ func (l *leftOut) flush() {
 
 // LeftOutKinds are those whose objects may be left out and have the condition Ready.
 func LeftOutKinds() []*descriptor.Kind {
-	return []*descriptor.Kind{vpcs.VPC.Kind, vpcs.Subnet.Kind, vpcs.Network.Kind, vpcs.ExternalPool.Kind, vpcs.HostAccess.Kind}
+	return []*descriptor.Kind{
+		vpcs.VPC.Kind,
+		vpcs.Subnet.Kind,
+		vpcs.Network.Kind,
+		vpcs.ExternalPool.Kind,
+		vpcs.HostAccess.Kind,
+	}
 }
 
 // LeftOutReconciler writes into the status of objects that the store leaves them out, because they
@@ -135,8 +141,17 @@ func (r *LeftOutReconciler) tell(ctx context.Context, one descriptor.LeftOut) er
 		return nil // a successor, which has an event of its own
 	}
 	before := object.DeepCopyObject().(client.Object)
-	write.SetCondition(conditionsOf(object), object.GetGeneration(), v1alpha1.ReadyCondition, false, v1alpha1.ObjectLeftOutReason,
-		fmt.Sprintf("Alioth leaves this object out: %s; correct or delete it; until then the last version counts that could be read, if there was one", one.Why))
+	write.SetCondition(
+		conditionsOf(object),
+		object.GetGeneration(),
+		v1alpha1.ReadyCondition,
+		false,
+		v1alpha1.ObjectLeftOutReason,
+		fmt.Sprintf(
+			"Alioth leaves this object out: %s; correct or delete it; until then the last version counts that could be read, if there was one",
+			one.Why,
+		),
+	)
 	return write.Status(ctx, r.Client, before, object)
 }
 

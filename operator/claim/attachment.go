@@ -213,7 +213,8 @@ func claimsOf(pod *store.Pod, rows []AttachmentRow) (all []*multinet.Claim) {
 		all = append(all, &multinet.Claim{
 			Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, row.Interface),
 			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: row.Interface, Driver: row.Driver,
-			Network: row.Network, Config: &row.Config, Interfaces: row.Interfaces, ConfigHash: row.ConfigHash, Addresses: row.Addresses,
+			Network: row.Network, Config: &row.Config, Interfaces: row.Interfaces, ConfigHash: row.ConfigHash,
+			Addresses: row.Addresses,
 		})
 	}
 	return all
@@ -260,12 +261,15 @@ func attachmentObject(row *multinet.Claim) (*v1alpha1.AttachmentClaim, error) {
 	return &v1alpha1.AttachmentClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: row.Namespace, Name: row.Name, Finalizers: []string{v1alpha1.Finalizer},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: row.PodName, UID: types.UID(row.PodUID)}},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "Pod", Name: row.PodName, UID: types.UID(row.PodUID)},
+			},
 		},
 		Spec: v1alpha1.AttachmentClaimSpec{
 			Pod: v1alpha1.AttachmentPod{Name: row.PodName, UID: row.PodUID}, Node: row.Node,
 			Interface: row.Interface, Driver: row.Driver, Network: *referenceTo(row.Network),
-			Config: config, Interfaces: slices.Clone(row.Interfaces), ConfigHash: row.ConfigHash, Addresses: slices.Clone(row.Addresses),
+			Config: config, Interfaces: slices.Clone(row.Interfaces), ConfigHash: row.ConfigHash,
+			Addresses: slices.Clone(row.Addresses),
 		},
 	}, err
 }

@@ -147,7 +147,8 @@ func TestAttachmentClaim_Made_OwnedByPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	owners := claim.OwnerReferences
-	if len(owners) != 1 || owners[0].Kind != "Pod" || owners[0].Name != "p" || owners[0].UID != "p" || owners[0].Controller != nil || owners[0].BlockOwnerDeletion != nil {
+	if len(owners) != 1 || owners[0].Kind != "Pod" || owners[0].Name != "p" || owners[0].UID != "p" || owners[0].Controller != nil ||
+		owners[0].BlockOwnerDeletion != nil {
 		t.Errorf("owners %+v", owners)
 	}
 }

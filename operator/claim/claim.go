@@ -232,5 +232,6 @@ func assumeLacking(tx store.Tx, rows []*store.Address) error {
 // ofChoice reports whether an Address belongs to the same choice as the planned row: the same
 // holder may have another Address of that name, from an earlier choice.
 func ofChoice(real, row *store.Address) bool {
-	return real.CountsFor(row.Holder, row.Node) && real.Attachment == row.Attachment && real.External == row.External && slices.Equal(real.Set, row.Set)
+	return real.CountsFor(row.Holder, row.Node) && real.Attachment == row.Attachment && real.External == row.External &&
+		slices.Equal(real.Set, row.Set)
 }

@@ -54,7 +54,12 @@ func (c *Claimer) CompleteAddresses(ctx context.Context, pod *store.Pod, list []
 	return c.configure(ctx, pod, list, LacksConfig)
 }
 
-func (c *Claimer) configure(ctx context.Context, pod *store.Pod, list []netif.Interface, of func(*store.Address) bool) error {
+func (c *Claimer) configure(
+	ctx context.Context,
+	pod *store.Pod,
+	list []netif.Interface,
+	of func(*store.Address) bool,
+) error {
 	var held, planned []*store.Address
 	c.Store.View(func(tx store.ReadTx) {
 		for _, row := range store.AddressesByPod(tx, pod) {
@@ -74,7 +79,10 @@ func (c *Claimer) configure(ctx context.Context, pod *store.Pod, list []netif.In
 // configured returns an Address with the configuration of its interface, nil if the Address has it
 // already, or has none.
 func configured(row *store.Address, list []netif.Interface) *store.Address {
-	i := slices.IndexFunc(list, func(one netif.Interface) bool { return one.Name == row.Attachment && one.OutsideUID == "" })
+	i := slices.IndexFunc(
+		list,
+		func(one netif.Interface) bool { return one.Name == row.Attachment && one.OutsideUID == "" },
+	)
 	if i < 0 || row.VPC == "" || row.UID == "" || row.Deleting {
 		return nil
 	}

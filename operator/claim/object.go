@@ -47,7 +47,12 @@ var (
 // all. It stops at the first existing object that differs from the plan, and returns
 // the row of that one only. After an error, which may hide a success, the rows stay
 // assumed: the next call requests the same names and recognises its own objects.
-func (o objects[O, R]) create(ctx context.Context, c *Claimer, rows []*R, planned func(real, row *R) bool) (made []*R, other *R, _ error) {
+func (o objects[O, R]) create(
+	ctx context.Context,
+	c *Claimer,
+	rows []*R,
+	planned func(real, row *R) bool,
+) (made []*R, other *R, _ error) {
 	for _, row := range rows {
 		real := row
 		if o.uid(row) == "" {
@@ -110,7 +115,8 @@ func (addressRows) object(row *store.Address) (*v1alpha1.Address, error) {
 	object := &v1alpha1.Address{
 		ObjectMeta: metav1.ObjectMeta{Name: row.Name},
 		Spec: v1alpha1.AddressSpec{
-			VPC: row.VPC, Network: referenceTo(row.Network), Subnet: row.Subnet, IP: row.IP.String(), MAC: row.MAC, Node: row.Node,
+			VPC: row.VPC, Network: referenceTo(row.Network), Subnet: row.Subnet, IP: row.IP.String(), MAC: row.MAC,
+			Node: row.Node,
 			Holder: v1alpha1.AddressHolder{
 				Kind: v1alpha1.HolderKind(row.Holder.Kind), Namespace: row.Holder.Namespace,
 				Name: row.Holder.Name, UID: row.Holder.UID,

@@ -73,7 +73,8 @@ func (r *Claims) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	if gone, err := r.gone(ctx, claim); err != nil || !gone {
 		return ctrl.Result{}, err
 	}
-	ctrl.LoggerFrom(ctx).Info("VNI of a network that is gone released", "network", claim.Network.String(), "claim", claim.Name)
+	ctrl.LoggerFrom(ctx).
+		Info("VNI of a network that is gone released", "network", claim.Network.String(), "claim", claim.Name)
 	return ctrl.Result{}, numbers(r.Client, r.Live, r.Store, r.Feed).Release(ctx, claim.Name, claim.UID)
 }
 

@@ -149,7 +149,8 @@ func (r *Reconciler) adopt(ctx context.Context, object *v1alpha1.HostVNIClaim) (
 // this look, two operators could replace, and then release, the choice of each other.
 func (r *Reconciler) keeps(ctx context.Context, row *multinet.Network, d decision) (bool, error) {
 	vniType, vni := row.VNI()
-	if d.profile == nil || vni == 0 || vniType == d.profile.vniType && vni == d.profile.vni && row.Parent() == d.profile.device {
+	if d.profile == nil || vni == 0 ||
+		vniType == d.profile.vniType && vni == d.profile.vni && row.Parent() == d.profile.device {
 		return false, nil
 	}
 	return r.adopt(ctx, claimObject(number{vniType, vni, row.Parent()}, row))

@@ -25,7 +25,9 @@ func (r *Reconciler) isHandwritten(network client.Object) bool {
 		return false
 	}
 	spec, of := r.Kind.Fields(network)
-	return of.Profile == nil && meta.IsStatusConditionTrue(of.Conditions, v1alpha1.ProfileCondition) || spec.Options.VLAN != 0 || spec.Options.VXLAN != 0
+	return of.Profile == nil && meta.IsStatusConditionTrue(of.Conditions, v1alpha1.ProfileCondition) ||
+		spec.Options.VLAN != 0 ||
+		spec.Options.VXLAN != 0
 }
 
 // handBack removes the values from the spec that its writer can't have written, once the status has
@@ -45,7 +47,12 @@ func (r *Reconciler) handBack(ctx context.Context, network client.Object) error 
 		return fmt.Errorf("encode %s without a profile: %w", network.GetName(), quote.Error(err))
 	}
 	if err := r.Client.Patch(ctx, network, client.RawPatch(types.MergePatchType, body)); err != nil {
-		return fmt.Errorf("take the profile out of the spec of %s %s: %w", r.Kind.Name, client.ObjectKeyFromObject(network), quote.Error(err))
+		return fmt.Errorf(
+			"take the profile out of the spec of %s %s: %w",
+			r.Kind.Name,
+			client.ObjectKeyFromObject(network),
+			quote.Error(err),
+		)
 	}
 	return nil
 }
@@ -63,8 +70,17 @@ func (r *Reconciler) isRefused(network client.Object) bool {
 func (r *Reconciler) writeRefusal(ctx context.Context, network client.Object, cause error) error {
 	before := network.DeepCopyObject().(client.Object)
 	_, to := r.Kind.Fields(network)
-	write.SetCondition(&to.Conditions, network.GetGeneration(), v1alpha1.SpecHandedBackCondition, false, v1alpha1.SpecRefusedReason, fmt.Sprintf(
-		"vlan and vxlan stay in the spec, where an earlier release wrote them, and do not count: the network has its device and number by status.profile. "+
-			"Correct the spec as the API server asks, without vlan and vxlan, or create the network again. The API server's words: %v", quote.Error(cause)))
+	write.SetCondition(
+		&to.Conditions,
+		network.GetGeneration(),
+		v1alpha1.SpecHandedBackCondition,
+		false,
+		v1alpha1.SpecRefusedReason,
+		fmt.Sprintf(
+			"vlan and vxlan stay in the spec, where an earlier release wrote them, and do not count: the network has its device and number by status.profile. "+
+				"Correct the spec as the API server asks, without vlan and vxlan, or create the network again. The API server's words: %v",
+			quote.Error(cause),
+		),
+	)
 	return write.Status(ctx, r.Client, before, network)
 }

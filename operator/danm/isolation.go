@@ -23,16 +23,29 @@ import (
 func notEnforced(tx store.ReadTx, net *multinet.Network) string {
 	var all []string
 	if others := stillOnNumber(tx, net); len(others) > 0 {
-		all = append(all, fmt.Sprintf("pods of %s are still on %s, which is taken from it: delete these pods", some(others, podsInMessage), numberOf(net)))
+		all = append(
+			all,
+			fmt.Sprintf(
+				"pods of %s are still on %s, which is taken from it: delete these pods",
+				some(others, podsInMessage),
+				numberOf(net),
+			),
+		)
 	}
 	if net.Type != multinet.TypeSRIOV {
 		return strings.Join(all, "; ")
 	}
 	if net.VF.SpoofCheck == netif.Off {
-		all = append(all, "spoofchk is off, so pods may send with each source MAC: remove it from the annotation "+annotations.VFKey)
+		all = append(
+			all,
+			"spoofchk is off, so pods may send with each source MAC: remove it from the annotation "+annotations.VFKey,
+		)
 	}
 	if net.VF.Trust == netif.On {
-		all = append(all, "trust is on, so pods may change their MACs and receive packets of others: remove it from the annotation "+annotations.VFKey)
+		all = append(
+			all,
+			"trust is on, so pods may change their MACs and receive packets of others: remove it from the annotation "+annotations.VFKey,
+		)
 	}
 	if net.VLAN == 0 {
 		all = append(all, "there is no vlan, so pods may send tagged frames into each VLAN of the device: set vlan")

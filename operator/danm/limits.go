@@ -59,18 +59,23 @@ func (l Limits) exceeded(tx store.ReadTx, net *multinet.Network) *verdict.Verdic
 	}
 	if l.full(tx, net, l.Networks, func(*multinet.Network) bool { return true }) {
 		return refuse(v1alpha1.TenantLimitReason, fmt.Sprintf(
-			"the tenant has %d networks, which is the limit (multiNetwork.tenantLimits.networks of the chart): delete a network that is not needed, or ask an administrator for a higher limit", l.Networks))
+			"the tenant has %d networks, which is the limit (multiNetwork.tenantLimits.networks of the chart): delete a network that is not needed, or ask an administrator for a higher limit",
+			l.Networks,
+		))
 	}
 	return nil
 }
 
 // numbersExceeded is the refusal of a number for a network, or nil.
 func (l Limits) numbersExceeded(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
-	if !limited(tx, net) || !l.full(tx, net, l.Numbers, func(other *multinet.Network) bool { return hasNumber(tx, other) }) {
+	if !limited(tx, net) ||
+		!l.full(tx, net, l.Numbers, func(other *multinet.Network) bool { return hasNumber(tx, other) }) {
 		return nil
 	}
 	return refuse(v1alpha1.TenantLimitReason, fmt.Sprintf(
-		"the tenant has %d networks on VLANs and VXLANs, which is the limit (multiNetwork.tenantLimits.numbers of the chart): delete a network that is not needed, or ask an administrator for a higher limit", l.Numbers))
+		"the tenant has %d networks on VLANs and VXLANs, which is the limit (multiNetwork.tenantLimits.numbers of the chart): delete a network that is not needed, or ask an administrator for a higher limit",
+		l.Numbers,
+	))
 }
 
 // hasNumber reports whether a network counts as one on a VLAN or VXLAN. The number in the
@@ -145,7 +150,10 @@ func (l Limits) wide(net *multinet.Network) *verdict.Verdict {
 	for _, r := range net.Ranges() {
 		if limit := l.prefix(r.Prefix); r.Prefix.Bits() < limit {
 			return refuse(v1alpha1.TenantLimitReason, fmt.Sprintf(
-				"%s is larger than /%d, the limit for networks of tenants (multiNetwork.tenantLimits of the chart): use a smaller range, or ask an administrator for a ClusterNetwork", r.Prefix, limit))
+				"%s is larger than /%d, the limit for networks of tenants (multiNetwork.tenantLimits of the chart): use a smaller range, or ask an administrator for a ClusterNetwork",
+				r.Prefix,
+				limit,
+			))
 		}
 	}
 	return nil

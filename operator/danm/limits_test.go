@@ -97,7 +97,12 @@ func TestLimits_WorkingBeforeLimit_KeepsWorking(t *testing.T) {
 // TestNetworkLimit_WorkingNetwork_PrecedesOlder: the limit is for all networks together.
 func TestNetworkLimit_WorkingNetwork_PrecedesOlder(t *testing.T) {
 	young := net(multinet.KindTenantNetwork, "a", "young", 9, func(n *multinet.Network) { n.HostDevice = "ens7" })
-	rows := append(many(3, "a"), young, devices(), &multinet.DomainClaim{Meta: operatortest.Meta("d", 0), Number: v1alpha1.MinDomainNumber, Network: young.Reference()})
+	rows := append(
+		many(3, "a"),
+		young,
+		devices(),
+		&multinet.DomainClaim{Meta: operatortest.Meta("d", 0), Number: v1alpha1.MinDomainNumber, Network: young.Reference()},
+	)
 	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
 		if got := accepted(tx, Limits{Networks: 2}); got != "a/n0 a/young" {
 			t.Errorf("accepted are %q", got)

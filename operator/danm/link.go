@@ -53,7 +53,14 @@ func linkOf(tx store.ReadTx, net *multinet.Network) *linkState {
 	}
 	return &linkState{
 		everywhere: areAll(tx, len(nodes)),
-		message:    fmt.Sprintf("%d node(s) lack %s: %s; the first says: %s%s", len(nodes), id, some(nodes, nodesInMessage), cause, advice),
+		message: fmt.Sprintf(
+			"%d node(s) lack %s: %s; the first says: %s%s",
+			len(nodes),
+			id,
+			some(nodes, nodesInMessage),
+			cause,
+			advice,
+		),
 	}
 }
 

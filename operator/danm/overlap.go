@@ -26,9 +26,13 @@ func overlapsNone(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 		}
 		for _, mine := range net.Ranges() {
 			for _, theirs := range other.Ranges() {
-				if mine.HasPool() && theirs.HasPool() && common(mine.Pool, theirs.Pool) && (mine != theirs || !mayShare(net, other)) {
-					return refuse(v1alpha1.OverlapReason, fmt.Sprintf("pool %s-%s overlaps that of %s, which precedes on the same segment: %s",
-						mine.Pool.First, mine.Pool.Last, nameFor(tx, net, other), remedy(net, other)))
+				if mine.HasPool() && theirs.HasPool() && common(mine.Pool, theirs.Pool) &&
+					(mine != theirs || !mayShare(net, other)) {
+					return refuse(
+						v1alpha1.OverlapReason,
+						fmt.Sprintf("pool %s-%s overlaps that of %s, which precedes on the same segment: %s",
+							mine.Pool.First, mine.Pool.Last, nameFor(tx, net, other), remedy(net, other)),
+					)
 				}
 			}
 		}

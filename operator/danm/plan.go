@@ -100,16 +100,34 @@ func (d decision) deleting(tx store.ReadTx, net *multinet.Network) decision {
 	away := unreleased(tx, net)
 	switch {
 	case len(away) > 0:
-		d.Verdict = verdict.Deleting(fmt.Sprintf("the nodes of %d pod(s) that are gone have not released them: %s; if a node does not come back, delete its Node, or taint it with %s",
-			len(away), some(away, podsInMessage), corev1.TaintNodeOutOfService))
+		d.Verdict = verdict.Deleting(
+			fmt.Sprintf(
+				"the nodes of %d pod(s) that are gone have not released them: %s; if a node does not come back, delete its Node, or taint it with %s",
+				len(away),
+				some(away, podsInMessage),
+				corev1.TaintNodeOutOfService,
+			),
+		)
 	case len(d.pods) > 0:
-		d.Verdict = verdict.Deleting(fmt.Sprintf("used by %d pod(s): %s; delete them first; if one does not go, look at its finalizers and its node", len(d.pods), some(d.pods, podsInMessage)))
+		d.Verdict = verdict.Deleting(
+			fmt.Sprintf(
+				"used by %d pod(s): %s; delete them first; if one does not go, look at its finalizers and its node",
+				len(d.pods),
+				some(d.pods, podsInMessage),
+			),
+		)
 	case d.used > 0:
 		d.Verdict = verdict.Deleting(fmt.Sprintf("held by %d address(es)", d.used))
 	default:
 		if d.pods = podsIn(tx, net); len(d.pods) > 0 {
 			d.living = d.pods
-			d.Verdict = verdict.Deleting(fmt.Sprintf("still attached to %d pod(s): %s; waiting until they have ended; if one does not, look at its finalizers and its node", len(d.pods), some(d.pods, podsInMessage)))
+			d.Verdict = verdict.Deleting(
+				fmt.Sprintf(
+					"still attached to %d pod(s): %s; waiting until they have ended; if one does not, look at its finalizers and its node",
+					len(d.pods),
+					some(d.pods, podsInMessage),
+				),
+			)
 			return d
 		}
 		d.empty, d.Verdict = true, verdict.Deleting("nothing uses it")
@@ -139,7 +157,11 @@ func (d *decision) isOldest(tx store.ReadTx, net *multinet.Network) *verdict.Ver
 	if serving == nil || serving.UID == net.UID || !serving.Older(net) {
 		return nil
 	}
-	d.conflict = fmt.Sprintf("%s of group %s is older and serves: delete one of the two, or give this one another name", serving, serving.Group)
+	d.conflict = fmt.Sprintf(
+		"%s of group %s is older and serves: delete one of the two, or give this one another name",
+		serving,
+		serving.Group,
+	)
 	return refuse(v1alpha1.NameConflictReason, d.conflict)
 }
 
@@ -195,8 +217,11 @@ func cutsNothingOff(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 			inside = inside || r.Prefix.Contains(address.IP)
 		}
 		if !inside {
-			return refuse(v1alpha1.RangeInUseReason, fmt.Sprintf("%s is held by %s %s/%s and lies outside of the ranges: widen them again, or delete the pod",
-				address.IP, address.Holder.Kind, address.Holder.Namespace, address.Holder.Name))
+			return refuse(
+				v1alpha1.RangeInUseReason,
+				fmt.Sprintf("%s is held by %s %s/%s and lies outside of the ranges: widen them again, or delete the pod",
+					address.IP, address.Holder.Kind, address.Holder.Namespace, address.Holder.Name),
+			)
 		}
 	}
 	return nil

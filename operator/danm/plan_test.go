@@ -137,7 +137,8 @@ func TestNumber_AdministratorInTenantRange_Refused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, append(tc.rows, tc.net)...).View(func(tx store.ReadTx) {
-				if d := decide(tx, tc.net, nil, Limits{}); d.Reason != tc.reason || d.IsReady() != (tc.reason == v1alpha1.ReadyReason) || d.profile != nil || d.claim != nil {
+				if d := decide(tx, tc.net, nil, Limits{}); d.Reason != tc.reason || d.IsReady() != (tc.reason == v1alpha1.ReadyReason) || d.profile != nil ||
+					d.claim != nil {
 					t.Errorf("%s: %s, want %s", d.Reason, d.Message, tc.reason)
 				}
 			})

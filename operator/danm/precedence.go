@@ -38,7 +38,8 @@ func precedes(a, b *multinet.Network) bool {
 // networks, so networks of other tenants have no name in them.
 func nameFor(tx store.ReadTx, reader, other *multinet.Network) string {
 	switch {
-	case reader.Kind == multinet.KindClusterNetwork, other.Kind == multinet.KindClusterNetwork && other.Admits(reader.Namespace):
+	case reader.Kind == multinet.KindClusterNetwork,
+		other.Kind == multinet.KindClusterNetwork && other.Admits(reader.Namespace):
 		return other.String()
 	case other.Kind == multinet.KindClusterNetwork:
 		return "a ClusterNetwork of the cluster's administrators"
@@ -57,7 +58,10 @@ func losesItsNumber(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	for _, other := range multinet.OnSegment(tx, net.Segment()) {
 		if other.Kind == multinet.KindClusterNetwork && serves(tx, other) {
 			return refuse(v1alpha1.VNITakenReason, fmt.Sprintf(
-				"%s, which precedes, has the number %s now: delete the pods and the network, and create the network again to get another number", nameFor(tx, net, other), numberOf(net)))
+				"%s, which precedes, has the number %s now: delete the pods and the network, and create the network again to get another number",
+				nameFor(tx, net, other),
+				numberOf(net),
+			))
 		}
 	}
 	return nil

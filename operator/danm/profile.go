@@ -63,7 +63,11 @@ func (p profile) inStatus(networkType string) *danmv1.NetworkProfile {
 func (p profile) on(net *multinet.Network) *multinet.Network {
 	next, in := *net, p.inStatus(net.Type)
 	next.NetworkID, next.NetworkIDGiven, next.Profiled = p.networkID, p.idGiven, true
-	next.HostDevice, next.DevicePool, next.VLAN, next.VXLAN = in.HostDevice, in.DevicePool, uint32(in.VLAN), uint32(in.VXLAN)
+	next.HostDevice, next.DevicePool, next.VLAN, next.VXLAN = in.HostDevice, in.DevicePool, uint32(
+		in.VLAN,
+	), uint32(
+		in.VXLAN,
+	)
 	return &next
 }
 
@@ -145,10 +149,24 @@ func (d *decision) planStatic(tx store.ReadTx, net *multinet.Network, config *mu
 	}
 	id, ok := config.NetworkIDs[net.Type]
 	if !ok {
-		return refuse(v1alpha1.TypeNotServedReason, fmt.Sprintf("networkIds of TenantConfig %q has no entry for type %q: use another NetworkType, or ask an administrator for an entry", config.Name, net.Type))
+		return refuse(
+			v1alpha1.TypeNotServedReason,
+			fmt.Sprintf(
+				"networkIds of TenantConfig %q has no entry for type %q: use another NetworkType, or ask an administrator for an entry",
+				config.Name,
+				net.Type,
+			),
+		)
 	}
 	if net.NetworkIDGiven && net.NetworkID != id {
-		return refuse(v1alpha1.TypeNotServedReason, fmt.Sprintf("networkIds of TenantConfig %q gives type %q another NetworkID now: create the network again", config.Name, net.Type))
+		return refuse(
+			v1alpha1.TypeNotServedReason,
+			fmt.Sprintf(
+				"networkIds of TenantConfig %q gives type %q another NetworkID now: create the network again",
+				config.Name,
+				net.Type,
+			),
+		)
 	}
 	if _, vni := net.VNI(); vni != 0 && !net.Profiled {
 		return refuse(v1alpha1.InvalidReason, "a TenantNetwork of a static type has neither vlan nor vxlan: remove them")
@@ -182,10 +200,18 @@ func ownClaims(tx store.ReadTx, net *multinet.Network) []*multinet.HostVNIClaim 
 // claimedElsewhere returns the number of the spec if the store has no claim of it for the
 // network, and the network may have it: another operator may have claimed it, or the claim
 // is lost and can be made again as it was.
-func claimedElsewhere(tx store.ReadTx, net *multinet.Network, own []*multinet.HostVNIClaim, config *multinet.TenantConfig, taken []number) (number, bool) {
+func claimedElsewhere(
+	tx store.ReadTx,
+	net *multinet.Network,
+	own []*multinet.HostVNIClaim,
+	config *multinet.TenantConfig,
+	taken []number,
+) (number, bool) {
 	vniType, vni := net.VNI()
 	n := number{vniType, vni, net.Parent()}
-	if vni == 0 || len(own) == 0 && !net.Profiled || config == nil || !offers(config, n, tenancy.OfNamespace(tx, net.Namespace)) || used(tx, net, n, taken) {
+	if vni == 0 || len(own) == 0 && !net.Profiled || config == nil ||
+		!offers(config, n, tenancy.OfNamespace(tx, net.Namespace)) ||
+		used(tx, net, n, taken) {
 		return number{}, false
 	}
 	claimed := len(own) > 0 && own[0].Type == vniType && own[0].VNI == vni && own[0].Device == n.device
@@ -206,7 +232,10 @@ func unusable(config *multinet.TenantConfig) *verdict.Verdict {
 	case config == nil:
 		return refuse(v1alpha1.TenantConfigNotFoundReason, "no TenantConfig exists: ask an administrator to create one")
 	case config.Invalid != "":
-		return refuse(v1alpha1.TenantConfigNotFoundReason, fmt.Sprintf("TenantConfig %q can't be used: see its Ready condition", config.Name))
+		return refuse(
+			v1alpha1.TenantConfigNotFoundReason,
+			fmt.Sprintf("TenantConfig %q can't be used: see its Ready condition", config.Name),
+		)
 	}
 	return nil
 }
@@ -214,12 +243,19 @@ func unusable(config *multinet.TenantConfig) *verdict.Verdict {
 // chooseDevice returns the entry of the TenantConfig for a network: the first of the name
 // that the network has, else one that is not a pool. Entries for the tenant precede those
 // for all, and entries with the ranges of the network those without.
-func chooseDevice(net *multinet.Network, config *multinet.TenantConfig, tenant string) (multinet.HostDevice, *verdict.Verdict) {
+func chooseDevice(
+	net *multinet.Network,
+	config *multinet.TenantConfig,
+	tenant string,
+) (multinet.HostDevice, *verdict.Verdict) {
 	if r := unusable(config); r != nil {
 		return multinet.HostDevice{}, r
 	}
 	if _, vni := net.VNI(); vni != 0 && !net.Profiled && multinet.Dynamic(net.Type) {
-		return multinet.HostDevice{}, refuse(v1alpha1.InvalidReason, "the operator writes vlan and vxlan of a TenantNetwork: remove them")
+		return multinet.HostDevice{}, refuse(
+			v1alpha1.InvalidReason,
+			"the operator writes vlan and vxlan of a TenantNetwork: remove them",
+		)
 	}
 	var found []multinet.HostDevice
 	for _, device := range config.Devices {
@@ -237,7 +273,10 @@ func chooseDevice(net *multinet.Network, config *multinet.TenantConfig, tenant s
 	case len(found) == 0:
 		return multinet.HostDevice{}, notOffered(net, config, tenant)
 	case net.Parent() == "":
-		return slices.MaxFunc(found, func(a, b multinet.HostDevice) int { return bytes.Compare(score(net, a), score(net, b)) }), nil
+		return slices.MaxFunc(
+			found,
+			func(a, b multinet.HostDevice) int { return bytes.Compare(score(net, a), score(net, b)) },
+		), nil
 	}
 	return found[0], nil
 }
@@ -264,7 +303,9 @@ func outOfRange(tx store.ReadTx, net *multinet.Network, want profile, config *mu
 	}
 	var ranges []string
 	for _, device := range config.Devices {
-		if device.Name != want.device || device.VNIType != want.vniType || want.vni != 0 && !device.Has(want.vniType, want.vni) || !device.Serves(tenancy.OfNamespace(tx, net.Namespace)) {
+		if device.Name != want.device || device.VNIType != want.vniType ||
+			want.vni != 0 && !device.Has(want.vniType, want.vni) ||
+			!device.Serves(tenancy.OfNamespace(tx, net.Namespace)) {
 			continue
 		}
 		if device.Admits(net) {
@@ -277,8 +318,15 @@ func outOfRange(tx store.ReadTx, net *multinet.Network, want profile, config *mu
 	if len(ranges) == 0 {
 		return nil
 	}
-	return refuse(v1alpha1.RangeNotOfferedReason, fmt.Sprintf("TenantConfig %q gives the tenant on %s only addresses of %s: use a cidr and net6 inside of them, or ask an administrator for another range",
-		config.Name, want.device, some(ranges, 10)))
+	return refuse(
+		v1alpha1.RangeNotOfferedReason,
+		fmt.Sprintf(
+			"TenantConfig %q gives the tenant on %s only addresses of %s: use a cidr and net6 inside of them, or ask an administrator for another range",
+			config.Name,
+			want.device,
+			some(ranges, 10),
+		),
+	)
 }
 
 // mayStay keeps a network with a profile away from another kind of entry: a network with a VNI does
@@ -307,7 +355,22 @@ func notOffered(net *multinet.Network, config *multinet.TenantConfig, tenant str
 		offer = "it offers " + some(slices.Compact(names), 10)
 	}
 	if net.Parent() == "" {
-		return refuse(v1alpha1.DeviceNotOfferedReason, fmt.Sprintf("TenantConfig %q has no device for the network: %s; name a pool in device_pool, or ask an administrator for a device", config.Name, offer))
+		return refuse(
+			v1alpha1.DeviceNotOfferedReason,
+			fmt.Sprintf(
+				"TenantConfig %q has no device for the network: %s; name a pool in device_pool, or ask an administrator for a device",
+				config.Name,
+				offer,
+			),
+		)
 	}
-	return refuse(v1alpha1.DeviceNotOfferedReason, fmt.Sprintf("TenantConfig %q does not offer %q to networks such as this one: %s; create the network again with one of them", config.Name, net.Parent(), offer))
+	return refuse(
+		v1alpha1.DeviceNotOfferedReason,
+		fmt.Sprintf(
+			"TenantConfig %q does not offer %q to networks such as this one: %s; create the network again with one of them",
+			config.Name,
+			net.Parent(),
+			offer,
+		),
+	)
 }

@@ -256,7 +256,9 @@ func TestTenantProfile_OtherType_Ignored(t *testing.T) {
 
 // TestTenantProfile_WrittenIntoSpecEarlier_Kept: that version wrote the profile into the spec.
 func TestTenantProfile_WrittenIntoSpecEarlier_Kept(t *testing.T) {
-	object := &danmv1.TenantNetwork{Spec: danmv1.NetworkSpec{NetworkID: "net", NetworkType: "ipvlan", Options: danmv1.NetworkOptions{HostDevice: "ens4", VLAN: 200}}}
+	object := &danmv1.TenantNetwork{
+		Spec: danmv1.NetworkSpec{NetworkID: "net", NetworkType: "ipvlan", Options: danmv1.NetworkOptions{HostDevice: "ens4", VLAN: 200}},
+	}
 	object.UID, object.Namespace, object.Name = "uid-old", "a", "old"
 	setStatus(&object.Status, 1, decision{profile: &profile{"ens4", multinet.VLAN, 200, "net", false}})
 	object.Status.Profile = nil

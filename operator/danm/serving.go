@@ -48,11 +48,20 @@ func (s Serving) lacks(tx store.ReadTx, net *multinet.Network, link *linkState) 
 		return s.static(tx, net)
 	case !slices.Contains(s.Kinds, net.Type):
 		return refuse(v1alpha1.NetworkTypeReason, fmt.Sprintf(
-			"no node serves the type %q: set multiNetwork.sriov.enabled of the chart, or use one of the types %v", net.Type, s.Kinds))
+			"no node serves the type %q: set multiNetwork.sriov.enabled of the chart, or use one of the types %v",
+			net.Type,
+			s.Kinds,
+		))
 	case net.Type == multinet.TypeSRIOV:
 		return pooled(tx, net)
 	case net.HostDevice == "":
-		return refuse(v1alpha1.NetworkTypeReason, fmt.Sprintf("an interface of type %q is derived from a device of the node, and the network names none: set spec.Options.host_device", net.Type))
+		return refuse(
+			v1alpha1.NetworkTypeReason,
+			fmt.Sprintf(
+				"an interface of type %q is derived from a device of the node, and the network names none: set spec.Options.host_device",
+				net.Type,
+			),
+		)
 	case link != nil && link.everywhere:
 		return refuse(v1alpha1.NoServingNodeReason, "no node can serve it: "+link.message)
 	}
@@ -64,7 +73,10 @@ func (s Serving) lacks(tx store.ReadTx, net *multinet.Network, link *linkState) 
 func (s Serving) static(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 	if !s.Delegation {
 		return refuse(v1alpha1.NetworkTypeReason, fmt.Sprintf(
-			"a CNI plugin serves the type %q, and no node runs plugins: set multiNetwork.delegation.enabled of the chart, name the type in multiNetwork.vpcTypes if it is the cluster's own network, or use one of the types %v", net.Type, s.Kinds))
+			"a CNI plugin serves the type %q, and no node runs plugins: set multiNetwork.delegation.enabled of the chart, name the type in multiNetwork.vpcTypes if it is the cluster's own network, or use one of the types %v",
+			net.Type,
+			s.Kinds,
+		))
 	}
 	for grant := range multinet.AllGrants(tx) {
 		runs := slices.ContainsFunc(grant.Plugins, func(plugin string) bool { return strings.EqualFold(plugin, net.Type) })
@@ -73,7 +85,10 @@ func (s Serving) static(tx store.ReadTx, net *multinet.Network) *verdict.Verdict
 		}
 	}
 	return refuse(v1alpha1.DelegationNotGrantedReason, fmt.Sprintf(
-		"no DelegationGrant names it or its namespace with the plugin %q: ask the cluster administrator for one, or use one of the types %v", net.Type, s.Kinds))
+		"no DelegationGrant names it or its namespace with the plugin %q: ask the cluster administrator for one, or use one of the types %v",
+		net.Type,
+		s.Kinds,
+	))
 }
 
 // configured finds that no node has a configuration for a network: all of them have told theirs.
@@ -94,7 +109,10 @@ func configured(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 		return nil
 	}
 	return refuse(v1alpha1.PluginFileMissingReason, fmt.Sprintf(
-		"no node has the file %s.conflist or %s.conf in the directory of its CNI configurations: create it there, or correct spec.NetworkID", net.NetworkID, net.NetworkID))
+		"no node has the file %s.conflist or %s.conf in the directory of its CNI configurations: create it there, or correct spec.NetworkID",
+		net.NetworkID,
+		net.NetworkID,
+	))
 }
 
 // pooled finds that no node offers devices of a network's pool.
@@ -103,7 +121,9 @@ func pooled(tx store.ReadTx, net *multinet.Network) *verdict.Verdict {
 		return nil
 	}
 	return refuse(v1alpha1.NoServingNodeReason, fmt.Sprintf(
-		"no node offers devices of %s: look at the device plugin and at status.allocatable of the Nodes, or correct spec.Options.device_pool", net.DevicePool))
+		"no node offers devices of %s: look at the device plugin and at status.allocatable of the Nodes, or correct spec.Options.device_pool",
+		net.DevicePool,
+	))
 }
 
 // areAll reports whether the cluster has exactly this number of nodes. It looks at one node more

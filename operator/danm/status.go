@@ -24,7 +24,14 @@ func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 	write.SetReady(&to.Conditions, generation, d.Verdict)
 	if d.profile != nil {
 		to.Profile = d.profile.inStatus(d.networkType)
-		write.SetCondition(&to.Conditions, generation, v1alpha1.ProfileCondition, true, v1alpha1.ProfileReason, d.profile.String())
+		write.SetCondition(
+			&to.Conditions,
+			generation,
+			v1alpha1.ProfileCondition,
+			true,
+			v1alpha1.ProfileReason,
+			d.profile.String(),
+		)
 	}
 	if !d.inSpec {
 		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.SpecHandedBackCondition)
@@ -36,7 +43,14 @@ func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.NameConflictCondition)
 		return
 	}
-	write.SetCondition(&to.Conditions, generation, v1alpha1.NameConflictCondition, true, v1alpha1.NameConflictReason, d.conflict)
+	write.SetCondition(
+		&to.Conditions,
+		generation,
+		v1alpha1.NameConflictCondition,
+		true,
+		v1alpha1.NameConflictReason,
+		d.conflict,
+	)
 }
 
 // setWithinLimits sets the condition about the limits of tenants. A network has it only if it
@@ -46,7 +60,14 @@ func setWithinLimits(to *danmv1.NetworkStatus, generation int64, above string) {
 		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.WithinLimitsCondition)
 		return
 	}
-	write.SetCondition(&to.Conditions, generation, v1alpha1.WithinLimitsCondition, false, v1alpha1.TenantLimitReason, above)
+	write.SetCondition(
+		&to.Conditions,
+		generation,
+		v1alpha1.WithinLimitsCondition,
+		false,
+		v1alpha1.TenantLimitReason,
+		above,
+	)
 }
 
 // setLink sets the condition about the host link, which a network without one does not have.

@@ -34,7 +34,13 @@ func claimObject(n number, net *multinet.Network) *v1alpha1.HostVNIClaim {
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HostVNIClaimName(n.vniType, n.vni, n.device)},
 		Spec: v1alpha1.HostVNIClaimSpec{
 			Type: n.vniType, VNI: int32(n.vni), Device: n.device,
-			Network: v1alpha1.HostVNIClaimNetwork{Group: net.Group, Kind: net.Kind, Namespace: net.Namespace, Name: net.Name, UID: net.UID},
+			Network: v1alpha1.HostVNIClaimNetwork{
+				Group:     net.Group,
+				Kind:      net.Kind,
+				Namespace: net.Namespace,
+				Name:      net.Name,
+				UID:       net.UID,
+			},
 		},
 	}
 }
@@ -89,7 +95,13 @@ func ofNetworks(tx store.ReadTx, net *multinet.Network, vniType, device string) 
 }
 
 // chooseVNI returns the lowest free number of an entry for a network.
-func chooseVNI(tx store.ReadTx, net *multinet.Network, device multinet.HostDevice, config *multinet.TenantConfig, taken []number) (uint32, *verdict.Verdict) {
+func chooseVNI(
+	tx store.ReadTx,
+	net *multinet.Network,
+	device multinet.HostDevice,
+	config *multinet.TenantConfig,
+	taken []number,
+) (uint32, *verdict.Verdict) {
 	inUse := ofNetworks(tx, net, device.VNIType, device.Name)
 	for _, claim := range multinet.HostVNIClaimsOn(tx, device.VNIType, device.Name) {
 		inUse[claim.VNI] = true
@@ -106,5 +118,12 @@ func chooseVNI(tx store.ReadTx, net *multinet.Network, device multinet.HostDevic
 			}
 		}
 	}
-	return 0, refuse(v1alpha1.VNIExhaustedReason, fmt.Sprintf("no number of type %s is free on %s: delete a TenantNetwork that is not needed, or ask an administrator for a larger vniRange", device.VNIType, device.Name))
+	return 0, refuse(
+		v1alpha1.VNIExhaustedReason,
+		fmt.Sprintf(
+			"no number of type %s is free on %s: delete a TenantNetwork that is not needed, or ask an administrator for a larger vniRange",
+			device.VNIType,
+			device.Name,
+		),
+	)
 }

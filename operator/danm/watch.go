@@ -23,9 +23,21 @@ type watch struct{ kind outside.Network }
 // conflict.
 func source(f *feed.Feed, kind outside.Network) *feed.Source {
 	w := watch{kind}
-	return feed.NewSource(f, w.everything,
-		feed.On(w.ofNetwork), feed.On(w.ofAddress), feed.On(w.ofAttachment), feed.On(w.ofPod), feed.On(w.ofClaim), feed.On(w.ofReport),
-		feed.On(w.ofPolicy), feed.On(w.ofNamespace), feed.On(w.ofGrant), feed.On(w.ofNode),
+	return feed.NewSource(
+		f,
+		w.everything,
+		feed.On(
+			w.ofNetwork,
+		),
+		feed.On(w.ofAddress),
+		feed.On(w.ofAttachment),
+		feed.On(w.ofPod),
+		feed.On(w.ofClaim),
+		feed.On(w.ofReport),
+		feed.On(w.ofPolicy),
+		feed.On(w.ofNamespace),
+		feed.On(w.ofGrant),
+		feed.On(w.ofNode),
 		feed.On(func(tx store.ReadTx, old, now *multinet.TenantConfig) []feed.Request {
 			if old != nil && now != nil && old.Generation == now.Generation {
 				return nil
@@ -55,7 +67,10 @@ func (w watch) everything(tx store.ReadTx) []feed.Request {
 }
 
 func (w watch) ofNetwork(tx store.ReadTx, old, now *multinet.Network) []feed.Request {
-	if old != nil && now != nil && old.UID == now.UID && old.Generation == now.Generation && old.Deleting == now.Deleting && old.Profiled == now.Profiled && old.SameWire(now) {
+	if old != nil && now != nil && old.UID == now.UID && old.Generation == now.Generation &&
+		old.Deleting == now.Deleting &&
+		old.Profiled == now.Profiled &&
+		old.SameWire(now) {
 		return w.of(now)
 	}
 	var all []feed.Request

@@ -50,7 +50,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if err := r.numbers().Release(ctx, v1alpha1.DomainClaimName(surplus.Number), surplus.UID); err != nil {
 			return ctrl.Result{}, err
 		}
-		ctrl.LoggerFrom(ctx).Info("number of a network released", "network", surplus.Network.String(), "number", surplus.Number)
+		ctrl.LoggerFrom(ctx).
+			Info("number of a network released", "network", surplus.Network.String(), "number", surplus.Number)
 	}
 	return ctrl.Result{}, nil
 }

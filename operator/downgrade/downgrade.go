@@ -83,9 +83,17 @@ func written() []checked {
 
 // Kinds of other projects with their resources.
 var (
-	ofDANM    = map[string]string{"DanmNet": "danmnets", "TenantNetwork": "tenantnetworks", "ClusterNetwork": "clusternetworks", "TenantConfig": "tenantconfigs"}
-	ofNMState = map[string]string{"NodeNetworkConfigurationPolicy": "nodenetworkconfigurationpolicies", "NodeNetConfPolicy": "nodenetconfpolicies"}
-	ofCNS     = map[string]string{"PodNetwork": "podnetworks", "PodNetworkInstance": "podnetworkinstances"}
+	ofDANM = map[string]string{
+		"DanmNet":        "danmnets",
+		"TenantNetwork":  "tenantnetworks",
+		"ClusterNetwork": "clusternetworks",
+		"TenantConfig":   "tenantconfigs",
+	}
+	ofNMState = map[string]string{
+		"NodeNetworkConfigurationPolicy": "nodenetworkconfigurationpolicies",
+		"NodeNetConfPolicy":              "nodenetconfpolicies",
+	}
+	ofCNS = map[string]string{"PodNetwork": "podnetworks", "PodNetworkInstance": "podnetworkinstances"}
 )
 
 // Check returns an error that names the fields and values which this release does not know. It
@@ -114,8 +122,12 @@ func Check(ctx context.Context, c client.Reader) error {
 	if len(found) == 0 {
 		return nil
 	}
-	return fmt.Errorf("v%s does not know fields or values that objects of this cluster have, and would lose them: %s; nothing was changed; "+
-		"remove them first, or stay at the release that knows them", version.Number, summarize(found))
+	return fmt.Errorf(
+		"v%s does not know fields or values that objects of this cluster have, and would lose them: %s; nothing was changed; "+
+			"remove them first, or stay at the release that knows them",
+		version.Number,
+		summarize(found),
+	)
 }
 
 // isOurs reports whether the CRD of a kind is one of the chart, which labels it.
@@ -124,7 +136,9 @@ func isOurs(ctx context.Context, c client.Reader, kind checked) (bool, error) {
 		return true, nil
 	}
 	crd := &metav1.PartialObjectMetadata{}
-	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	crd.SetGroupVersionKind(
+		schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+	)
 	err := c.Get(ctx, client.ObjectKey{Name: kind.crd}, crd)
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -137,7 +151,12 @@ func isOurs(ctx context.Context, c client.Reader, kind checked) (bool, error) {
 
 // unknownOf returns the unknown fields and values of all objects of a kind. A kind that the API lacks has
 // no objects.
-func unknownOf(ctx context.Context, c client.Reader, decoder runtime.Decoder, kind schema.GroupVersionKind) ([]string, error) {
+func unknownOf(
+	ctx context.Context,
+	c client.Reader,
+	decoder runtime.Decoder,
+	kind schema.GroupVersionKind,
+) ([]string, error) {
 	var found []string
 	list := &unstructured.UnstructuredList{}
 	for {
@@ -203,7 +222,10 @@ func unknownValue(decoder runtime.Decoder, object *unstructured.Unstructured) (*
 // descriptorOf returns the descriptor of an object's kind, or nil.
 func descriptorOf(object runtime.Object) *descriptor.Kind {
 	all := kinds.All()
-	i := slices.IndexFunc(all, func(kind *descriptor.Kind) bool { return reflect.TypeOf(kind.Object) == reflect.TypeOf(object) })
+	i := slices.IndexFunc(
+		all,
+		func(kind *descriptor.Kind) bool { return reflect.TypeOf(kind.Object) == reflect.TypeOf(object) },
+	)
 	if i < 0 {
 		return nil
 	}

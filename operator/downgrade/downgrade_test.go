@@ -120,7 +120,8 @@ func TestDowngradeCheck_ForeignCRD_NamedIfChartMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := Check(t.Context(), c)
-	if err == nil || !strings.Contains(err.Error(), `NodeNetworkConfigurationPolicy newer: unknown field "spec.ofTheFuture"`) || strings.Contains(err.Error(), "desiredState") {
+	if err == nil || !strings.Contains(err.Error(), `NodeNetworkConfigurationPolicy newer: unknown field "spec.ofTheFuture"`) ||
+		strings.Contains(err.Error(), "desiredState") {
 		t.Errorf("a CRD of the chart: %v", err)
 	}
 }

@@ -92,7 +92,8 @@ func (r *Reconciler) appoint(ctx context.Context, row *external.Address, node st
 	before := object.DeepCopy()
 	object.Status.Node = node
 	if node != quote.Name(before.Status.Node) {
-		ctrl.LoggerFrom(ctx).Info("assigned an external address to a node", "address", row.IP, "node", node, "before", quote.Name(before.Status.Node))
+		ctrl.LoggerFrom(ctx).
+			Info("assigned an external address to a node", "address", row.IP, "node", node, "before", quote.Name(before.Status.Node))
 	}
 	return write.Status(ctx, r.Client, before, object)
 }
@@ -106,7 +107,9 @@ func source(f *feed.Feed) *feed.Source {
 			return of([]*external.Address{feed.Either(old, now)}, 0)
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Service) []feed.Request {
-			if now != nil && old != nil && old.ExternalNodeLocal == now.ExternalNodeLocal && old.ByBackendsHere() == now.ByBackendsHere() && old.Network == now.Network {
+			if now != nil && old != nil && old.ExternalNodeLocal == now.ExternalNodeLocal &&
+				old.ByBackendsHere() == now.ByBackendsHere() &&
+				old.Network == now.Network {
 				return nil
 			}
 			return of(external.AddressesByService(tx, feed.Either(old, now).UID), 0)
@@ -123,7 +126,8 @@ func source(f *feed.Feed) *feed.Source {
 		}),
 		feed.On(ofNamespace),
 		feed.On(func(tx store.ReadTx, old, now *store.Node) []feed.Request {
-			if old != nil && now != nil && old.UID == now.UID && old.MayAnnounce() == now.MayAnnounce() && old.OutOfService == now.OutOfService {
+			if old != nil && now != nil && old.UID == now.UID && old.MayAnnounce() == now.MayAnnounce() &&
+				old.OutOfService == now.OutOfService {
 				return nil
 			}
 			return of(external.ListAddresses(tx), 0)

@@ -153,7 +153,16 @@ func (f *Feed) put(kind *descriptor.Kind, object *kept) {
 // refuse leaves the row of an object as it is. Either the API does not allow such an object, or the
 // event for the deletion of the conflicting object is still to come.
 func (f *Feed) refuse(kind *descriptor.Kind, object *kept, err error) {
-	f.log.Error(err, "object not taken into the store", "kind", kind.Name, "name", object.id.Name, "namespace", object.id.Namespace)
+	f.log.Error(
+		err,
+		"object not taken into the store",
+		"kind",
+		kind.Name,
+		"name",
+		object.id.Name,
+		"namespace",
+		object.id.Namespace,
+	)
 	one := descriptor.NewLeftOut(kind, object.id, err)
 	one.Deleting = object.deleting
 	f.leftOut.add(one)

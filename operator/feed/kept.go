@@ -31,7 +31,12 @@ type kept struct {
 
 // GetObjectMeta implements metav1.ObjectMetaAccessor. Informers identify objects by its result.
 func (k *kept) GetObjectMeta() metav1.Object {
-	return &metav1.ObjectMeta{Namespace: k.id.Namespace, Name: k.id.Name, UID: types.UID(k.id.UID), ResourceVersion: k.version}
+	return &metav1.ObjectMeta{
+		Namespace:       k.id.Namespace,
+		Name:            k.id.Name,
+		UID:             types.UID(k.id.UID),
+		ResourceVersion: k.version,
+	}
 }
 
 // Keep returns the part of an object that the informers keep. It is their transform.
@@ -56,7 +61,11 @@ var rowKinds = func() map[reflect.Type]*descriptor.Kind {
 }()
 
 func keep(kind *descriptor.Kind, object client.Object) *kept {
-	k := &kept{id: descriptor.IDOf(object), version: object.GetResourceVersion(), deleting: object.GetDeletionTimestamp() != nil}
+	k := &kept{
+		id:       descriptor.IDOf(object),
+		version:  object.GetResourceVersion(),
+		deleting: object.GetDeletionTimestamp() != nil,
+	}
 	if k.row, k.err = kind.Row(object); k.err != nil {
 		k.err = fmt.Errorf("read %s: %w", kind.Name, k.err)
 	}

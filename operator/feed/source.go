@@ -122,7 +122,11 @@ func (s *Source) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-func (s *Source) add(tx store.ReadTx, queue workqueue.TypedRateLimitingInterface[reconcile.Request], requests []Request) {
+func (s *Source) add(
+	tx store.ReadTx,
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request],
+	requests []Request,
+) {
 	byPriority, _ := queue.(priorityqueue.PriorityQueue[reconcile.Request])
 	for _, request := range requests {
 		if s.turns != nil && !s.turns.expect(tx, &request) {

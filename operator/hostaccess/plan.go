@@ -28,7 +28,9 @@ func decide(row *external.HostAccess, tooMany bool) verdict.Verdict {
 	}
 	if tooMany {
 		return verdict.Refuse(v1alpha1.TooManyGrantsReason, fmt.Sprintf(
-			"it grants nothing: with it and with older objects there would be more than %d grants; name fewer tenants, or ranges instead of single ports, with one protocol", mostGrants))
+			"it grants nothing: with it and with older objects there would be more than %d grants; name fewer tenants, or ranges instead of single ports, with one protocol",
+			mostGrants,
+		))
 	}
 	return verdict.Use("new pods of the tenants have what it grants")
 }

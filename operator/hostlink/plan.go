@@ -23,7 +23,13 @@ func (r *Reconciler) wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostL
 			return &v1alpha1.HostLinkSpec{Type: id.Type, Device: id.Device}
 		}
 		if spec == nil {
-			spec = &v1alpha1.HostLinkSpec{Type: id.Type, VNI: int32(id.VNI), Device: id.Device, NetworkID: net.NetworkID, MTU: int32(net.MTU)}
+			spec = &v1alpha1.HostLinkSpec{
+				Type:      id.Type,
+				VNI:       int32(id.VNI),
+				Device:    id.Device,
+				NetworkID: net.NetworkID,
+				MTU:       int32(net.MTU),
+			}
 			continue
 		}
 		spec.MTU = larger(spec.MTU, int32(net.MTU))
@@ -47,7 +53,8 @@ func (r *Reconciler) defines(tx store.ReadTx, def *multinet.Definition) bool {
 	if len(multinet.ClaimsByNetwork(tx, def.UID)) > 0 {
 		return true
 	}
-	if def.Deleting || ofTenant(tx, def.Namespace) || multinet.TenantsNumber(tx, def.Link) != "" || multinet.ExceedsLinks(tx, def, r.Numbers) {
+	if def.Deleting || ofTenant(tx, def.Namespace) || multinet.TenantsNumber(tx, def.Link) != "" ||
+		multinet.ExceedsLinks(tx, def, r.Numbers) {
 		return false
 	}
 	for grant := range multinet.AllGrants(tx) {
@@ -55,7 +62,9 @@ func (r *Reconciler) defines(tx store.ReadTx, def *multinet.Definition) bool {
 			continue
 		}
 		_, err := pluginconf.Build(pluginconf.Request{
-			Text: []byte(def.Config), Name: def.Name, Links: true, Allowed: pluginconf.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM},
+			Text: []byte(
+				def.Config,
+			), Name: def.Name, Links: true, Allowed: pluginconf.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM},
 		})
 		if err == nil {
 			return true

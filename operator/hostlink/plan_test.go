@@ -108,7 +108,13 @@ func TestLink_Definition_OnlyWhileGranted(t *testing.T) {
 		return def
 	}
 	spec := &v1alpha1.HostLinkSpec{Type: "vxlan", VNI: 100, Device: "ens4", NetworkID: "wire"}
-	lent := &multinet.Grant{Meta: operatortest.Meta("lent", 0), Name: "lent", Namespaces: []string{"b"}, FromNamespaces: []string{"a"}, Plugins: []string{"macvlan"}}
+	lent := &multinet.Grant{
+		Meta:           operatortest.Meta("lent", 0),
+		Name:           "lent",
+		Namespaces:     []string{"b"},
+		FromNamespaces: []string{"a"},
+		Plugins:        []string{"macvlan"},
+	}
 	tenants := &store.Namespace{Meta: operatortest.Meta("a", 0), Name: "a", Tenant: "red"}
 	number := &multinet.HostVNIClaim{Meta: operatortest.Meta("number", 0), Name: "number", Type: "vxlan", VNI: 100, Device: "ens4"}
 	claim := &multinet.Claim{Meta: operatortest.Meta("claim", 0), Namespace: "a", Name: "p.net1", PodUID: "p", Network: definition(nil).Reference()}
@@ -158,7 +164,12 @@ func TestLink_Definition_OnlyWhileGranted(t *testing.T) {
 // TestNamespaceRequests_TenantLabelChanges_ItsLinks: the links may begin or end with the label.
 func TestNamespaceRequests_TenantLabelChanges_ItsLinks(t *testing.T) {
 	def := &multinet.Definition{Meta: operatortest.Meta("def", 0), Namespace: "a", Name: "wire", Link: red}
-	other := &multinet.Definition{Meta: operatortest.Meta("other", 0), Namespace: "b", Name: "wire", Link: multinet.LinkID{Device: "ens5", Type: multinet.VLAN, VNI: 5}}
+	other := &multinet.Definition{
+		Meta:      operatortest.Meta("other", 0),
+		Namespace: "b",
+		Name:      "wire",
+		Link:      multinet.LinkID{Device: "ens5", Type: multinet.VLAN, VNI: 5},
+	}
 	labelled := plain("a")
 	labelled.Tenant = "red"
 	operatortest.New(t, def, other).View(func(tx store.ReadTx) {

@@ -25,7 +25,11 @@ func moveDefaultRoute(tx store.ReadTx, requests []request) *tenancy.Refusal {
 		return nil
 	}
 	if slices.ContainsFunc(requests[chosen+1:], func(r request) bool { return r.defaultRoute }) {
-		return invalid("the annotations %s and %s both have \"default-route\": keep one of them", annotations.DefaultNetworkKey, annotations.NetworksKey)
+		return invalid(
+			"the annotations %s and %s both have \"default-route\": keep one of them",
+			annotations.DefaultNetworkKey,
+			annotations.NetworksKey,
+		)
 	}
 	for i := range requests {
 		requests[i].noDefaultRoute = i != chosen
@@ -45,7 +49,11 @@ func (r request) checkDefaultRoute(tx store.ReadTx) *tenancy.Refusal {
 	for _, gateway := range r.gateways {
 		if r.inVPC() {
 			if !r.isGateway(tx, gateway) {
-				return invalid("\"default-route\": %s is no gateway of a subnet of VPC %s: write [], or the gateway of the interface's subnet", gateway, r.target.VPC.Name)
+				return invalid(
+					"\"default-route\": %s is no gateway of a subnet of VPC %s: write [], or the gateway of the interface's subnet",
+					gateway,
+					r.target.VPC.Name,
+				)
 			}
 			continue
 		}
@@ -54,7 +62,11 @@ func (r request) checkDefaultRoute(tx store.ReadTx) *tenancy.Refusal {
 			rng = r.net.V4
 		}
 		if !r.addressed(ipfamily.Of(gateway)) || !rng.Prefix.Contains(gateway) {
-			return invalid("\"default-route\": %s is not in a range of %s from which the interface has an address", gateway, r.net.Ref)
+			return invalid(
+				"\"default-route\": %s is not in a range of %s from which the interface has an address",
+				gateway,
+				r.net.Ref,
+			)
 		}
 	}
 	return nil
@@ -97,17 +109,40 @@ func (r request) givesWay(route multinet.Route) bool { return isDefault(route) &
 
 // keepDefault adds an event about a default route that is left out.
 func (r *request) keepDefault(route multinet.Route, kept request) {
-	r.notices = append(r.notices, pod.Notice{Reason: v1alpha1.DefaultRouteKeptReason, Action: fmt.Sprintf("Keep the route to %s before %s", route.Dst, r.name), Message: fmt.Sprintf(
-		"interface %s: the route to %s by %s of %s is left out, because the pod has its default route by %s: add \"default-route\": [] to the selection if it shall lead there, or remove the route from the network",
-		r.name, route.Dst, route.Gateway, r.net.Ref, kept)})
+	r.notices = append(
+		r.notices,
+		pod.Notice{
+			Reason: v1alpha1.DefaultRouteKeptReason,
+			Action: fmt.Sprintf("Keep the route to %s before %s", route.Dst, r.name),
+			Message: fmt.Sprintf(
+				"interface %s: the route to %s by %s of %s is left out, because the pod has its default route by %s: add \"default-route\": [] to the selection if it shall lead there, or remove the route from the network",
+				r.name,
+				route.Dst,
+				route.Gateway,
+				r.net.Ref,
+				kept,
+			),
+		},
+	)
 }
 
 // keepDefaults takes the default routes from an interface in a VPC, with an event.
 func (r *request) keepDefaults(dst netip.Prefix, kept request) {
 	r.noDefaultRoute = true
-	r.notices = append(r.notices, pod.Notice{Reason: v1alpha1.DefaultRouteKeptReason, Action: fmt.Sprintf("Keep the route to %s before %s", dst, r.name), Message: fmt.Sprintf(
-		"interface %s: VPC %s gives the pod no default route of any family, because the pod has its route to %s by %s: add \"default-route\": [] to the selection if the default routes shall lead there",
-		r.name, r.target.VPC.Name, dst, kept)})
+	r.notices = append(
+		r.notices,
+		pod.Notice{
+			Reason: v1alpha1.DefaultRouteKeptReason,
+			Action: fmt.Sprintf("Keep the route to %s before %s", dst, r.name),
+			Message: fmt.Sprintf(
+				"interface %s: VPC %s gives the pod no default route of any family, because the pod has its route to %s by %s: add \"default-route\": [] to the selection if the default routes shall lead there",
+				r.name,
+				r.target.VPC.Name,
+				dst,
+				kept,
+			),
+		},
+	)
 }
 
 func isDefault(route multinet.Route) bool { return route.Dst.Bits() == 0 }

@@ -22,7 +22,12 @@ import (
 // delegated decides an interface that CNI plugins make, by the configuration of a definition. It
 // judges each use: the plugins run as root on the node, and the author of the definition is not
 // trusted.
-func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection) (request, *tenancy.Refusal) {
+func (cfg Config) delegated(
+	tx store.ReadTx,
+	p *store.Pod,
+	def *multinet.Definition,
+	s annotations.NetworkSelection,
+) (request, *tenancy.Refusal) {
 	r := request{
 		name: s.Interface, definition: s.Namespace + "/" + s.Name, delegate: &delegate{network: def.Reference()},
 		defaultRoute: s.DefaultRoute, gateways: s.Gateways,
@@ -35,11 +40,19 @@ func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 		return r, notGranted("%s: %s %s: use another number", def, def.Link, holder)
 	}
 	if multinet.ExceedsLinks(tx, def, cfg.Links) {
-		return r, notGranted("%s: older definitions of the namespace have %d links, which is the limit (multiNetwork.tenantLimits.numbers of the chart): delete definitions that are not needed, or use a VLAN or VXLAN of theirs", def, cfg.Links)
+		return r, notGranted(
+			"%s: older definitions of the namespace have %d links, which is the limit (multiNetwork.tenantLimits.numbers of the chart): delete definitions that are not needed, or use a VLAN or VXLAN of theirs",
+			def,
+			cfg.Links,
+		)
 	}
 	grants := cfg.Sharing.GrantsFor(tx, p.Namespace, def.Reference())
 	if len(grants) == 0 {
-		return r, notGranted("%s, and no DelegationGrant names it or its namespace: ask the cluster administrator for one, or name a network of Alioth in its annotation %s", configured(def), annotations.NetworkKey)
+		return r, notGranted(
+			"%s, and no DelegationGrant names it or its namespace: ask the cluster administrator for one, or name a network of Alioth in its annotation %s",
+			configured(def),
+			annotations.NetworkKey,
+		)
 	}
 	var refusal *tenancy.Refusal
 	for _, grant := range grants {
@@ -55,7 +68,12 @@ func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 // as DANM compares types. Nodes compare the type in the file with the grant exactly.
 func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (request, *tenancy.Refusal) {
 	if !unlabelled(p) {
-		return r, notGranted("%s is of type %q, which a CNI plugin serves, and pods of tenants can't use plugins: use a network of one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
+		return r, notGranted(
+			"%s is of type %q, which a CNI plugin serves, and pods of tenants can't use plugins: use a network of one of the types %v",
+			r.net.Ref,
+			r.net.Type,
+			cfg.Kinds,
+		)
 	}
 	for _, grant := range cfg.Sharing.GrantsFor(tx, p.Namespace, r.net.Reference()) {
 		if slices.ContainsFunc(grant.Plugins, func(plugin string) bool { return strings.EqualFold(plugin, r.net.Type) }) {
@@ -65,7 +83,12 @@ func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (request, *te
 			return r.leftToPlugins(), nil
 		}
 	}
-	return r, notGranted("%s is of type %q, and no DelegationGrant names it or its namespace with that plugin: ask the cluster administrator for one, or use one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
+	return r, notGranted(
+		"%s is of type %q, and no DelegationGrant names it or its namespace with that plugin: ask the cluster administrator for one, or use one of the types %v",
+		r.net.Ref,
+		r.net.Type,
+		cfg.Kinds,
+	)
 }
 
 // replacesIPAM reports whether an interface of a static type has addresses of Alioth, or no
@@ -136,13 +159,26 @@ func (cfg Config) delegable(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 	switch {
 	case !cfg.Delegation:
 		return &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
-			"%s, which this cluster does not run (multiNetwork.delegation.enabled of the chart): name a network of Alioth in its annotation %s", configured(def), annotations.NetworkKey)}
+			"%s, which this cluster does not run (multiNetwork.delegation.enabled of the chart): name a network of Alioth in its annotation %s",
+			configured(def),
+			annotations.NetworkKey,
+		)}
 	case !unlabelled(p):
-		return notGranted("%s, which pods of tenants can't use: name a network of Alioth in its annotation %s", configured(def), annotations.NetworkKey)
+		return notGranted(
+			"%s, which pods of tenants can't use: name a network of Alioth in its annotation %s",
+			configured(def),
+			annotations.NetworkKey,
+		)
 	case ofTenant(tx, p, def):
-		return notGranted("%s is in a namespace of a tenant, and definitions of tenants run no CNI plugins: select one of a namespace without a tenant label", configured(def))
+		return notGranted(
+			"%s is in a namespace of a tenant, and definitions of tenants run no CNI plugins: select one of a namespace without a tenant label",
+			configured(def),
+		)
 	case def.ResourceName != "":
-		return &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf("%s needs a device, and nodes pass no devices to CNI plugins yet", def)}
+		return &tenancy.Refusal{
+			Reason:  v1alpha1.NetworkTypeReason,
+			Message: fmt.Sprintf("%s needs a device, and nodes pass no devices to CNI plugins yet", def),
+		}
 	}
 	return nil
 }
@@ -150,7 +186,11 @@ func (cfg Config) delegable(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 // configured says which configuration a definition has.
 func configured(def *multinet.Definition) string {
 	if def.Config == "" {
-		return fmt.Sprintf("%s has neither the annotation %s nor spec.config, so it stands for a file of the nodes with a configuration for CNI plugins", def, annotations.NetworkKey)
+		return fmt.Sprintf(
+			"%s has neither the annotation %s nor spec.config, so it stands for a file of the nodes with a configuration for CNI plugins",
+			def,
+			annotations.NetworkKey,
+		)
 	}
 	return def.String() + " has a configuration for CNI plugins"
 }
@@ -158,7 +198,12 @@ func configured(def *multinet.Definition) string {
 // plain returns the keys that a selection may choose past the capabilities of plugins. The author
 // of a definition, or of the file behind the definition, decides by capabilities which keys a pod
 // may request. So a pod chooses addresses past them in its own namespace alone.
-func plain(p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) pluginconf.Keys {
+func plain(
+	p *store.Pod,
+	def *multinet.Definition,
+	s annotations.NetworkSelection,
+	grant *multinet.Grant,
+) pluginconf.Keys {
 	return pluginconf.Keys{
 		IPs: len(s.IPs) > 0 && def.Namespace == p.Namespace,
 		MAC: s.MAC != "" && slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC),
@@ -166,7 +211,12 @@ func plain(p *store.Pod, def *multinet.Definition, s annotations.NetworkSelectio
 }
 
 // build makes the configuration for the plugins, as a grant permits it.
-func (r *request) build(p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) *tenancy.Refusal {
+func (r *request) build(
+	p *store.Pod,
+	def *multinet.Definition,
+	s annotations.NetworkSelection,
+	grant *multinet.Grant,
+) *tenancy.Refusal {
 	if def.Config == "" {
 		if refusal := permitted(def, s, grant, nil); refusal != nil {
 			return refusal
@@ -198,9 +248,15 @@ func (r *request) build(p *store.Pod, def *multinet.Definition, s annotations.Ne
 
 // permitted refuses requests that a grant lacks. A request whose capability no plugin has reaches
 // no plugin.
-func permitted(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant, unserved []string) *tenancy.Refusal {
+func permitted(
+	def *multinet.Definition,
+	s annotations.NetworkSelection,
+	grant *multinet.Grant,
+	unserved []string,
+) *tenancy.Refusal {
 	for _, one := range keysOf(s) {
-		if slices.Contains(grantedKeys, one.name) && !slices.Contains(unserved, one.capability) && !slices.Contains(grant.Requests, one.name) {
+		if slices.Contains(grantedKeys, one.name) && !slices.Contains(unserved, one.capability) &&
+			!slices.Contains(grant.Requests, one.name) {
 			return notGranted("%s: DelegationGrant %s does not permit the request %q (spec.requests)", def, grant.Name, one.name)
 		}
 	}
@@ -208,21 +264,35 @@ func permitted(def *multinet.Definition, s annotations.NetworkSelection, grant *
 }
 
 // grantedKeys are the keys of a selection that need a grant.
-var grantedKeys = []string{v1alpha1.DelegationRequestArgs, v1alpha1.DelegationRequestMAC, v1alpha1.DelegationRequestGUID}
+var grantedKeys = []string{
+	v1alpha1.DelegationRequestArgs,
+	v1alpha1.DelegationRequestMAC,
+	v1alpha1.DelegationRequestGUID,
+}
 
 // name has the nodes look for a configuration with the name of the definition, as NPWG 1.3 demands
 // where spec.config is missing. The author of a definition chooses its name, and thereby any file
 // of the nodes. So a grant has to name the definition itself.
-func (d *delegate) name(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant, may pluginconf.Keys) *tenancy.Refusal {
+func (d *delegate) name(
+	def *multinet.Definition,
+	s annotations.NetworkSelection,
+	grant *multinet.Grant,
+	may pluginconf.Keys,
+) *tenancy.Refusal {
 	if !grant.Names(def.Reference()) {
-		return notGranted("%s: DelegationGrant %s does not name it in spec.networks, which a file of the nodes needs", configured(def), grant.Name)
+		return notGranted(
+			"%s: DelegationGrant %s does not name it in spec.networks, which a file of the nodes needs",
+			configured(def),
+			grant.Name,
+		)
 	}
 	runtime, err := json.Marshal(runtimeOf(s))
 	if err != nil {
 		return invalid("%s/%s: %v", s.Namespace, s.Name, err)
 	}
 	d.File = &netif.DelegateFile{
-		Name: def.Name, Plugins: grant.Plugins, IPAM: grant.IPAM, Args: s.CNIArgs, Runtime: runtime, PlainIPs: may.IPs, PlainMAC: may.MAC,
+		Name: def.Name, Plugins: grant.Plugins, IPAM: grant.IPAM, Args: s.CNIArgs, Runtime: runtime, PlainIPs: may.IPs,
+		PlainMAC: may.MAC,
 	}
 	return nil
 }
@@ -249,7 +319,9 @@ func runtimeOf(s annotations.NetworkSelection) pluginconf.Runtime {
 	}
 	if b := s.Bandwidth; b != (annotations.Bandwidth{}) {
 		values.Bandwidth = &pluginconf.Bandwidth{
-			IngressRate: uint64(b.IngressRate), IngressBurst: uint64(b.IngressBurst), EgressRate: uint64(b.EgressRate), EgressBurst: uint64(b.EgressBurst),
+			IngressRate: uint64(
+				b.IngressRate,
+			), IngressBurst: uint64(b.IngressBurst), EgressRate: uint64(b.EgressRate), EgressBurst: uint64(b.EgressBurst),
 		}
 	}
 	return values
@@ -276,7 +348,11 @@ func checkConfigs(requests []request) *tenancy.Refusal {
 		}
 	}
 	if size > maxConfigs {
-		return invalid("the configurations of the CNI plugins have %d bytes together, and a pod may have %d: select fewer definitions", size, maxConfigs)
+		return invalid(
+			"the configurations of the CNI plugins have %d bytes together, and a pod may have %d: select fewer definitions",
+			size,
+			maxConfigs,
+		)
 	}
 	return nil
 }

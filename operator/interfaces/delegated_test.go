@@ -138,7 +138,8 @@ func TestPlugins_LinkOfNodes_NumberHidden(t *testing.T) {
 		Meta: store.Meta{UID: "n", ResourceVersion: "1"}, Name: "n", Type: multinet.VLAN, VNI: 100, Device: "ens4",
 		Network: multinet.Ref{Kind: multinet.KindTenantNetwork, Namespace: "b", Name: "theirs"},
 	}
-	if _, refusal = decide(t, "", world(def, granted, number), ofNobody("net")); !strings.Contains(refusal, "VLAN 100 on ens4 belongs to a TenantNetwork") || strings.Contains(refusal, "theirs") {
+	if _, refusal = decide(t, "", world(def, granted, number), ofNobody("net")); !strings.Contains(refusal, "VLAN 100 on ens4 belongs to a TenantNetwork") ||
+		strings.Contains(refusal, "theirs") {
 		t.Errorf("with a tenant's number: refused with %q", refusal)
 	}
 }
@@ -202,7 +203,12 @@ func TestPluginRequests_NoCapability_LeftOutWithEvent(t *testing.T) {
 			if d := wishes[1].Delegate; strings.Contains(string(d.Conf), "runtimeConfig") || d.IP != tc.ip || d.MAC != tc.mac {
 				t.Errorf("the plugins get %s, IP %q, MAC %q", d.Conf, d.IP, d.MAC)
 			}
-			expectNotices(t, wishes, v1alpha1.RequestIgnoredReason, fmt.Sprintf("%q %s: no plugin has the capability for it, which is \"capabilities\": {%q: true}", tc.key, tc.fate, tc.capability))
+			expectNotices(
+				t,
+				wishes,
+				v1alpha1.RequestIgnoredReason,
+				fmt.Sprintf("%q %s: no plugin has the capability for it, which is \"capabilities\": {%q: true}", tc.key, tc.fate, tc.capability),
+			)
 		})
 	}
 	wishes, refusal := decide(t, "", world(plain, grant("g", static)), ofNobody(`[{"name":"plain","gateway":["10.64.0.1"],"deviceID":"0000:00:01.0"}]`))
@@ -211,7 +217,10 @@ func TestPluginRequests_NoCapability_LeftOutWithEvent(t *testing.T) {
 	}
 	expectNotices(t, wishes, v1alpha1.RequestIgnoredReason, `"deviceID" is ignored: the kubelet chooses`, `"gateway" is ignored: it is no key of a selection`)
 	guid := configured("guid", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"infinibandGUID":true},"ipam":{"type":"static"}}`)
-	if _, refusal := decide(t, "", world(guid, grant("g", static)), ofNobody(`[{"name":"guid","infiniband-guid":"c2:11:22:33:44:55:66:77"}]`)); !strings.Contains(refusal, `does not permit the request "infiniband-guid"`) {
+	if _, refusal := decide(t, "", world(guid, grant("g", static)), ofNobody(`[{"name":"guid","infiniband-guid":"c2:11:22:33:44:55:66:77"}]`)); !strings.Contains(
+		refusal,
+		`does not permit the request "infiniband-guid"`,
+	) {
 		t.Errorf("a GUID without a grant: refused with %q", refusal)
 	}
 }
@@ -220,7 +229,13 @@ func TestPluginRequests_NoCapability_LeftOutWithEvent(t *testing.T) {
 // which the network status then has.
 func TestPluginRequests_DeviceInfoCapability_FileNamed(t *testing.T) {
 	described := configured("net", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"CNIDeviceInfoFile":true}}`)
-	wishes, refusal := decide(t, "", world(described, configured("bare", `{"cniVersion":"1.0.0","type":"bridge"}`), grant("g", ofNamespace("a"))), ofNobody("net,bare"), func(p *store.Pod) { p.UID = "uid-p" })
+	wishes, refusal := decide(
+		t,
+		"",
+		world(described, configured("bare", `{"cniVersion":"1.0.0","type":"bridge"}`), grant("g", ofNamespace("a"))),
+		ofNobody("net,bare"),
+		func(p *store.Pod) { p.UID = "uid-p" },
+	)
 	if refusal != "" || len(wishes) != 3 {
 		t.Fatalf("%v, refused with %q", short(wishes), refusal)
 	}
@@ -245,7 +260,12 @@ func TestDefinition_OtherNamespace_NeedsGrantOrGlobalNamespace(t *testing.T) {
 	}
 	rows := []any{
 		shared, rented, own, in("shared", "net-c", bridgeConfig, annotations.Target{}), in("rented", "net-c", bridgeConfig, annotations.Target{}),
-		in("shared", "vpc", "", toVPC("default", "")), in("shared", "danm", "", toDanmNet("internal")), in("shared", "file", "", annotations.Target{}), danmNet("internal"),
+		in(
+			"shared",
+			"vpc",
+			"",
+			toVPC("default", ""),
+		), in("shared", "danm", "", toDanmNet("internal")), in("shared", "file", "", annotations.Target{}), danmNet("internal"),
 		in("shared", "plain", `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"host-local"}}`, annotations.Target{}),
 	}
 	lends := func(to, from string) func(*multinet.Grant) {
@@ -288,7 +308,14 @@ func TestDefinition_OtherNamespace_NeedsGrantOrGlobalNamespace(t *testing.T) {
 					p.DefaultSelection = "shared/net-c"
 				}
 			}
-			wishes, refusal := decideWith(t, interfaces.Config{Sharing: multinet.Sharing{Global: tc.global}}, "", world(append(tc.grants, rows...)...), ofNobody(tc.selections), choose)
+			wishes, refusal := decideWith(
+				t,
+				interfaces.Config{Sharing: multinet.Sharing{Global: tc.global}},
+				"",
+				world(append(tc.grants, rows...)...),
+				ofNobody(tc.selections),
+				choose,
+			)
 			switch {
 			case tc.reason == "" && (refusal != "" || len(wishes) == 0):
 				t.Errorf("the pod gets %v, refused with %q", short(wishes), refusal)
@@ -298,7 +325,12 @@ func TestDefinition_OtherNamespace_NeedsGrantOrGlobalNamespace(t *testing.T) {
 		})
 	}
 	// The author of a definition of another namespace alone says whether pods choose addresses.
-	wishes, refusal := decide(t, "", world(append(rows, grant("g", lends("a", "shared")))...), ofNobody(`[{"name":"plain","namespace":"shared","ips":["10.9.0.5"]}]`))
+	wishes, refusal := decide(
+		t,
+		"",
+		world(append(rows, grant("g", lends("a", "shared")))...),
+		ofNobody(`[{"name":"plain","namespace":"shared","ips":["10.9.0.5"]}]`),
+	)
 	if refusal != "" || wishes[1].Delegate.IP != "" {
 		t.Errorf("refused with %q, %+v", refusal, wishes)
 	}
@@ -325,7 +357,13 @@ func TestPluginConfiguration_PodRequests_Included(t *testing.T) {
 		t.Fatalf("%v, refused with %q", short(wishes), refusal)
 	}
 	w := wishes[1]
-	if got := fmt.Sprint(w.Interface, w.Kind, w.Definition, w.Outside.Path(), w.Outside.UID); got != fmt.Sprint("net1", "delegate", "a/net", "NetworkAttachmentDefinition/a/net", "uid-nad-a-net") {
+	if got := fmt.Sprint(w.Interface, w.Kind, w.Definition, w.Outside.Path(), w.Outside.UID); got != fmt.Sprint(
+		"net1",
+		"delegate",
+		"a/net",
+		"NetworkAttachmentDefinition/a/net",
+		"uid-nad-a-net",
+	) {
 		t.Errorf("the wish is %s", got)
 	}
 	var got, want any
@@ -344,7 +382,10 @@ func TestPluginConfiguration_PodRequests_Included(t *testing.T) {
 
 // NPWG 7.5: the settings of a pod in Kubernetes itself MUST reach the default network only.
 func TestPluginConfiguration_HostPorts_NotIncluded(t *testing.T) {
-	rows := world(configured("net", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"portMappings":true,"bandwidth":true,"dns":true}}`), grant("g", ofNamespace("a")))
+	rows := world(
+		configured("net", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"portMappings":true,"bandwidth":true,"dns":true}}`),
+		grant("g", ofNamespace("a")),
+	)
 	wishes, refusal := decide(t, "", rows, ofNobody("net"), func(p *store.Pod) {
 		p.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}}
 	})

@@ -27,7 +27,13 @@ func (cfg Config) define(tx store.ReadTx, p *store.Pod, r *request, def *multine
 	own := def.VF
 	if !r.onDevice() {
 		if len(own.Keys()) > 0 {
-			return invalid("%s has the annotation %s, and %s is not of type %s: remove the annotation", def, annotations.VFKey, r, multinet.TypeSRIOV)
+			return invalid(
+				"%s has the annotation %s, and %s is not of type %s: remove the annotation",
+				def,
+				annotations.VFKey,
+				r,
+				multinet.TypeSRIOV,
+			)
 		}
 		return nil
 	}
@@ -56,14 +62,23 @@ func (cfg Config) granted(tx store.ReadTx, p *store.Pod, def *multinet.Definitio
 	}
 	text := strings.Join(settings, ", ")
 	if !unlabelled(p) || ofTenant(tx, p, def) {
-		return notGranted("%s sets %s, which pods of tenants can't have from a definition, and no pod from a definition of a tenant: the cluster administrator can set it in a ClusterNetwork", def, text)
+		return notGranted(
+			"%s sets %s, which pods of tenants can't have from a definition, and no pod from a definition of a tenant: the cluster administrator can set it in a ClusterNetwork",
+			def,
+			text,
+		)
 	}
 	for _, grant := range cfg.Sharing.GrantsFor(tx, p.Namespace, def.Reference()) {
 		if !slices.ContainsFunc(settings, func(key string) bool { return !slices.Contains(grant.Settings, key) }) {
 			return nil
 		}
 	}
-	return notGranted("%s sets %s, and no DelegationGrant permits it (spec.settings): ask the cluster administrator for one, or remove it from the annotation %s", def, text, annotations.VFKey)
+	return notGranted(
+		"%s sets %s, and no DelegationGrant permits it (spec.settings): ask the cluster administrator for one, or remove it from the annotation %s",
+		def,
+		text,
+		annotations.VFKey,
+	)
 }
 
 // checkDevices refuses a pod that does not request a device for each of its interfaces that need
@@ -83,7 +98,12 @@ func checkDevices(p *store.Pod, requests []request) *tenancy.Refusal {
 		if names := needed[pool]; p.Devices[pool] < len(names) {
 			return &tenancy.Refusal{Reason: v1alpha1.DevicesNotRequestedReason, Message: fmt.Sprintf(
 				"%s needs %d of the resource %s, for %s, and the containers of the pod request %d: add it to resources.requests and resources.limits of a container",
-				r.net.Ref, len(names), pool, strings.Join(names, ", "), p.Devices[pool])}
+				r.net.Ref,
+				len(names),
+				pool,
+				strings.Join(names, ", "),
+				p.Devices[pool],
+			)}
 		}
 	}
 	return nil

@@ -39,7 +39,8 @@ func number(n int) *int { return &n }
 func TestDeviceInterface_NetworkSettings_Taken(t *testing.T) {
 	rate := fast(func(n *multinet.Network) { n.VF = netif.VF{Trust: "on", MaxTxRate: number(100)} })
 	wishes, refusal := decide(t, `[{"clusterNetwork":"fast","ip":"dynamic"},{"clusterNetwork":"fast"}]`, world(rate), requesting(2))
-	if diff := cmp.Diff([]string{"eth0 sriov ClusterNetwork/fast [] IPv4", "eth1 sriov ClusterNetwork/fast [] IPv4 and IPv6"}, short(wishes)); refusal != "" || diff != "" {
+	if diff := cmp.Diff([]string{"eth0 sriov ClusterNetwork/fast [] IPv4", "eth1 sriov ClusterNetwork/fast [] IPv4 and IPv6"}, short(wishes)); refusal != "" ||
+		diff != "" {
 		t.Fatalf("refused with %q (-want +got):\n%s", refusal, diff)
 	}
 	want := netif.Config{Pool: fastPool, VLAN: 300, IPv6: netif.IPv6Off, VF: &netif.VF{Trust: "on", MaxTxRate: number(100)}}

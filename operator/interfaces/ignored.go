@@ -50,10 +50,16 @@ func (r *request) ignore(name, format string, args ...any) {
 // ignoreForeign adds events about keys that no sort of network takes.
 func (r *request) ignoreForeign(s annotations.NetworkSelection) {
 	if s.DeviceID != "" {
-		r.ignore("deviceID", `is ignored: the kubelet chooses the devices of the pod; remove it, and request the resource of the devices in a container`)
+		r.ignore(
+			"deviceID",
+			`is ignored: the kubelet chooses the devices of the pod; remove it, and request the resource of the devices in a container`,
+		)
 	}
 	for _, name := range s.Foreign {
-		r.ignore(name, "is ignored: it is no key of a selection; write the gateway into \"default-route\" if the pod's default route shall lead there, and else remove it")
+		r.ignore(
+			name,
+			"is ignored: it is no key of a selection; write the gateway into \"default-route\" if the pod's default route shall lead there, and else remove it",
+		)
 	}
 }
 
@@ -70,6 +76,13 @@ func (r *request) ignoreUnserved(def *multinet.Definition, s annotations.Network
 		if !slices.Contains(built.Unserved, one.capability) {
 			continue
 		}
-		r.ignore(one.name, "%s: %s; add it to spec.config of %s, or remove %q", built.Plain.Fate(one.capability), pluginconf.Lacks(one.capability), def, one.name)
+		r.ignore(
+			one.name,
+			"%s: %s; add it to spec.config of %s, or remove %q",
+			built.Plain.Fate(one.capability),
+			pluginconf.Lacks(one.capability),
+			def,
+			one.name,
+		)
 	}
 }

@@ -76,11 +76,18 @@ func firstAddressed(requests []request) *tenancy.Refusal {
 	if r.inVPC() || r.decided != nil || r.chosenByPlugins() || r.addressed(ipfamily.IPv4) || r.addressed(ipfamily.IPv6) {
 		return nil
 	}
-	return invalid("interface 0: the first interface of a pod needs an address, and %s gives it none: write \"ip\": \"dynamic\" or \"ip6\": \"dynamic\", or list an interface with an address before it", r.net.Ref)
+	return invalid(
+		"interface 0: the first interface of a pod needs an address, and %s gives it none: write \"ip\": \"dynamic\" or \"ip6\": \"dynamic\", or list an interface with an address before it",
+		r.net.Ref,
+	)
 }
 
 func (cfg Config) tooMany(n int) *tenancy.Refusal {
-	return invalid("the pod requests %d interfaces, and a pod may have %d (operator's flag --interfaces-per-pod)", n, cfg.Limit)
+	return invalid(
+		"the pod requests %d interfaces, and a pod may have %d (operator's flag --interfaces-per-pod)",
+		n,
+		cfg.Limit,
+	)
 }
 
 // wishes returns the attachments for all requests of a pod, or refuses it.
@@ -108,7 +115,11 @@ func namesApart(requests []request) *tenancy.Refusal {
 	seen := map[string]bool{}
 	for _, r := range requests {
 		if seen[r.name] {
-			return invalid("two interfaces would have the name %s: select a definition with another name for its interface, for example %s@net9", r.name, r.definition)
+			return invalid(
+				"two interfaces would have the name %s: select a definition with another name for its interface, for example %s@net9",
+				r.name,
+				r.definition,
+			)
 		}
 		seen[r.name] = true
 	}
@@ -158,11 +169,18 @@ func (cfg Config) resolve(tx store.ReadTx, p *store.Pod, one annotations.Interfa
 	}
 	if !slices.Contains(cfg.Kinds, net.Type) {
 		return r, &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
-			"%s is of type %q, and nodes attach pods to networks of the types %v: use a network of one of them", net.Ref, net.Type, cfg.Kinds)}
+			"%s is of type %q, and nodes attach pods to networks of the types %v: use a network of one of them",
+			net.Ref,
+			net.Type,
+			cfg.Kinds,
+		)}
 	}
 	if multinet.Dynamic(net.Type) && !r.onDevice() && net.HostDevice == "" {
 		return r, &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
-			"%s names no device of the nodes, from which an interface of type %q is derived: its owner can set spec.Options.host_device", net.Ref, net.Type)}
+			"%s names no device of the nodes, from which an interface of type %q is derived: its owner can set spec.Options.host_device",
+			net.Ref,
+			net.Type,
+		)}
 	}
 	return r, nil
 }
@@ -174,14 +192,22 @@ func usable(tx store.ReadTx, p *store.Pod, target annotations.Target) (*multinet
 	switch {
 	case net == nil:
 		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotFoundReason, Message: fmt.Sprintf(
-			"%s does not exist: create it, or correct the list or the definition that names it", multinet.Ref{Kind: target.Kind, Namespace: namespace, Name: target.Name})}
+			"%s does not exist: create it, or correct the list or the definition that names it",
+			multinet.Ref{Kind: target.Kind, Namespace: namespace, Name: target.Name},
+		)}
 	case net.Deleting:
-		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf("%s is being deleted", net.Ref)}
+		return nil, &tenancy.Refusal{
+			Reason:  v1alpha1.NetworkNotReadyReason,
+			Message: fmt.Sprintf("%s is being deleted", net.Ref),
+		}
 	case !net.Admits(p.Namespace):
 		return nil, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(
 			"%s does not allow namespace %q: the cluster's operator can add it to spec.AllowedTenants", net.Ref, p.Namespace)}
 	case net.Ready && net.Unexamined:
-		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf("%s has just changed: waiting until the operator has examined it", net.Ref)}
+		return nil, &tenancy.Refusal{
+			Reason:  v1alpha1.NetworkNotReadyReason,
+			Message: fmt.Sprintf("%s has just changed: waiting until the operator has examined it", net.Ref),
+		}
 	case !net.Ready:
 		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf(
 			"%s is not ready: %s", net.Ref, cmp.Or(net.Message, "the operator has not examined it yet"))}
@@ -218,7 +244,10 @@ func (cfg Config) standsForVPC(tx store.ReadTx, p *store.Pod, r request) (tenanc
 		return tenancy.Target{}, refusal
 	}
 	if len(r.Routes) > 0 {
-		return tenancy.Target{}, invalid("%s stands for a VPC, which has no routing table for \"proutes\": remove them", r.net.Ref)
+		return tenancy.Target{}, invalid(
+			"%s stands for a VPC, which has no routing table for \"proutes\": remove them",
+			r.net.Ref,
+		)
 	}
 	return tenancy.Resolve(tx, tenancy.Member{Tenant: p.Tenant, Namespace: p.Namespace, Label: p.Network}, cfg.DefaultVPC)
 }
@@ -226,7 +255,10 @@ func (cfg Config) standsForVPC(tx store.ReadTx, p *store.Pod, r request) (tenanc
 // alwaysAddressed refuses an interface in a VPC without addresses.
 func alwaysAddressed(what string, one annotations.Interface) *tenancy.Refusal {
 	if one.IP.Mode == annotations.AddressNone || one.IP6.Mode == annotations.AddressNone {
-		return invalid("every interface in %s has its addresses: write \"dynamic\" or an address instead of \"none\", or omit the key", what)
+		return invalid(
+			"every interface in %s has its addresses: write \"dynamic\" or an address instead of \"none\", or omit the key",
+			what,
+		)
 	}
 	return nil
 }

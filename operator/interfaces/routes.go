@@ -22,7 +22,10 @@ func checkRoutes(r request) *tenancy.Refusal {
 		return nil
 	}
 	if r.net.Table == 0 {
-		return invalid("%s has no routing table for \"proutes\": its owner can set spec.Options.rt_tables, or remove \"proutes\" and \"proutes6\"", r.net.Ref)
+		return invalid(
+			"%s has no routing table for \"proutes\": its owner can set spec.Options.rt_tables, or remove \"proutes\" and \"proutes6\"",
+			r.net.Ref,
+		)
 	}
 	for _, route := range r.Routes {
 		family := ipfamily.Of(route.Dst.Addr())
@@ -30,9 +33,19 @@ func checkRoutes(r request) *tenancy.Refusal {
 		switch {
 		case r.chosenByPlugins():
 		case !r.addressed(family):
-			return invalid("the route to %s needs an address of its family: request one by %q, or remove the route", route.Dst, key)
+			return invalid(
+				"the route to %s needs an address of its family: request one by %q, or remove the route",
+				route.Dst,
+				key,
+			)
 		case !rng.Prefix.Contains(route.Gateway):
-			return invalid("the gateway %s of the route to %s is not in %s, the range of %s", route.Gateway, route.Dst, rng.Prefix, r.net.Ref)
+			return invalid(
+				"the gateway %s of the route to %s is not in %s, the range of %s",
+				route.Gateway,
+				route.Dst,
+				rng.Prefix,
+				r.net.Ref,
+			)
 		}
 	}
 	return nil
@@ -150,7 +163,8 @@ func (r *request) ownVPCDefaults(owners map[netip.Prefix]request) *tenancy.Refus
 // them.
 func (r *request) ownRoutes(owners map[netip.Prefix]request) *tenancy.Refusal {
 	for _, route := range slices.Concat(r.net.Routes, r.defaultRoutes()) {
-		if isDefault(route) && r.replacesDefault(route) || !r.chosenByPlugins() && !r.addressed(ipfamily.Of(route.Dst.Addr())) {
+		if isDefault(route) && r.replacesDefault(route) ||
+			!r.chosenByPlugins() && !r.addressed(ipfamily.Of(route.Dst.Addr())) {
 			continue
 		}
 		switch other, taken := owners[route.Dst]; {
@@ -170,7 +184,11 @@ func (r *request) ownRoutes(owners map[netip.Prefix]request) *tenancy.Refusal {
 
 func routeConflict(dst netip.Prefix, one, other request) *tenancy.Refusal {
 	return &tenancy.Refusal{Reason: v1alpha1.RouteConflictReason, Message: fmt.Sprintf(
-		"%s and %s would each have a route to %s: request \"proutes\" instead of a route in the network, or leave one interface out", one, other, dst)}
+		"%s and %s would each have a route to %s: request \"proutes\" instead of a route in the network, or leave one interface out",
+		one,
+		other,
+		dst,
+	)}
 }
 
 // String names an interface with its network.
@@ -203,7 +221,9 @@ func reachability(p *store.Pod, requests []request) *tenancy.Refusal {
 		return nil
 	case p.NetworkProbes:
 		return &tenancy.Refusal{Reason: v1alpha1.ProbesOutsideVPCReason, Message: fmt.Sprintf(
-			"the kubelet can't reach %s with probes or hooks over the network: use exec probes, or put an interface in a VPC first", first)}
+			"the kubelet can't reach %s with probes or hooks over the network: use exec probes, or put an interface in a VPC first",
+			first,
+		)}
 	case len(p.HostPorts) > 0:
 		return &tenancy.Refusal{Reason: v1alpha1.HostPortOutsideVPCReason, Message: fmt.Sprintf(
 			"hostPort %d does not lead to %s: remove it, or put an interface in a VPC first", p.HostPorts[0].HostPort, first)}

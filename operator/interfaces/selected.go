@@ -29,7 +29,10 @@ func (cfg Config) selected(tx store.ReadTx, p *store.Pod) ([]request, *tenancy.R
 	for _, selection := range list {
 		r, refusal := cfg.selection(tx, p, selection)
 		if refusal != nil {
-			return nil, &tenancy.Refusal{Reason: refusal.Reason, Message: fmt.Sprintf("interface %s: %s", selection.Interface, refusal.Message)}
+			return nil, &tenancy.Refusal{
+				Reason:  refusal.Reason,
+				Message: fmt.Sprintf("interface %s: %s", selection.Interface, refusal.Message),
+			}
 		}
 		requests = append(requests, r)
 	}
@@ -62,27 +65,49 @@ func (cfg Config) selection(tx store.ReadTx, p *store.Pod, s annotations.Network
 
 // selectable returns the definition that a pod selects, if the pod may use it: it is in the pod's
 // namespace, in another namespace of the pod's tenant, or in a namespace that administrators share.
-func (cfg Config) selectable(tx store.ReadTx, p *store.Pod, s annotations.NetworkSelection) (*multinet.Definition, *tenancy.Refusal) {
+func (cfg Config) selectable(
+	tx store.ReadTx,
+	p *store.Pod,
+	s annotations.NetworkSelection,
+) (*multinet.Definition, *tenancy.Refusal) {
 	if !cfg.Sharing.Shares(tx, p.Namespace, p.Tenant, s.Namespace) {
 		return nil, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(
 			"namespace %q is not of the pod's tenant, and its definitions are not shared with namespace %q: select a %s in a namespace of the tenant, or ask the cluster administrator for a DelegationGrant with spec.namespaces: [%s] and spec.fromNamespaces: [%s]",
-			s.Namespace, p.Namespace, multinet.KindDefinition, p.Namespace, s.Namespace)}
+			s.Namespace,
+			p.Namespace,
+			multinet.KindDefinition,
+			p.Namespace,
+			s.Namespace,
+		)}
 	}
 	def := multinet.GetDefinition(tx, s.Namespace, s.Name)
 	switch {
 	case def == nil:
 		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotFoundReason, Message: fmt.Sprintf(
-			"%s %s/%s does not exist: create it, or correct the annotation %s", multinet.KindDefinition, s.Namespace, s.Name, annotations.NetworksKey)}
+			"%s %s/%s does not exist: create it, or correct the annotation %s",
+			multinet.KindDefinition,
+			s.Namespace,
+			s.Name,
+			annotations.NetworksKey,
+		)}
 	case def.Deleting:
 		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf("%s is being deleted", def)}
 	case def.Problem != "":
-		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf("%s can't be used: %s", def, def.Problem)}
+		return nil, &tenancy.Refusal{
+			Reason:  v1alpha1.NetworkNotReadyReason,
+			Message: fmt.Sprintf("%s can't be used: %s", def, def.Problem),
+		}
 	}
 	return def, nil
 }
 
 // interfaceOf returns the request for an interface in the network of a definition.
-func interfaceOf(tx store.ReadTx, p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection) (annotations.Interface, *tenancy.Refusal) {
+func interfaceOf(
+	tx store.ReadTx,
+	p *store.Pod,
+	def *multinet.Definition,
+	s annotations.NetworkSelection,
+) (annotations.Interface, *tenancy.Refusal) {
 	one := annotations.Interface{Target: annotations.Target(def.Target)}
 	for _, ip := range s.IPs {
 		to := &one.IP6
@@ -123,7 +148,11 @@ func nameVPC(tx store.ReadTx, def *multinet.Definition, one *annotations.Interfa
 	subnet := store.GetSubnet(tx, one.Subnet)
 	if subnet == nil {
 		return &tenancy.Refusal{Reason: v1alpha1.NetworkNotFoundReason, Message: fmt.Sprintf(
-			"%s names the Subnet %q, which does not exist: create it, or correct the annotation %s", def, one.Subnet, annotations.KuryrConfigKey)}
+			"%s names the Subnet %q, which does not exist: create it, or correct the annotation %s",
+			def,
+			one.Subnet,
+			annotations.KuryrConfigKey,
+		)}
 	}
 	one.Name = subnet.VPC
 	return nil

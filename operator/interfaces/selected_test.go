@@ -44,14 +44,30 @@ func selectionWorld() []any {
 	leaving.Deleting = true
 	plugin := definition("a", "plugin", annotations.Target{})
 	plugin.Config = `{"type":"bridge"}`
-	return world(danmNet("internal"), routed, plain, broken, leaving, plugin,
+	return world(
+		danmNet("internal"),
+		routed,
+		plain,
+		broken,
+		leaving,
+		plugin,
 		operatortest.Network("blue", "a", "default", "v", 0),
 		&store.Namespace{Meta: operatortest.Meta("uid-ns-other", 0), Name: "other", Tenant: "blue"},
 		&store.Namespace{Meta: operatortest.Meta("uid-ns-red", 0), Name: "red", Tenant: "red"},
-		definition("a", "vpc", toVPC("v", "net1")), definition("a", "kuryr", annotations.Target{Kind: annotations.TargetVPC, Subnet: "s1"}),
+		definition("a", "vpc", toVPC("v", "net1")),
+		definition("a", "kuryr", annotations.Target{Kind: annotations.TargetVPC, Subnet: "s1"}),
 		definition("a", "nowhere", annotations.Target{Kind: annotations.TargetVPC, Subnet: "s9"}),
-		definition("a", "stolen", toVPC("foreign", "")), definition("a", "internal", toDanmNet("internal")), definition("a", "routed", toDanmNet("routed")), definition("a", "plain", toDanmNet("plain")),
-		definition("other", "vpc", toVPC("v", "")), definition("other", "theirs", toDanmNet("internal")), definition("red", "vpc", toVPC("v", "")),
+		definition(
+			"a",
+			"stolen",
+			toVPC("foreign", ""),
+		),
+		definition("a", "internal", toDanmNet("internal")),
+		definition("a", "routed", toDanmNet("routed")),
+		definition("a", "plain", toDanmNet("plain")),
+		definition("other", "vpc", toVPC("v", "")),
+		definition("other", "theirs", toDanmNet("internal")),
+		definition("red", "vpc", toVPC("v", "")),
 	)
 }
 
@@ -215,7 +231,12 @@ func TestDefaultRoute_DefinitionNetworkGivesWay_Event(t *testing.T) {
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
-	expectNotices(t, wishes, v1alpha1.DefaultRouteKeptReason, `interface net1: the route to 0.0.0.0/0 by 10.20.0.1 of DanmNet a/routed is left out, because the pod has its default route by eth0 (VPC v): add "default-route": []`)
+	expectNotices(
+		t,
+		wishes,
+		v1alpha1.DefaultRouteKeptReason,
+		`interface net1: the route to 0.0.0.0/0 by 10.20.0.1 of DanmNet a/routed is left out, because the pod has its default route by eth0 (VPC v): add "default-route": []`,
+	)
 	wishes, refusal = decide(t, "", selectionWorld(), selecting(`[{"name":"routed","default-route":[]}]`))
 	if refusal != "" || noticesOf(wishes) != nil {
 		t.Errorf("refused with %q, events %q", refusal, noticesOf(wishes))

@@ -104,11 +104,18 @@ func (cfg Config) chosenDefault(tx store.ReadTx, p *store.Pod, listed bool) ([]r
 		if listed {
 			other = annotations.InterfacesKey
 		}
-		return nil, invalid("the pod has the annotations %s and %s, which both request its first interface: remove one", annotations.DefaultNetworkKey, other)
+		return nil, invalid(
+			"the pod has the annotations %s and %s, which both request its first interface: remove one",
+			annotations.DefaultNetworkKey,
+			other,
+		)
 	}
 	r, refusal := cfg.selection(tx, p, *selection)
 	if refusal != nil {
-		return nil, &tenancy.Refusal{Reason: refusal.Reason, Message: fmt.Sprintf("annotation %s: %s", annotations.DefaultNetworkKey, refusal.Message)}
+		return nil, &tenancy.Refusal{
+			Reason:  refusal.Reason,
+			Message: fmt.Sprintf("annotation %s: %s", annotations.DefaultNetworkKey, refusal.Message),
+		}
 	}
 	return []request{r}, nil
 }
@@ -126,7 +133,11 @@ func (cfg Config) listedBy(p *store.Pod) ([]annotations.Interface, *tenancy.Refu
 	case err != nil:
 		return nil, invalid("annotation %s: %v", p.InterfacesKey, err)
 	case len(list) > 0 && p.NIC != "":
-		return nil, invalid("the pod has the annotations %s and %s, which both request its first interface: remove one", p.InterfacesKey, arktosv1.NICAnnotation)
+		return nil, invalid(
+			"the pod has the annotations %s and %s, which both request its first interface: remove one",
+			p.InterfacesKey,
+			arktosv1.NICAnnotation,
+		)
 	}
 	return list, nil
 }
@@ -139,7 +150,10 @@ func inPrimary(tx store.ReadTx, p *store.Pod, primary pod.Source) ([]request, *t
 	}
 	var requests []request
 	for _, wish := range wishes {
-		requests = append(requests, request{name: wish.Interface, decided: &wish, target: tenancy.Target{VPC: store.GetVPC(tx, wish.VPC)}})
+		requests = append(
+			requests,
+			request{name: wish.Interface, decided: &wish, target: tenancy.Target{VPC: store.GetVPC(tx, wish.VPC)}},
+		)
 	}
 	return requests, nil
 }

@@ -28,7 +28,10 @@ func network(kind, namespace, name string, change ...func(*multinet.Network)) *m
 	n := &multinet.Network{
 		Meta: operatortest.Meta("uid-"+kind+"-"+name, 0), Ref: multinet.Ref{Group: "danm.k8s.io", Kind: kind, Namespace: namespace, Name: name},
 		Type: "macvlan", HostDevice: "ens4", Ready: true,
-		V4: multinet.Range{Prefix: netip.MustParsePrefix("10.20.0.0/24"), Pool: store.AddrRange{First: netip.MustParseAddr("10.20.0.10"), Last: netip.MustParseAddr("10.20.0.20")}},
+		V4: multinet.Range{
+			Prefix: netip.MustParsePrefix("10.20.0.0/24"),
+			Pool:   store.AddrRange{First: netip.MustParseAddr("10.20.0.10"), Last: netip.MustParseAddr("10.20.0.20")},
+		},
 		V6: multinet.Range{Prefix: netip.MustParsePrefix("fd20::/64"), EUI64: true},
 	}
 	for _, f := range change {
@@ -179,7 +182,22 @@ func TestInterfaceList_OneRefused_NoneGiven(t *testing.T) {
 	out, out6 := danmNet("out", withRoute("0.0.0.0/0", "10.20.0.1")), danmNet("out6", withRoute("::/0", "fd20::1"))
 	out2 := danmNet("out2", withRoute("0.0.0.0/0", "10.20.0.2"))
 	twin := network(multinet.KindDanmNet, "b", "theirs")
-	rows := world(danmNet("plain"), danmNet("management", func(n *multinet.Network) { n.Type = "flannel" }), changed, unready, leaving, closed, table, long, other, out, out2, out6, twin, fast())
+	rows := world(
+		danmNet("plain"),
+		danmNet("management", func(n *multinet.Network) { n.Type = "flannel" }),
+		changed,
+		unready,
+		leaving,
+		closed,
+		table,
+		long,
+		other,
+		out,
+		out2,
+		out6,
+		twin,
+		fast(),
+	)
 	probed := func(p *store.Pod) { p.NetworkProbes = true }
 	ported := func(p *store.Pod) { p.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} }
 	for _, tc := range []struct {
@@ -237,7 +255,11 @@ func TestInterfaceList_OneRefused_NoneGiven(t *testing.T) {
 
 func TestInterfaceLink_RoutesAndIPv6_AsRequested(t *testing.T) {
 	net := danmNet("n", withRoute("10.30.0.0/16", "10.20.0.1"), withRoute("fd30::/64", "fd20::1"), func(n *multinet.Network) { n.Table, n.MTU = 252, 1400 })
-	wishes, refusal := decide(t, `[{"network":"n","ip":"dynamic","ip6":"none","proutes":{"10.9.0.0/16":"10.20.0.2"}},{"network":"n","ip":"dynamic","ip6":"dynamic","proutes6":{"fd90::/64":"fd20::2"}},{"network":"n"}]`, world(net))
+	wishes, refusal := decide(
+		t,
+		`[{"network":"n","ip":"dynamic","ip6":"none","proutes":{"10.9.0.0/16":"10.20.0.2"}},{"network":"n","ip":"dynamic","ip6":"dynamic","proutes6":{"fd90::/64":"fd20::2"}},{"network":"n"}]`,
+		world(net),
+	)
 	if refusal != "" {
 		t.Fatal(refusal)
 	}

@@ -62,7 +62,9 @@ func TestStaticType_AddressRequest_IPAMOrFile(t *testing.T) {
 		{"one by its number and a dynamic one, without ranges", `,"ip":"192.0.2.7","ip6":"dynamic"`, noRanges, false, "[192.0.2.7] "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			static := danmNet("static", append([]func(*multinet.Network){func(n *multinet.Network) { n.Type, n.NetworkID = "bridge", "lab0" }}, nonNilNet(tc.network)...)...)
+			static := danmNet(
+				"static",
+				append([]func(*multinet.Network){func(n *multinet.Network) { n.Type, n.NetworkID = "bridge", "lab0" }}, nonNilNet(tc.network)...)...)
 			list := `[{"vpc":"default"},{"network":"static"` + tc.request + `}]`
 			wishes, refusal := decide(t, list, world(static, grant("g", ofNamespace("a"))), ofNobody(""))
 			if refusal != "" || len(wishes) != 2 {

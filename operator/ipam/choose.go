@@ -250,7 +250,10 @@ func candidateSubnets(tx store.ReadTx, req *Request) ([]*store.Subnet, error) {
 // may be Ready in a moment. So of two subnets applied together the first one serves, whatever the
 // order of their examination, before or after their VPC is Ready.
 func decided(subnets []*store.Subnet) []*store.Subnet {
-	undecided := slices.IndexFunc(subnets, func(s *store.Subnet) bool { return !s.Ready && !s.Deleting && awaitsVerdict(s.Reason) })
+	undecided := slices.IndexFunc(
+		subnets,
+		func(s *store.Subnet) bool { return !s.Ready && !s.Deleting && awaitsVerdict(s.Reason) },
+	)
 	if undecided < 0 {
 		undecided = len(subnets)
 	}

@@ -75,11 +75,21 @@ func externalPools(tx store.ReadTx, req *ExternalRequest) ([]*external.Pool, err
 	}
 	switch {
 	case len(allowed) == 0 && req.Pool != "":
-		return nil, refuse(v1alpha1.ExternalPoolNotFoundReason, WhenSubnetsChange,
-			"no ExternalPool %s for load balancers allows tenant %q: correct the annotation %s, or ask the cluster's operator", quote.Text(req.Pool), req.Tenant, v1alpha1.ExternalPoolAnnotation)
+		return nil, refuse(
+			v1alpha1.ExternalPoolNotFoundReason,
+			WhenSubnetsChange,
+			"no ExternalPool %s for load balancers allows tenant %q: correct the annotation %s, or ask the cluster's operator",
+			quote.Text(req.Pool),
+			req.Tenant,
+			v1alpha1.ExternalPoolAnnotation,
+		)
 	case len(allowed) == 0:
-		return nil, refuse(v1alpha1.ExternalPoolNotFoundReason, WhenSubnetsChange,
-			"no ExternalPool for load balancers allows tenant %q: the cluster's operator can create one, or add the tenant to spec.allowedTenants of one", req.Tenant)
+		return nil, refuse(
+			v1alpha1.ExternalPoolNotFoundReason,
+			WhenSubnetsChange,
+			"no ExternalPool for load balancers allows tenant %q: the cluster's operator can create one, or add the tenant to spec.allowedTenants of one",
+			req.Tenant,
+		)
 	case len(ready) == 0:
 		return nil, refuse(v1alpha1.ExternalPoolNotReadyReason, WhenSubnetsChange,
 			"ExternalPool %q is not Ready: see its Ready condition", allowed[0].Name)
@@ -87,7 +97,12 @@ func externalPools(tx store.ReadTx, req *ExternalRequest) ([]*external.Pool, err
 	return ready, nil
 }
 
-func chooseExternal(tx store.ReadTx, pools []*external.Pool, family ipfamily.Family, req *ExternalRequest) (*external.Address, error) {
+func chooseExternal(
+	tx store.ReadTx,
+	pools []*external.Pool,
+	family ipfamily.Family,
+	req *ExternalRequest,
+) (*external.Address, error) {
 	if i := slices.IndexFunc(req.IPs, family.Has); i >= 0 {
 		return askedExternal(tx, pools, req.IPs[i], req)
 	}
@@ -96,8 +111,13 @@ func chooseExternal(tx store.ReadTx, pools []*external.Pool, family ipfamily.Fam
 			return req.row(ip, pool), nil
 		}
 	}
-	return nil, refuse(v1alpha1.ExternalPoolExhaustedReason, WhenReleased,
-		"no ExternalPool that allows tenant %q has a free %s address: delete load balancers, or ask the cluster's operator for a larger pool", req.Tenant, family)
+	return nil, refuse(
+		v1alpha1.ExternalPoolExhaustedReason,
+		WhenReleased,
+		"no ExternalPool that allows tenant %q has a free %s address: delete load balancers, or ask the cluster's operator for a larger pool",
+		req.Tenant,
+		family,
+	)
 }
 
 func (req *ExternalRequest) row(ip netip.Addr, pool *external.Pool) *external.Address {
@@ -105,26 +125,47 @@ func (req *ExternalRequest) row(ip netip.Addr, pool *external.Pool) *external.Ad
 }
 
 // askedExternal takes the address that the request names.
-func askedExternal(tx store.ReadTx, pools []*external.Pool, ip netip.Addr, req *ExternalRequest) (*external.Address, error) {
+func askedExternal(
+	tx store.ReadTx,
+	pools []*external.Pool,
+	ip netip.Addr,
+	req *ExternalRequest,
+) (*external.Address, error) {
 	at := slices.IndexFunc(pools, func(pool *external.Pool) bool { return services.Contains(pool, ip) })
 	if at < 0 {
 		return nil, refuse(v1alpha1.IPOutsidePoolReason, WhenSubnetsChange,
 			"%s is in no ExternalPool that allows tenant %q: use another address, or remove the request", ip, req.Tenant)
 	}
 	if node := store.NodeWithAddress(tx, ip); node != nil {
-		return nil, refuse(v1alpha1.IPInUseReason, WhenReleased, "node %s reports %s as its own: use another address, or remove the request", node.Name, ip)
+		return nil, refuse(
+			v1alpha1.IPInUseReason,
+			WhenReleased,
+			"node %s reports %s as its own: use another address, or remove the request",
+			node.Name,
+			ip,
+		)
 	}
 	held := external.GetAddress(tx, ip)
 	_, excluded := req.Exclude[ip]
 	if held != nil || excluded {
-		return nil, refuse(v1alpha1.IPInUseReason, WhenReleased, "%s is held by another Service: use another address, or remove the request", ip)
+		return nil, refuse(
+			v1alpha1.IPInUseReason,
+			WhenReleased,
+			"%s is held by another Service: use another address, or remove the request",
+			ip,
+		)
 	}
 	return req.row(ip, pools[at]), nil
 }
 
 // freeExternal finds the lowest address of a pool that is free and does not rest,
 // else the lowest that is free.
-func freeExternal(tx store.ReadTx, pool *external.Pool, family ipfamily.Family, req *ExternalRequest) (rested netip.Addr, ok bool) {
+func freeExternal(
+	tx store.ReadTx,
+	pool *external.Pool,
+	family ipfamily.Family,
+	req *ExternalRequest,
+) (rested netip.Addr, ok bool) {
 	nodes := store.NodesByAddress(tx)
 	for _, r := range pool.Ranges {
 		if !family.Has(r.First) {

@@ -176,8 +176,13 @@ func chooseByMAC(tx store.ReadTx, prefix netip.Prefix, req *Request) (netip.Addr
 			return ip, mac, nil
 		}
 	}
-	return netip.Addr{}, nil, refuse(v1alpha1.NetworkExhaustedReason, WhenReleased,
-		"%s has no free address in %s for this pod: delete the pod, so that its successor gets another one", req.Network, prefix)
+	return netip.Addr{}, nil, refuse(
+		v1alpha1.NetworkExhaustedReason,
+		WhenReleased,
+		"%s has no free address in %s for this pod: delete the pod, so that its successor gets another one",
+		req.Network,
+		prefix,
+	)
 }
 
 // availableInNetwork refuses a requested IP that the network can't assign to the holder.
@@ -188,8 +193,15 @@ func availableInNetwork(tx store.ReadTx, r Range, ip netip.Addr, req *Request) e
 			"%s is not in %s, the range of %s: use an address of that range, or \"dynamic\"", ip, r.Prefix.Masked(), n)
 	}
 	if n.Kind == clusterNetwork && !r.byMAC() && !contains(r.pool(), ip) {
-		return refuse(v1alpha1.IPOutsidePoolReason, WhenSubnetsChange,
-			"%s is not in %s-%s, the pool of %s: use an address of the pool, or \"dynamic\"", ip, r.pool().First, r.pool().Last, n)
+		return refuse(
+			v1alpha1.IPOutsidePoolReason,
+			WhenSubnetsChange,
+			"%s is not in %s-%s, the pool of %s: use an address of the pool, or \"dynamic\"",
+			ip,
+			r.pool().First,
+			r.pool().Last,
+			n,
+		)
 	}
 	return available(tx, ip, blockedBy(r.Prefix, n.reserves(), ip), n.String(), req)
 }
@@ -209,8 +221,14 @@ func heldByPeer(tx store.ReadTx, req *Request, ip netip.Addr) *store.Address {
 
 func withoutRange(req *Request, family ipfamily.Family) *Error {
 	field := ipfamily.Pick(family, "cidr", "net6")
-	return refuse(v1alpha1.NoAddressRangeReason, WhenSubnetsChange,
-		"%s has no %s addresses, because it has no %s: request none of that family, or use another network", req.Network, family, field)
+	return refuse(
+		v1alpha1.NoAddressRangeReason,
+		WhenSubnetsChange,
+		"%s has no %s addresses, because it has no %s: request none of that family, or use another network",
+		req.Network,
+		family,
+		field,
+	)
 }
 
 // CountNetwork returns how many addresses of a family a network can choose, and how many of

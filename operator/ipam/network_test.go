@@ -109,7 +109,11 @@ func TestChooseInNetwork_DANMReservationCases_AsReferenced(t *testing.T) {
 	narrow := pooled(danmNet("narrow", "192.168.1.64/26", ""), "192.168.1.70", "192.168.1.80")
 	gateways := routed(pooled(danmNet("gw", "192.168.1.64/26", "2a00:8a00:a000:1193::/64"), "2a00:8a00:a000:1193::1", "2a00:8a00:a000:1193::ff"),
 		"192.168.1.65", "2a00:8a00:a000:1193::1")
-	occupied := []any{&store.Pod{Meta: store.Meta{UID: "holder"}, Namespace: "shop", Name: "holder"}, inNetwork(full, "192.168.1.1"), inNetwork(full, "192.168.1.2")}
+	occupied := []any{
+		&store.Pod{Meta: store.Meta{UID: "holder"}, Namespace: "shop", Name: "holder"},
+		inNetwork(full, "192.168.1.1"),
+		inNetwork(full, "192.168.1.2"),
+	}
 	const none, outside, used, reserved, exhausted = v1alpha1.NoAddressRangeReason, v1alpha1.IPOutsideNetworkReason, v1alpha1.IPInUseReason,
 		v1alpha1.IPReservedReason, v1alpha1.NetworkExhaustedReason
 	for _, tc := range []struct {

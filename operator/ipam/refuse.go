@@ -14,8 +14,13 @@ import (
 func noneReady(subnets []*store.Subnet, req *Request) *Error {
 	switch {
 	case len(subnets) == 0 && req.Holder.Kind == store.HolderService:
-		return refuse(v1alpha1.SubnetNotFoundReason, WhenSubnetsChange,
-			"VPC %q has no subnet for load balancers with %s: its owner can create a Subnet with spec.use Services", req.VPC, req.Families)
+		return refuse(
+			v1alpha1.SubnetNotFoundReason,
+			WhenSubnetsChange,
+			"VPC %q has no subnet for load balancers with %s: its owner can create a Subnet with spec.use Services",
+			req.VPC,
+			req.Families,
+		)
 	case len(subnets) == 0:
 		return refuse(v1alpha1.SubnetNotFoundReason, WhenSubnetsChange,
 			"VPC %q has no subnet for pods: create one", req.VPC)
@@ -39,11 +44,21 @@ func noneReady(subnets []*store.Subnet, req *Request) *Error {
 // forOthers reports that a subnet is for holders of another kind.
 func forOthers(subnet *store.Subnet, req *Request) *Error {
 	if subnet.ForServices {
-		return refuse(v1alpha1.SubnetUseReason, WhenSubnetsChange,
-			"subnet %s of VPC %q is for load balancers (spec.use Services): use another subnet or address, or remove the request", names([]*store.Subnet{subnet}), req.VPC)
+		return refuse(
+			v1alpha1.SubnetUseReason,
+			WhenSubnetsChange,
+			"subnet %s of VPC %q is for load balancers (spec.use Services): use another subnet or address, or remove the request",
+			names([]*store.Subnet{subnet}),
+			req.VPC,
+		)
 	}
-	return refuse(v1alpha1.SubnetUseReason, WhenSubnetsChange,
-		"subnet %s of VPC %q is for pods: a load balancer's address is from a subnet with spec.use Services", names([]*store.Subnet{subnet}), req.VPC)
+	return refuse(
+		v1alpha1.SubnetUseReason,
+		WhenSubnetsChange,
+		"subnet %s of VPC %q is for pods: a load balancer's address is from a subnet with spec.use Services",
+		names([]*store.Subnet{subnet}),
+		req.VPC,
+	)
 }
 
 // outside reports that no subnet contains the requested IPs, together or at all.
@@ -98,12 +113,23 @@ func available(tx store.ReadTx, ip netip.Addr, cause, of string, req *Request) e
 		return inUse(tx, held, req)
 	}
 	if instance := reservedForOthers(tx, req, ip); instance != nil {
-		return refuse(v1alpha1.IPReservedReason, WhenSubnetsChange,
-			"%s is reserved by PodNetworkInstance %s/%s: use another address, or delete that instance", ip, instance.Namespace, instance.Name)
+		return refuse(
+			v1alpha1.IPReservedReason,
+			WhenSubnetsChange,
+			"%s is reserved by PodNetworkInstance %s/%s: use another address, or delete that instance",
+			ip,
+			instance.Namespace,
+			instance.Name,
+		)
 	}
 	if heldByPeer(tx, req, ip) != nil {
-		return refuse(v1alpha1.IPInUseReason, WhenReleased,
-			"%s is in use in another network on the same segment as %s: use another address, or wait until it is released", ip, of)
+		return refuse(
+			v1alpha1.IPInUseReason,
+			WhenReleased,
+			"%s is in use in another network on the same segment as %s: use another address, or wait until it is released",
+			ip,
+			of,
+		)
 	}
 	if _, excluded := req.Exclude[ip]; excluded {
 		return refuse(v1alpha1.IPInUseReason, WhenReleased,
@@ -134,16 +160,25 @@ func takenBy(tx store.ReadTx, held *store.Address, req *Request) *Error {
 	pod := store.GetPod(tx, held.Holder.UID)
 	switch {
 	case pod == nil:
-		return refuse(v1alpha1.IPReleasingReason, WhenReleased,
+		return refuse(
+			v1alpha1.IPReleasingReason,
+			WhenReleased,
 			"%s is still held by pod %s, which is gone from the API, until node %s has released it; if that node is permanently lost, delete its Node object or taint it with node.kubernetes.io/out-of-service",
-			held.IP, name, held.Node)
+			held.IP,
+			name,
+			held.Node,
+		)
 	case pod.Deleting || pod.Terminal:
 		return refuse(v1alpha1.IPReleasingReason, WhenReleased,
 			"%s is held by pod %s, which is ending: waiting for it", held.IP, name)
 	case pod.OwnerUID != "" && pod.OwnerUID == req.OwnerUID:
-		return refuse(v1alpha1.IPInUseReason, WhenReleased,
+		return refuse(
+			v1alpha1.IPInUseReason,
+			WhenReleased,
 			"%s is held by pod %s of the same owner: a fixed address serves one pod at a time, so use one replica and the update strategy Recreate",
-			held.IP, name)
+			held.IP,
+			name,
+		)
 	}
 	return refuse(v1alpha1.IPInUseReason, WhenReleased,
 		"%s is held by pod %s: use another address, or delete that pod", held.IP, name)
@@ -152,17 +187,27 @@ func takenBy(tx store.ReadTx, held *store.Address, req *Request) *Error {
 // exhausted reports that no subnet has a free address in every requested family.
 func exhausted(subnets []*store.Subnet, req *Request) *Error {
 	if req.PodNetwork != "" && req.Instance != "" {
-		return refuse(v1alpha1.SubnetExhaustedReason, WhenReleased,
-			"PodNetworkInstance %s has no free address in PodNetwork %q: reserve more, or delete pods", req.Instance, req.PodNetwork)
+		return refuse(
+			v1alpha1.SubnetExhaustedReason,
+			WhenReleased,
+			"PodNetworkInstance %s has no free address in PodNetwork %q: reserve more, or delete pods",
+			req.Instance,
+			req.PodNetwork,
+		)
 	}
 	holders := "pods"
 	if req.Holder.Kind == store.HolderService {
 		holders = "Services"
 	}
 	if len(subnets) == 1 {
-		return refuse(v1alpha1.SubnetExhaustedReason, WhenReleased,
+		return refuse(
+			v1alpha1.SubnetExhaustedReason,
+			WhenReleased,
 			"subnet %s of VPC %q has no free address left in every family that is wanted: delete %s, enlarge it, or use another subnet",
-			names(subnets), req.VPC, holders)
+			names(subnets),
+			req.VPC,
+			holders,
+		)
 	}
 	return refuse(v1alpha1.SubnetExhaustedReason, WhenReleased,
 		"none of the %d subnets of VPC %q has a free address left in every family that is wanted: delete %s, or add a subnet",

@@ -41,9 +41,20 @@ func instanceServes(tx store.ReadTx, req *Request) error {
 	}
 	switch instance := nodeipam.ServingInstance(tx, namespace, name); {
 	case instance == nil:
-		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, WhenSubnetsChange, "PodNetworkInstance %s is gone: create it again", req.Instance)
+		return refuse(
+			v1alpha1.PodNetworkInstanceNotReadyReason,
+			WhenSubnetsChange,
+			"PodNetworkInstance %s is gone: create it again",
+			req.Instance,
+		)
 	case instance.Deleting || !instance.Ready:
-		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, WhenSubnetsChange, "PodNetworkInstance %s is not Ready: see `%s`", req.Instance, instance.Describe())
+		return refuse(
+			v1alpha1.PodNetworkInstanceNotReadyReason,
+			WhenSubnetsChange,
+			"PodNetworkInstance %s is not Ready: see `%s`",
+			req.Instance,
+			instance.Describe(),
+		)
 	}
 	return nil
 }
@@ -92,8 +103,13 @@ func freeDevice(tx store.ReadTx, req *Request) (string, error) {
 	if len(req.Devices) > 0 {
 		offers = fmt.Sprintf("offers %d, and all are in use", len(req.Devices))
 	}
-	return "", refuse(v1alpha1.NodeCapacityReason, WhenReleased,
-		"the interface needs a device of node %s, and the node %s: schedule the pod to another node, or name more devices in nodeIPAM.devices", req.Node, offers)
+	return "", refuse(
+		v1alpha1.NodeCapacityReason,
+		WhenReleased,
+		"the interface needs a device of node %s, and the node %s: schedule the pod to another node, or name more devices in nodeIPAM.devices",
+		req.Node,
+		offers,
+	)
 }
 
 // Reserve chooses addresses of one family of a subnet for an instance: as many as wanted, or
@@ -122,7 +138,14 @@ func Reserve(tx store.ReadTx, subnet *store.Subnet, family ipfamily.Family, want
 func Reservable(tx store.ReadTx, subnet *store.Subnet, instance string, ip netip.Addr) error {
 	req := Request{VPC: subnet.VPC, Instance: instance, Holder: store.Holder{Kind: store.HolderPod}}
 	if !containsAll(subnet, []netip.Addr{ip}) {
-		return refuse(v1alpha1.IPOutsideSubnetReason, WhenSubnetsChange, "%s is not in subnet %s: %s", ip, subnet.Name, ranges(subnet))
+		return refuse(
+			v1alpha1.IPOutsideSubnetReason,
+			WhenSubnetsChange,
+			"%s is not in subnet %s: %s",
+			ip,
+			subnet.Name,
+			ranges(subnet),
+		)
 	}
 	return available(tx, ip, blockedBy(prefixOf(subnet, ip), reservesOf(subnet), ip), "subnet "+subnet.Name, &req)
 }

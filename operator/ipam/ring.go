@@ -56,7 +56,13 @@ func ringParts(whole store.AddrRange, cursor netip.Addr) []store.AddrRange {
 
 // freeWithin walks the part and the domain's held addresses side by side, and
 // returns false once yield does. A blocked range costs one step.
-func freeWithin(tx store.ReadTx, domain string, part store.AddrRange, barred []store.AddrRange, yield func(netip.Addr) bool) bool {
+func freeWithin(
+	tx store.ReadTx,
+	domain string,
+	part store.AddrRange,
+	barred []store.AddrRange,
+	yield func(netip.Addr) bool,
+) bool {
 	next, stop := iter.Pull(store.AddressesFrom(tx, domain, part.First))
 	defer stop()
 	held, more := next()
@@ -80,7 +86,11 @@ func freeWithin(tx store.ReadTx, domain string, part store.AddrRange, barred []s
 
 // covering finds the range that contains an address, among ascending ones.
 func covering(ranges []store.AddrRange, ip netip.Addr) (store.AddrRange, bool) {
-	i, exact := slices.BinarySearchFunc(ranges, ip, func(r store.AddrRange, ip netip.Addr) int { return r.First.Compare(ip) })
+	i, exact := slices.BinarySearchFunc(
+		ranges,
+		ip,
+		func(r store.AddrRange, ip netip.Addr) int { return r.First.Compare(ip) },
+	)
 	if exact {
 		return ranges[i], true
 	}
@@ -115,7 +125,8 @@ func (req *Request) best(tx store.ReadTx, domain string, free iter.Seq[netip.Add
 	var best netip.Addr
 	found := rankNone
 	for ip := range free {
-		if _, excluded := req.Exclude[ip]; excluded || heldByPeer(tx, req, ip) != nil || reservedForOthers(tx, req, ip) != nil {
+		if _, excluded := req.Exclude[ip]; excluded || heldByPeer(tx, req, ip) != nil ||
+			reservedForOthers(tx, req, ip) != nil {
 			continue
 		}
 		if now := req.rank(tx, domain, ip); now > found {

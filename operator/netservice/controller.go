@@ -102,11 +102,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 // slices returns the EndpointSlices of these names that the informers have.
-func (r *Reconciler) slices(ctx context.Context, namespace string, names []string) ([]*discoveryv1.EndpointSlice, error) {
+func (r *Reconciler) slices(
+	ctx context.Context,
+	namespace string,
+	names []string,
+) ([]*discoveryv1.EndpointSlice, error) {
 	var list []*discoveryv1.EndpointSlice
 	for _, name := range names {
 		slice := &discoveryv1.EndpointSlice{}
-		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, slice); client.IgnoreNotFound(err) != nil {
+		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, slice); client.IgnoreNotFound(
+			err,
+		) != nil {
 			return nil, err
 		} else if err == nil {
 			list = append(list, slice)
@@ -117,7 +123,12 @@ func (r *Reconciler) slices(ctx context.Context, namespace string, names []strin
 
 // remove removes the objects that were made for a Service without endpoints, or for a Service that
 // is gone. The slices go last: as long as there is one, a restarted operator looks for Endpoints.
-func (r *Reconciler) remove(ctx context.Context, name types.NamespacedName, service *store.Service, present []*discoveryv1.EndpointSlice) error {
+func (r *Reconciler) remove(
+	ctx context.Context,
+	name types.NamespacedName,
+	service *store.Service,
+	present []*discoveryv1.EndpointSlice,
+) error {
 	uid, selects := "", false
 	if service != nil {
 		uid, selects = service.UID, service.Endpoints != nil
@@ -138,7 +149,12 @@ func (r *Reconciler) remove(ctx context.Context, name types.NamespacedName, serv
 }
 
 // write writes slices and Endpoints of a Service with members.
-func (r *Reconciler) write(ctx context.Context, row *store.Service, members map[string][]member, present []*discoveryv1.EndpointSlice) (*tenancy.Refusal, error) {
+func (r *Reconciler) write(
+	ctx context.Context,
+	row *store.Service,
+	members map[string][]member,
+	present []*discoveryv1.EndpointSlice,
+) (*tenancy.Refusal, error) {
 	service := &corev1.Service{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: row.Namespace, Name: row.Name}, service); err != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -166,7 +182,9 @@ func (r *Reconciler) report(name types.NamespacedName, service *store.Service, r
 		r.board.News(name, "")
 		return
 	}
-	about := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name, UID: types.UID(service.UID)}}
+	about := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name, UID: types.UID(service.UID)},
+	}
 	for _, refusal := range r.board.News(name, service.UID, refusals...) {
 		r.Events.Eventf(about, nil, corev1.EventTypeWarning, refusal.Reason, "SelectEndpoints", "%s", refusal.Message)
 	}

@@ -44,7 +44,9 @@ func endpointsFor(service *corev1.Service, pods []*corev1.Pod) *endpoints {
 		Labels: map[string]string{
 			discoveryv1.LabelSkipMirror: "true", v1alpha1.EndpointsManagerLabel: v1alpha1.EndpointsManager,
 		},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service"))},
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service")),
+		},
 	}}
 	for key, value := range service.Labels {
 		if _, ours := object.Labels[key]; !ours {
@@ -116,7 +118,10 @@ func portsOf(service *corev1.Service, pod *corev1.Pod) (ports []endpointPort, ke
 		if err != nil {
 			continue
 		}
-		ports = append(ports, endpointPort{Name: port.Name, Port: int32(number), Protocol: port.Protocol, AppProtocol: port.AppProtocol}) //nolint:gosec // the API has 1 to 65535
+		ports = append(
+			ports,
+			endpointPort{Name: port.Name, Port: int32(number), Protocol: port.Protocol, AppProtocol: port.AppProtocol},
+		) //nolint:gosec // the API has 1 to 65535
 		key += fmt.Sprintf("%s/%s/%d,", port.Name, port.Protocol, number)
 	}
 	return ports, key
@@ -136,7 +141,12 @@ func addressOf(service *corev1.Service, pod *corev1.Pod) endpointAddress {
 // writeEndpoints writes the wanted Endpoints object of a Service, nil for none. It does not touch
 // an object of another program, and returns the refusal then. An object that was written in this
 // term is not read again until the wanted content changes.
-func (r *Reconciler) writeEndpoints(ctx context.Context, service types.NamespacedName, uid string, wanted *endpoints) (*tenancy.Refusal, error) {
+func (r *Reconciler) writeEndpoints(
+	ctx context.Context,
+	service types.NamespacedName,
+	uid string,
+	wanted *endpoints,
+) (*tenancy.Refusal, error) {
 	if r.wrote.has(service, uid, wanted) {
 		return nil, nil
 	}
@@ -152,7 +162,9 @@ func (r *Reconciler) writeEndpoints(ctx context.Context, service types.Namespace
 		return foreign(service), nil
 	case !isOurs(present, uid): // there is nothing to remove
 	case wanted == nil:
-		err = client.IgnoreNotFound(r.Client.Delete(ctx, present, client.Preconditions{UID: &present.UID, ResourceVersion: &present.ResourceVersion}))
+		err = client.IgnoreNotFound(
+			r.Client.Delete(ctx, present, client.Preconditions{UID: &present.UID, ResourceVersion: &present.ResourceVersion}),
+		)
 	default:
 		err = r.updateEndpoints(ctx, present, wanted)
 	}
@@ -188,5 +200,7 @@ func isOurs(object *endpoints, uid string) bool {
 func foreign(service types.NamespacedName) *tenancy.Refusal {
 	return &tenancy.Refusal{Reason: v1alpha1.EndpointsNotOwnedReason, Message: fmt.Sprintf(
 		"the Endpoints object %s is not Alioth's, and stays as it is: it may be of DANM's svcwatcher, or of a former Service; "+
-			"if no program needs it, delete it. The EndpointSlices are complete, but Kubernetes makes slices of that object too", service)}
+			"if no program needs it, delete it. The EndpointSlices are complete, but Kubernetes makes slices of that object too",
+		service,
+	)}
 }

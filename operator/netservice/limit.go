@@ -57,5 +57,7 @@ func (r Rules) checkLimit(tx store.ReadTx, service *store.Service, tenant string
 	}
 	return &tenancy.Refusal{Reason: v1alpha1.TenantLimitReason, Message: fmt.Sprintf(
 		"the Service has no endpoints: the tenant has %d older Services whose annotations select endpoints, which is the limit (multiNetwork.tenantLimits.services of the chart): "+
-			"delete a Service that is not needed, or ask an administrator for a higher limit", r.Services)}
+			"delete a Service that is not needed, or ask an administrator for a higher limit",
+		r.Services,
+	)}
 }

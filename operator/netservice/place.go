@@ -66,10 +66,18 @@ func (s seeker) network(name store.NetworkName) (place, *tenancy.Refusal) {
 	net := tenancy.Find(s.tx, s.tenant, s.namespace, name.Name)
 	switch {
 	case net == nil:
-		return place{}, missing(fmt.Sprintf("no Network %q in namespace %q or another namespace of tenant %q", name.Name, s.namespace, s.tenant))
+		return place{}, missing(
+			fmt.Sprintf("no Network %q in namespace %q or another namespace of tenant %q", name.Name, s.namespace, s.tenant),
+		)
 	case !tenancy.Served(net.Type):
 		return place{}, &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
-			"Network %s/%s is of type %q: Alioth serves the types %s and %s", net.Namespace, net.Name, net.Type, arktosv1.TypeMizar, arktosv1.TypeVPC)}
+			"Network %s/%s is of type %q: Alioth serves the types %s and %s",
+			net.Namespace,
+			net.Name,
+			net.Type,
+			arktosv1.TypeMizar,
+			arktosv1.TypeVPC,
+		)}
 	}
 	return s.vpc(place{name: name, vpc: net.VPC})
 }
@@ -96,7 +104,9 @@ func (s seeker) outside(name store.NetworkName) (place, *tenancy.Refusal) {
 	net := multinet.Find(s.tx, name.Kind, namespace, name.Name)
 	switch {
 	case net == nil:
-		return place{}, missing(fmt.Sprintf("%s does not exist", multinet.Ref{Kind: name.Kind, Namespace: namespace, Name: name.Name}))
+		return place{}, missing(
+			fmt.Sprintf("%s does not exist", multinet.Ref{Kind: name.Kind, Namespace: namespace, Name: name.Name}),
+		)
 	case !net.Admits(s.namespace):
 		return place{}, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(
 			"%s does not allow namespace %q: the cluster's operator can add it to spec.AllowedTenants", net.Ref, s.namespace)}
@@ -115,14 +125,21 @@ func (s seeker) definition(name store.NetworkName) (place, *tenancy.Refusal) {
 	}
 	if !s.rules.Sharing.Shares(s.tx, s.namespace, s.tenant, namespace) {
 		return place{}, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(
-			"namespace %q is not of the Service's tenant, and its definitions are not shared with namespace %q: name a %s in a namespace of the tenant", namespace, s.namespace, multinet.KindDefinition)}
+			"namespace %q is not of the Service's tenant, and its definitions are not shared with namespace %q: name a %s in a namespace of the tenant",
+			namespace,
+			s.namespace,
+			multinet.KindDefinition,
+		)}
 	}
 	def := multinet.GetDefinition(s.tx, namespace, name.Name)
 	switch {
 	case def == nil:
 		return place{}, missing(fmt.Sprintf("%s %s/%s does not exist", multinet.KindDefinition, namespace, name.Name))
 	case def.Problem != "":
-		return place{}, &tenancy.Refusal{Reason: v1alpha1.EndpointsInvalidReason, Message: fmt.Sprintf("%s can't be used: %s", def, def.Problem)}
+		return place{}, &tenancy.Refusal{
+			Reason:  v1alpha1.EndpointsInvalidReason,
+			Message: fmt.Sprintf("%s can't be used: %s", def, def.Problem),
+		}
 	case def.Target.Kind == "":
 		return place{name: name, outside: def.UID}, nil
 	case def.Target.Kind == annotations.TargetVPC:
@@ -162,5 +179,8 @@ func (s seeker) subnets(target multinet.Target) []*store.Subnet {
 }
 
 func missing(what string) *tenancy.Refusal {
-	return &tenancy.Refusal{Reason: v1alpha1.NetworkNotFoundReason, Message: what + ": create it, or correct the annotation of the Service"}
+	return &tenancy.Refusal{
+		Reason:  v1alpha1.NetworkNotFoundReason,
+		Message: what + ": create it, or correct the annotation of the Service",
+	}
 }

@@ -48,8 +48,10 @@ func decide(tx store.ReadTx, service *store.Service, rules Rules) decision {
 	case selection.Problem != "":
 		return refused(v1alpha1.EndpointsInvalidReason, "the Service has no endpoints: %s", selection.Problem)
 	case !service.Selectorless:
-		return refused(v1alpha1.SelectorInSpecReason,
-			"the annotations for endpoints do not count, because the Service has a selector, for which Kubernetes writes the endpoints: remove spec.selector, or the annotations")
+		return refused(
+			v1alpha1.SelectorInSpecReason,
+			"the annotations for endpoints do not count, because the Service has a selector, for which Kubernetes writes the endpoints: remove spec.selector, or the annotations",
+		)
 	}
 	if refusal := rules.checkLimit(tx, service, ns.Tenant); refusal != nil {
 		return decision{refusals: []*tenancy.Refusal{refusal}}
@@ -141,7 +143,11 @@ func (s seeker) interfaces(pod *store.Pod, at place) (addresses []*store.Address
 
 // vpcOf returns the VPC that the Network of a pod leads to, "" without one.
 func (s seeker) vpcOf(pod *store.Pod) string {
-	target, _ := tenancy.Resolve(s.tx, tenancy.Member{Tenant: pod.Tenant, Namespace: pod.Namespace, Label: pod.Network}, s.rules.DefaultVPC)
+	target, _ := tenancy.Resolve(
+		s.tx,
+		tenancy.Member{Tenant: pod.Tenant, Namespace: pod.Namespace, Label: pod.Network},
+		s.rules.DefaultVPC,
+	)
 	if target.VPC == nil || !tenancy.Allows(target.VPC, pod.Tenant) {
 		return ""
 	}
@@ -180,8 +186,11 @@ func unserved(tx store.ReadTx, service *store.Service, members map[string][]memb
 	home := services.VPCOf(tx, service, rules.DefaultVPC)
 	for domain := range members {
 		if domain != home && !store.IsNetworkDomain(domain) {
-			return &tenancy.Refusal{Reason: v1alpha1.ClusterIPNotServedReason, Message: "of all VPCs the ClusterIP of the Service exists in that of the Service only: " +
-				"clients reach endpoints in other VPCs at their own addresses, as DNS has them if spec.clusterIP is None"}
+			return &tenancy.Refusal{
+				Reason: v1alpha1.ClusterIPNotServedReason,
+				Message: "of all VPCs the ClusterIP of the Service exists in that of the Service only: " +
+					"clients reach endpoints in other VPCs at their own addresses, as DNS has them if spec.clusterIP is None",
+			}
 		}
 	}
 	return nil

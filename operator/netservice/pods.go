@@ -18,7 +18,10 @@ import (
 
 // podsOf returns a pod for each member, with the member's address as its only one. byDomain also
 // has domains without members. all has the pods for the families of the Service in one list.
-func podsOf(service *corev1.Service, members map[string][]member) (byDomain map[string][]*corev1.Pod, all []*corev1.Pod) {
+func podsOf(
+	service *corev1.Service,
+	members map[string][]member,
+) (byDomain map[string][]*corev1.Pod, all []*corev1.Pod) {
 	byDomain = map[string][]*corev1.Pod{}
 	for _, domain := range slices.Sorted(maps.Keys(members)) {
 		byDomain[domain] = nil

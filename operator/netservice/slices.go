@@ -31,13 +31,22 @@ const maxPerSlice = 100
 
 // errStale is the error of work on an outdated cache. It is a conflict, so that the queue tries
 // again.
-var errStale = apierrors.NewConflict(discoveryv1.Resource("endpointslices"), "", errors.New("the informers have not seen the last write yet"))
+var errStale = apierrors.NewConflict(
+	discoveryv1.Resource("endpointslices"),
+	"",
+	errors.New("the informers have not seen the last write yet"),
+)
 
 // writeSlices makes the EndpointSlices of a Service have the endpoints of each domain, by the
 // library of Kubernetes: it resolves ports, and changes as little as possible. pods has one pod per
 // endpoint by domain, with its address as the only one. A domain without pods has a slice without
 // endpoints.
-func (r *Reconciler) writeSlices(ctx context.Context, service *corev1.Service, pods map[string][]*corev1.Pod, present []*discoveryv1.EndpointSlice) error {
+func (r *Reconciler) writeSlices(
+	ctx context.Context,
+	service *corev1.Service,
+	pods map[string][]*corev1.Pod,
+	present []*discoveryv1.EndpointSlice,
+) error {
 	if r.tracker.StaleSlices(service, present) {
 		return errStale
 	}
@@ -58,15 +67,29 @@ func (r *Reconciler) writeSlices(ctx context.Context, service *corev1.Service, p
 }
 
 // writeDomain writes the slices of one domain.
-func (r *Reconciler) writeDomain(ctx context.Context, service *corev1.Service, domain string, pods []*corev1.Pod, present []*discoveryv1.EndpointSlice) error {
+func (r *Reconciler) writeDomain(
+	ctx context.Context,
+	service *corev1.Service,
+	domain string,
+	pods []*corev1.Pod,
+	present []*discoveryv1.EndpointSlice,
+) error {
 	labelled := service.DeepCopy() // the slices get its labels
 	if labelled.Labels == nil {
 		labelled.Labels = map[string]string{}
 	}
 	labelled.Labels[v1alpha1.DomainLabel] = domain
 	writes := &sliceWrites{ctx: ctx, client: r.Client, present: present}
-	library := endpointslice.NewReconciler(clientset{sliceWrites: writes}, nodeLister{store: r.Store}, maxPerSlice, r.tracker, nil, nil,
-		v1alpha1.EndpointsManager, endpointslice.WithPreferSameTrafficDistributionEnabled(true))
+	library := endpointslice.NewReconciler(
+		clientset{sliceWrites: writes},
+		nodeLister{store: r.Store},
+		maxPerSlice,
+		r.tracker,
+		nil,
+		nil,
+		v1alpha1.EndpointsManager,
+		endpointslice.WithPreferSameTrafficDistributionEnabled(true),
+	)
 	err := library.Reconcile(ctrl.LoggerFrom(ctx), labelled, pods, present, time.Time{})
 	if writes.conflict != nil {
 		return writes.conflict // the library hides it
@@ -111,12 +134,20 @@ func (w *sliceWrites) note(err error) error {
 }
 
 // Create implements EndpointSliceInterface.
-func (w *sliceWrites) Create(_ context.Context, slice *discoveryv1.EndpointSlice, _ metav1.CreateOptions) (*discoveryv1.EndpointSlice, error) {
+func (w *sliceWrites) Create(
+	_ context.Context,
+	slice *discoveryv1.EndpointSlice,
+	_ metav1.CreateOptions,
+) (*discoveryv1.EndpointSlice, error) {
 	return slice, w.client.Create(w.ctx, slice)
 }
 
 // Update implements EndpointSliceInterface.
-func (w *sliceWrites) Update(_ context.Context, slice *discoveryv1.EndpointSlice, _ metav1.UpdateOptions) (*discoveryv1.EndpointSlice, error) {
+func (w *sliceWrites) Update(
+	_ context.Context,
+	slice *discoveryv1.EndpointSlice,
+	_ metav1.UpdateOptions,
+) (*discoveryv1.EndpointSlice, error) {
 	if seen := w.seen(slice.Name); seen != nil { // the library reuses the name of a slice for a new one
 		slice.UID, slice.ResourceVersion = seen.UID, seen.ResourceVersion
 	}
@@ -129,7 +160,11 @@ func (w *sliceWrites) Delete(_ context.Context, name string, _ metav1.DeleteOpti
 	if seen == nil {
 		return nil
 	}
-	err := w.client.Delete(w.ctx, seen.DeepCopy(), client.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion})
+	err := w.client.Delete(
+		w.ctx,
+		seen.DeepCopy(),
+		client.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion},
+	)
 	return w.note(client.IgnoreNotFound(err))
 }
 

@@ -21,10 +21,23 @@ import (
 // endpoints depend on. A change of a pod, or of an object of the pod, requests only the Services
 // whose selector the pod fits, or has fitted: the store has an index of them.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
-	return feed.NewSource(f, everything,
-		feed.On(r.ofService), feed.On(r.ofSlice),
-		feed.On(r.ofPod), feed.On(r.ofAddress), feed.On(r.ofClaim), feed.On(r.ofNode),
-		feed.On(r.ofOutside), feed.On(r.ofDefinition), feed.On(r.ofGrant), feed.On(r.ofNetwork), feed.On(r.ofVPC), feed.On(r.ofNamespace),
+	return feed.NewSource(
+		f,
+		everything,
+		feed.On(r.ofService),
+		feed.On(r.ofSlice),
+		feed.On(r.ofPod),
+		feed.On(r.ofAddress),
+		feed.On(r.ofClaim),
+		feed.On(r.ofNode),
+		feed.On(
+			r.ofOutside,
+		),
+		feed.On(r.ofDefinition),
+		feed.On(r.ofGrant),
+		feed.On(r.ofNetwork),
+		feed.On(r.ofVPC),
+		feed.On(r.ofNamespace),
 	).ByTurns()
 }
 
@@ -68,7 +81,8 @@ func (r *Reconciler) ofSlice(_ store.ReadTx, old, now *store.EndpointSlice) []fe
 	if old != nil && old.Managed {
 		if now == nil || !now.Managed || now.Service != old.Service || now.UID != old.UID {
 			r.tracker.HandleDeletion(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
-				Namespace: old.Namespace, Name: old.Name, UID: types.UID(old.UID), Labels: map[string]string{discoveryv1.LabelServiceName: old.Service},
+				Namespace: old.Namespace, Name: old.Name, UID: types.UID(old.UID),
+				Labels: map[string]string{discoveryv1.LabelServiceName: old.Service},
 			}})
 		}
 		all = append(all, feed.Now(old.Namespace, old.Service))
@@ -258,7 +272,8 @@ func (r *Reconciler) ofGrant(tx store.ReadTx, old, now *multinet.Grant) []feed.R
 
 // ofNetwork requests the Services of a tenant whose Network leads to another VPC.
 func (r *Reconciler) ofNetwork(tx store.ReadTx, old, now *store.Network) []feed.Request {
-	if old != nil && now != nil && old.UID == now.UID && old.VPC == now.VPC && old.Type == now.Type && old.Tenant == now.Tenant {
+	if old != nil && now != nil && old.UID == now.UID && old.VPC == now.VPC && old.Type == now.Type &&
+		old.Tenant == now.Tenant {
 		return nil
 	}
 	return r.ofTenants(tx, every, feed.Either(old, now).Tenant, feed.Either(now, old).Tenant)

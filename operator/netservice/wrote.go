@@ -28,7 +28,8 @@ func (w *wrote) has(service types.NamespacedName, uid string, wanted *endpoints)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last, known := w.last[service]
-	return known && last.uid == uid && (last.object == nil) == (wanted == nil) && equality.Semantic.DeepEqual(last.object, wanted)
+	return known && last.uid == uid && (last.object == nil) == (wanted == nil) &&
+		equality.Semantic.DeepEqual(last.object, wanted)
 }
 
 func (w *wrote) set(service types.NamespacedName, uid string, wanted *endpoints) {

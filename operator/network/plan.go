@@ -51,7 +51,10 @@ func decide(tx store.ReadTx, net *store.Network) decision {
 	}
 	if len(net.Name) > longestName {
 		d.Verdict = verdict.Refuse(v1alpha1.NameTooLongReason, fmt.Sprintf(
-			"the name has %d characters, and the label in which pods name a Network has %d at most: create a Network with a shorter name", len(net.Name), longestName))
+			"the name has %d characters, and the label in which pods name a Network has %d at most: create a Network with a shorter name",
+			len(net.Name),
+			longestName,
+		))
 		return d
 	}
 	if cause := tenancy.CheckNetwork(tx, net); cause != nil {

@@ -21,10 +21,21 @@ func setStatus(net *arktosv1.Network, d decision) {
 	write.SetReady(&net.Status.Conditions, net.Generation, d.Verdict)
 	setProblem(net, v1alpha1.NameConflictCondition, true, v1alpha1.NameConflictReason, d.conflict, fmt.Sprintf(
 		"Network %s, which is older, has the same name: it serves the tenant's namespaces that have none of this name, this one serves its own",
-		d.conflict))
-	setProblem(net, v1alpha1.IsolatedCondition, false, v1alpha1.PodSecurityMissingReason, some(d.unrestricted), fmt.Sprintf(
-		"namespaces without Pod Security: %s; a privileged pod there controls its node, and so the pods of all tenants on it; label each of them %s=%s",
-		some(d.unrestricted), v1alpha1.PodSecurityLabel, v1alpha1.RestrictingLevels()[0]))
+		d.conflict,
+	))
+	setProblem(
+		net,
+		v1alpha1.IsolatedCondition,
+		false,
+		v1alpha1.PodSecurityMissingReason,
+		some(d.unrestricted),
+		fmt.Sprintf(
+			"namespaces without Pod Security: %s; a privileged pod there controls its node, and so the pods of all tenants on it; label each of them %s=%s",
+			some(d.unrestricted),
+			v1alpha1.PodSecurityLabel,
+			v1alpha1.RestrictingLevels()[0],
+		),
+	)
 }
 
 // setProblem sets a condition that a Network has only while there is a cause.

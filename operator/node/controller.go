@@ -69,7 +69,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	var refusal *ipam.Error
 	if errors.As(err, &refusal) {
-		ctrl.LoggerFrom(ctx).Info("no address for the node", "node", request.Name, "reason", refusal.Reason, "message", refusal.Message)
+		ctrl.LoggerFrom(ctx).
+			Info("no address for the node", "node", request.Name, "reason", refusal.Reason, "message", refusal.Message)
 		r.warn(d.request.Holder, refusal)
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	}
@@ -103,7 +104,15 @@ func (r *Reconciler) release(ctx context.Context, name string, rows []*store.Add
 
 func (r *Reconciler) warn(holder store.Holder, refusal *ipam.Error) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: holder.Name, UID: types.UID(holder.UID)}}
-	r.Events.Eventf(node, nil, corev1.EventTypeWarning, refusal.Reason, "AssignAddresses", "no address in the default VPC: %s", refusal.Message)
+	r.Events.Eventf(
+		node,
+		nil,
+		corev1.EventTypeWarning,
+		refusal.Reason,
+		"AssignAddresses",
+		"no address in the default VPC: %s",
+		refusal.Message,
+	)
 }
 
 // source requests a node when it or its address changes, and all nodes without an

@@ -62,7 +62,16 @@ func doubtsOf(tx store.ReadTx, node *store.Node, defaultVPC string) (uid string,
 	}
 	nodes, vpc := store.NodesByAddress(tx), store.GetVPC(tx, defaultVPC)
 	if n := node.IgnoredAddresses; n > 0 {
-		doubts = append(doubts, doubt(fmt.Sprintf("the kubelet reports %d addresses, of which the last %d do not count: let it report fewer", len(node.AllAddresses)+n, n)))
+		doubts = append(
+			doubts,
+			doubt(
+				fmt.Sprintf(
+					"the kubelet reports %d addresses, of which the last %d do not count: let it report fewer",
+					len(node.AllAddresses)+n,
+					n,
+				),
+			),
+		)
 	}
 	for _, ip := range node.Reported() {
 		if text := store.DoubtedAddress(tx, nodes, vpc, node, ip); text != "" && len(doubts) < mostDoubts {

@@ -56,8 +56,13 @@ func unlabelled(p *store.Pod) *tenancy.Refusal {
 	if _, named := p.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]; named {
 		label = multitenancyv1alpha1.PodNetworkInstanceLabel
 	}
-	return refuse(v1alpha1.NodeNotMultitenantReason, "the pod has the label %s, and node %s lacks the label %s: schedule the pod to a node with that label, for example by a nodeSelector, or remove the pod's label",
-		label, p.Node, multitenancyv1alpha1.NodeLabel)
+	return refuse(
+		v1alpha1.NodeNotMultitenantReason,
+		"the pod has the label %s, and node %s lacks the label %s: schedule the pod to a node with that label, for example by a nodeSelector, or remove the pod's label",
+		label,
+		p.Node,
+		multitenancyv1alpha1.NodeLabel,
+	)
 }
 
 // Serves reports whether the API serves a pod where it is bound: by the node's label, and
@@ -84,10 +89,15 @@ func IsMultitenant(p *store.Pod) bool {
 func infrastructure(tx store.ReadTx, name string) (pod.Wish, *tenancy.Refusal) {
 	subnet := store.GetSubnet(tx, name)
 	if subnet == nil {
-		return pod.Wish{}, refuse(v1alpha1.SubnetNotFoundReason, "there is no Subnet %q for infrastructure pods: create it, or correct the chart's nodeIPAM.infraSubnet", name)
+		return pod.Wish{}, refuse(
+			v1alpha1.SubnetNotFoundReason,
+			"there is no Subnet %q for infrastructure pods: create it, or correct the chart's nodeIPAM.infraSubnet",
+			name,
+		)
 	}
 	return pod.Wish{
-		Interface: v1alpha1.PodAttachment, Kind: netif.KindExternal, Binding: pod.Binding{VPC: subnet.VPC}, Subnet: subnet.Name,
+		Interface: v1alpha1.PodAttachment, Kind: netif.KindExternal, Binding: pod.Binding{VPC: subnet.VPC},
+		Subnet: subnet.Name,
 	}, nil
 }
 
@@ -154,14 +164,36 @@ func readyInstance(tx store.ReadTx, namespace, name string) *tenancy.Refusal {
 	instance := nodeipam.ServingInstance(tx, namespace, name)
 	switch {
 	case instance == nil:
-		return refuse(v1alpha1.PodNetworkInstanceNotFoundReason, "there is no PodNetworkInstance %q in namespace %q: create it, or correct the label %s",
-			name, namespace, multitenancyv1alpha1.PodNetworkInstanceLabel)
+		return refuse(
+			v1alpha1.PodNetworkInstanceNotFoundReason,
+			"there is no PodNetworkInstance %q in namespace %q: create it, or correct the label %s",
+			name,
+			namespace,
+			multitenancyv1alpha1.PodNetworkInstanceLabel,
+		)
 	case !instance.Deleting && !instance.Ready && instance.Reason == v1alpha1.ForeignDefinitionReason:
-		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s is not Ready: %s", namespace, name, instance.Message)
+		return refuse(
+			v1alpha1.PodNetworkInstanceNotReadyReason,
+			"PodNetworkInstance %s/%s is not Ready: %s",
+			namespace,
+			name,
+			instance.Message,
+		)
 	case instance.Deleting || !instance.Ready:
-		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s is not Ready: see `%s`", namespace, name, instance.Describe())
+		return refuse(
+			v1alpha1.PodNetworkInstanceNotReadyReason,
+			"PodNetworkInstance %s/%s is not Ready: see `%s`",
+			namespace,
+			name,
+			instance.Describe(),
+		)
 	case len(instance.Interfaces) == 0:
-		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s names no PodNetwork: add one to spec.podNetworkConfigs", namespace, name)
+		return refuse(
+			v1alpha1.PodNetworkInstanceNotReadyReason,
+			"PodNetworkInstance %s/%s names no PodNetwork: add one to spec.podNetworkConfigs",
+			namespace,
+			name,
+		)
 	}
 	return nil
 }
@@ -170,13 +202,27 @@ func readyNetwork(tx store.ReadTx, name, tenant string) (*nodeipam.PodNetwork, *
 	network := nodeipam.ServingPodNetwork(tx, name)
 	switch {
 	case network == nil:
-		return nil, refuse(v1alpha1.PodNetworkNotReadyReason, "there is no PodNetwork %q: create it, or correct the name", name)
+		return nil, refuse(
+			v1alpha1.PodNetworkNotReadyReason,
+			"there is no PodNetwork %q: create it, or correct the name",
+			name,
+		)
 	case network.Deleting || !network.Ready:
-		return nil, refuse(v1alpha1.PodNetworkNotReadyReason, "PodNetwork %q is not Ready: see `%s`", name, network.Describe())
+		return nil, refuse(
+			v1alpha1.PodNetworkNotReadyReason,
+			"PodNetwork %q is not Ready: see `%s`",
+			name,
+			network.Describe(),
+		)
 	}
 	if vpc := store.GetVPC(tx, network.VPC); vpc == nil || !tenancy.Allows(vpc, tenant) {
-		return nil, refuse(v1alpha1.TenantNotAllowedReason, "VPC %q of PodNetwork %q does not allow tenant %q: ask the cluster's operator to add it to spec.allowedTenants",
-			network.VPC, name, tenant)
+		return nil, refuse(
+			v1alpha1.TenantNotAllowedReason,
+			"VPC %q of PodNetwork %q does not allow tenant %q: ask the cluster's operator to add it to spec.allowedTenants",
+			network.VPC,
+			name,
+			tenant,
+		)
 	}
 	return network, nil
 }

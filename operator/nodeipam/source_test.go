@@ -107,7 +107,12 @@ func TestSource_PodsOnAPINodes_InterfacesOrRefusal(t *testing.T) {
 		"an instance without any PodNetwork": {world(), labelled(instance, "empty"), []string{"PodNetworkInstanceNotReady: PodNetworkInstance a/empty names no PodNetwork: add one to spec.podNetworkConfigs"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			leaving := &rows.Instance{Meta: operatortest.Meta("l", 0), Ref: rows.Ref{Group: group, Namespace: "a", Name: "leaving"}, Ready: true, Interfaces: []rows.Interface{{PodNetwork: "net"}}}
+			leaving := &rows.Instance{
+				Meta:       operatortest.Meta("l", 0),
+				Ref:        rows.Ref{Group: group, Namespace: "a", Name: "leaving"},
+				Ready:      true,
+				Interfaces: []rows.Interface{{PodNetwork: "net"}},
+			}
 			leaving.Deleting = true
 			empty := &rows.Instance{Meta: operatortest.Meta("e", 0), Ref: rows.Ref{Group: group, Namespace: "a", Name: "empty"}, Ready: true}
 			if diff := cmp.Diff(c.want, decide(t, append(c.rows, leaving, empty), c.change)); diff != "" {

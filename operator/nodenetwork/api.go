@@ -31,7 +31,13 @@ func (a API) Create(ctx context.Context, object kube.Object) error {
 
 // Patch changes the object of object's name, or its subresource status, and leaves object as
 // it is.
-func (a API) Patch(ctx context.Context, object kube.Object, kind types.PatchType, data []byte, subresource ...string) error {
+func (a API) Patch(
+	ctx context.Context,
+	object kube.Object,
+	kind types.PatchType,
+	data []byte,
+	subresource ...string,
+) error {
 	answer := object.DeepCopyObject().(client.Object)
 	patch := client.RawPatch(kind, data)
 	switch {

@@ -105,7 +105,10 @@ func Address(vpc, subnet, ip string, pod *store.Pod, set ...string) *store.Addre
 func ServiceAddress(vpc, subnet, ip string, service *store.Service, set ...string) *store.Address {
 	addr := netip.MustParseAddr(ip)
 	row := &store.Address{
-		Name: v1alpha1.AddressName(vpc, addr), VPC: vpc, Subnet: subnet, IP: addr, Set: Addrs(append([]string{ip}, set...)...),
+		Name: v1alpha1.AddressName(
+			vpc,
+			addr,
+		), VPC: vpc, Subnet: subnet, IP: addr, Set: Addrs(append([]string{ip}, set...)...),
 		Holder: service.AsHolder(),
 	}
 	row.Meta = Meta("uid-"+row.Name, 0)

@@ -43,7 +43,13 @@ func namesOf(list []annotations.Hashed) []string {
 // false for one without a network outside of every VPC.
 func attachmentRow(element annotations.Hashed, names []string) (claim.AttachmentRow, bool) {
 	network, ok := allocation.NetworkOf(element.Interface)
-	row := claim.AttachmentRow{Interface: element.Name, Driver: element.Kind, Network: network, Config: element.Interface, ConfigHash: element.Hash}
+	row := claim.AttachmentRow{
+		Interface:  element.Name,
+		Driver:     element.Kind,
+		Network:    network,
+		Config:     element.Interface,
+		ConfigHash: element.Hash,
+	}
 	if element.Name == v1alpha1.PodAttachment {
 		row.Interfaces = names
 	}

@@ -24,7 +24,10 @@ func lan() *multinet.Network {
 	return &multinet.Network{
 		Meta: store.Meta{UID: "uid-lan"}, Ref: multinet.Ref{Group: "danm.io", Kind: multinet.KindDanmNet, Namespace: "a", Name: "lan"},
 		Type: "macvlan", HostDevice: "ens4", VLAN: 100, Ready: true,
-		V4: multinet.Range{Prefix: netip.MustParsePrefix("10.9.0.0/24"), Pool: store.AddrRange{First: netip.MustParseAddr("10.9.0.10"), Last: netip.MustParseAddr("10.9.0.20")}},
+		V4: multinet.Range{
+			Prefix: netip.MustParsePrefix("10.9.0.0/24"),
+			Pool:   store.AddrRange{First: netip.MustParseAddr("10.9.0.10"), Last: netip.MustParseAddr("10.9.0.20")},
+		},
 	}
 }
 

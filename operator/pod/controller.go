@@ -176,7 +176,11 @@ func (r *Reconciler) restoreAll(ctx context.Context, pod *store.Pod, d decision)
 // restore claims the addresses of a pod's allocation status again, separately for each attachment:
 // if another holder has the address of one, the pod keeps the others. Without a refusal it returns
 // the rows of each.
-func (r *Reconciler) restore(ctx context.Context, pod *store.Pod, wishes []Wish) (claimed [][]*store.Address, first *tenancy.Refusal, _ error) {
+func (r *Reconciler) restore(
+	ctx context.Context,
+	pod *store.Pod,
+	wishes []Wish,
+) (claimed [][]*store.Address, first *tenancy.Refusal, _ error) {
 	for _, w := range wanted(pod, wishes) {
 		rows, err := r.Claimer.Claim(ctx, w.Request, w.Prefer)
 		var no *ipam.Error
@@ -185,7 +189,10 @@ func (r *Reconciler) restore(ctx context.Context, pod *store.Pod, wishes []Wish)
 		case errors.Is(err, claim.ErrUnsettled):
 			refusal = &tenancy.Refusal{Message: err.Error()}
 		case errors.As(err, &no):
-			refusal = &tenancy.Refusal{Reason: no.Reason, Message: fmt.Sprintf("can't restore %s: %s", addressOf(w.Attachment), no.Message)}
+			refusal = &tenancy.Refusal{
+				Reason:  no.Reason,
+				Message: fmt.Sprintf("can't restore %s: %s", addressOf(w.Attachment), no.Message),
+			}
 			r.warn(pod, *refusal)
 		case err != nil:
 			return nil, nil, err
@@ -208,7 +215,12 @@ func addressOf(name string) string {
 
 // record writes the allocation status. It returns the refusal if the pod has no room for it.
 // The pod keeps its addresses then: without them it would claim and release them at each try.
-func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, claimed [][]*store.Address) (*tenancy.Refusal, error) {
+func (r *Reconciler) record(
+	ctx context.Context,
+	pod *store.Pod,
+	wishes []Wish,
+	claimed [][]*store.Address,
+) (*tenancy.Refusal, error) {
 	var o outcome
 	var err error
 	r.Store.View(func(tx store.ReadTx) { o, err = describe(tx, pod, wishes, claimed) })
@@ -239,7 +251,8 @@ func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, 
 		}
 	}
 	for _, a := range o.attachments {
-		ctrl.LoggerFrom(ctx).Info("addresses assigned", "interface", a.Name, "vpc", a.VPC, "subnet", a.Subnet, "addresses", a.Addresses, "node", pod.Node)
+		ctrl.LoggerFrom(ctx).
+			Info("addresses assigned", "interface", a.Name, "vpc", a.VPC, "subnet", a.Subnet, "addresses", a.Addresses, "node", pod.Node)
 	}
 	return nil, nil
 }

@@ -117,7 +117,10 @@ func outside(pod *store.Pod, w Wish, rows []*store.Address) netif.Interface {
 		attachment.MAC = row.MAC
 	}
 	// A pod that is a gateway needs no route to itself.
-	link.Routes = slices.DeleteFunc(slices.Clone(link.Routes), func(r netif.Route) bool { return slices.Contains(own, r.Gateway) })
+	link.Routes = slices.DeleteFunc(
+		slices.Clone(link.Routes),
+		func(r netif.Route) bool { return slices.Contains(own, r.Gateway) },
+	)
 	if !w.Delegate.OwnIPAM() {
 		link.Rules = ownRules(link.Rules, own)
 	}

@@ -68,7 +68,8 @@ func decide(tx store.ReadTx, pod *store.Pod, sources []Source) decision {
 // surplus lists the addresses of a pod that do not belong to any of its interfaces with addresses.
 func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
 	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
-		return row.IsHeldBack() || slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == row.Attachment && w.addressed() })
+		return row.IsHeldBack() ||
+			slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == row.Attachment && w.addressed() })
 	})
 }
 
@@ -129,7 +130,8 @@ func replace(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 		return d
 	}
 	for _, w := range fresh {
-		if !has(d.wishes, w.Interface) && slices.ContainsFunc(told.held, func(row *store.Address) bool { return row.Attachment == w.Interface }) {
+		if !has(d.wishes, w.Interface) &&
+			slices.ContainsFunc(told.held, func(row *store.Address) bool { return row.Attachment == w.Interface }) {
 			d.wishes = append(d.wishes, w)
 		}
 	}
@@ -143,7 +145,8 @@ func replace(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 // the interface stay, even if the pod would get others now.
 func anew(part told, fresh []Wish) (Wish, bool) {
 	i := slices.IndexFunc(fresh, func(w Wish) bool { return w.Interface == part.Name })
-	if i >= 0 && (len(part.held) == 0 || slices.ContainsFunc(part.held, func(row *store.Address) bool { return row.Domain() == fresh[i].domain() })) {
+	if i >= 0 &&
+		(len(part.held) == 0 || slices.ContainsFunc(part.held, func(row *store.Address) bool { return row.Domain() == fresh[i].domain() })) {
 		return fresh[i], true
 	}
 	if len(part.held) == 0 || part.held[0].VPC == "" {

@@ -90,7 +90,14 @@ func newRig(t *testing.T, api client.WithWatch, pod *corev1.Pod, sources ...Sour
 
 // annotating patches a pod's status with its annotations, as an API server does; the
 // fake one leaves the annotations out.
-func annotating(ctx context.Context, c client.Client, subresource string, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+func annotating(
+	ctx context.Context,
+	c client.Client,
+	subresource string,
+	object client.Object,
+	patch client.Patch,
+	opts ...client.SubResourcePatchOption,
+) error {
 	if err := c.SubResource(subresource).Patch(ctx, object, patch, opts...); err != nil {
 		return err
 	}
@@ -222,7 +229,8 @@ func TestPass_SeveralAttachments_ToldAtOnce(t *testing.T) {
 		{Name: "net2", Kind: "physical", Outside: "ClusterNetwork/rack"},
 	} {
 		got := list[i]
-		if got.Name != want.Name || got.Kind != want.Kind || got.Network != want.Network || got.VPC != want.VPC || got.Subnet != want.Subnet || got.Outside != want.Outside {
+		if got.Name != want.Name || got.Kind != want.Kind || got.Network != want.Network || got.VPC != want.VPC || got.Subnet != want.Subnet ||
+			got.Outside != want.Outside {
 			t.Errorf("attachment %d is %+v, want %+v", i, got, want)
 		}
 	}

@@ -80,8 +80,12 @@ func tooLarge(pod *store.Pod, patch podPatch) (tenancy.Refusal, bool) {
 	excess := pod.AnnotationBytes + own - validation.TotalAnnotationSizeLimitB
 	return tenancy.Refusal{
 		Reason: v1alpha1.AnnotationsTooLargeReason,
-		Message: fmt.Sprintf("the pod's annotations leave no room for its addresses: Kubernetes allows %d bytes in all, the addresses need %d; shorten the annotations by %d bytes",
-			validation.TotalAnnotationSizeLimitB, own, excess),
+		Message: fmt.Sprintf(
+			"the pod's annotations leave no room for its addresses: Kubernetes allows %d bytes in all, the addresses need %d; shorten the annotations by %d bytes",
+			validation.TotalAnnotationSizeLimitB,
+			own,
+			excess,
+		),
 	}, excess > 0
 }
 

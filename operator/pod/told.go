@@ -145,7 +145,8 @@ func stateOf(tx store.ReadTx, pod *store.Pod, part told, claimed map[string]*mul
 func complete(tx store.ReadTx, pod *store.Pod, part told, ips []netip.Addr) bool {
 	domain := allocation.Domain(part.Interface)
 	for _, ip := range ips {
-		if row := store.AddressByIP(tx, domain, ip); row == nil || row.UID == "" || row.Attachment != part.Name || !pod.Holds(row) {
+		if row := store.AddressByIP(tx, domain, ip); row == nil || row.UID == "" || row.Attachment != part.Name ||
+			!pod.Holds(row) {
 			return false
 		}
 	}

@@ -113,7 +113,8 @@ func (r *Reconciler) confirmUnclaimed(ctx context.Context, pod *store.Pod, name 
 		}
 		return fmt.Errorf("get AttachmentClaim %s: %w", key, err)
 	}
-	if row, err := claims.AttachmentClaim.Convert(object); err == nil && row != nil && !row.Deleting && row.CountsFor(pod) {
+	if row, err := claims.AttachmentClaim.Convert(object); err == nil && row != nil && !row.Deleting &&
+		row.CountsFor(pod) {
 		return errAssigned
 	}
 	return nil

@@ -29,7 +29,9 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		feed.On(func(tx store.ReadTx, old, now *store.Pod) []feed.Request {
 			requests := []feed.Request{of(feed.Either(old, now))}
 			if ending(now) && !ending(old) {
-				requests = append(requests, r.wakeUnder(keysOfAddresses(tx, store.AddressesByPod(tx, old)...)...)...) // about to be released
+				requests = append(
+					requests,
+					r.wakeUnder(keysOfAddresses(tx, store.AddressesByPod(tx, old)...)...)...) // about to be released
 			}
 			return requests
 		}),
@@ -64,7 +66,12 @@ func (r *Reconciler) ofNamespace(_ store.ReadTx, old, now *store.Namespace) []fe
 		return nil
 	}
 	// Until its namespace was known, a pod had no tenant.
-	return r.wakeUnder(keyOfTenant(""), keyOfTenant(feed.Either(old, now).Tenant), keyOfTenant(feed.Either(now, old).Tenant), keyOfLender(feed.Either(old, now).Name))
+	return r.wakeUnder(
+		keyOfTenant(""),
+		keyOfTenant(feed.Either(old, now).Tenant),
+		keyOfTenant(feed.Either(now, old).Tenant),
+		keyOfLender(feed.Either(old, now).Name),
+	)
 }
 
 // ofInstance requests the pods of the tenant of a PodNetworkInstance, and the pods that its
@@ -174,7 +181,8 @@ func (r *Reconciler) initial(tx store.ReadTx) []feed.Request {
 	requests, lost := r.undecided(tx)
 	for _, pod := range lost {
 		if err := r.holdTold(pod); err != nil {
-			ctrl.Log.WithName("pod").Error(err, "keep addresses of a pod from others", "namespace", pod.Namespace, "name", pod.Name)
+			ctrl.Log.WithName("pod").
+				Error(err, "keep addresses of a pod from others", "namespace", pod.Namespace, "name", pod.Name)
 		}
 	}
 	return requests

@@ -66,7 +66,10 @@ func TestPodRequests_TenantChanges_OnlyItsPods(t *testing.T) {
 	gone := *mine
 	gone.Deleting = true
 	held := operatortest.Address("v", "s1", "10.0.1.9", mine)
-	outside := &multinet.Network{Meta: operatortest.Meta("uid-tn", 0), Ref: multinet.Ref{Group: "danm.io", Kind: multinet.KindTenantNetwork, Namespace: "a", Name: "tn"}}
+	outside := &multinet.Network{
+		Meta: operatortest.Meta("uid-tn", 0),
+		Ref:  multinet.Ref{Group: "danm.io", Kind: multinet.KindTenantNetwork, Namespace: "a", Name: "tn"},
+	}
 	figures := *outside
 	figures.ResourceVersion = "2"
 	isReady := figures

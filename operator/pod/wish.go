@@ -164,8 +164,9 @@ func has(wishes []Wish, name string) bool {
 // request returns the request for the addresses of an attachment.
 func (w Wish) request(pod *store.Pod) ipam.Request {
 	request := ipam.Request{
-		VPC: w.VPC, Network: w.Range, Subnet: w.Subnet, IPs: w.IPs, Families: w.Families, Node: pod.Node, Attachment: w.Interface,
-		OwnerUID: pod.OwnerUID, Holder: pod.AsHolder(),
+		VPC: w.VPC, Network: w.Range, Subnet: w.Subnet, IPs: w.IPs, Families: w.Families, Node: pod.Node,
+		Attachment: w.Interface,
+		OwnerUID:   pod.OwnerUID, Holder: pod.AsHolder(),
 		External: w.Kind == netif.KindExternal, Devices: w.Devices, Instance: w.Instance, PodNetwork: w.PodNetwork,
 	}
 	if w.InVPC() {

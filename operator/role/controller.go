@@ -141,13 +141,16 @@ func (r *Reconciler) write(ctx context.Context, step Step) error {
 		err = r.Client.Update(ctx, changed)
 	case Delete:
 		uid := types.UID(m.UID)
-		err = client.IgnoreNotFound(r.Client.Delete(ctx, object(m), client.Preconditions{UID: &uid, ResourceVersion: &m.ResourceVersion}))
+		err = client.IgnoreNotFound(
+			r.Client.Delete(ctx, object(m), client.Preconditions{UID: &uid, ResourceVersion: &m.ResourceVersion}),
+		)
 	}
 	if err != nil {
 		return fmt.Errorf("RoleMember %s of VPC %s on node %s: %w", m.Name, m.VPC, m.Node, err)
 	}
 	did := map[Verb]string{Create: "created", Change: "changed", Delete: "deleted"}[step.Verb]
-	ctrl.LoggerFrom(ctx).Info("RoleMember "+did, "vpc", m.VPC, "subnet", m.Subnet, "node", m.Node, "stage", m.Stage, "revision", m.Revision)
+	ctrl.LoggerFrom(ctx).
+		Info("RoleMember "+did, "vpc", m.VPC, "subnet", m.Subnet, "node", m.Node, "stage", m.Stage, "revision", m.Revision)
 	return nil
 }
 

@@ -104,7 +104,10 @@ func (p *planner) one(of roles.Member, n int, members []*roles.Member) Summary {
 		taken := slices.ContainsFunc(members, func(m *roles.Member) bool { return m.Node == node })
 		if !taken && len(p.old) == 0 {
 			m := of
-			m.Name, m.Node, m.NodeUID, m.Stage = v1alpha1.RoleMemberName(of.Key(), node), node, p.world.Nodes[node].UID, roles.Joining
+			m.Name, m.Node, m.NodeUID, m.Stage = v1alpha1.RoleMemberName(
+				of.Key(),
+				node,
+			), node, p.world.Nodes[node].UID, roles.Joining
 			p.create = append(p.create, Step{Create, m})
 		}
 	}

@@ -246,7 +246,8 @@ func TestMembers_WithoutVerdicts_NotPlaced(t *testing.T) {
 		t.Fatalf("with verdicts: %+v", p.Dividers)
 	}
 	c.off = true
-	if p := c.pass(); p.Dividers.Ready || p.Dividers.Reason != v1alpha1.ScaledEndpointsOffReason || !strings.Contains(p.Dividers.Message, "scaledEndpoints.enabled") {
+	if p := c.pass(); p.Dividers.Ready || p.Dividers.Reason != v1alpha1.ScaledEndpointsOffReason ||
+		!strings.Contains(p.Dividers.Message, "scaledEndpoints.enabled") {
 		t.Errorf("without verdicts: %+v", p.Dividers)
 	}
 	c.settle()

@@ -120,7 +120,14 @@ func request(vpc string) []feed.Request { return []feed.Request{feed.Now("", vpc
 
 // part returns the part of a node that roles depend on.
 func part(n *store.Node) Node {
-	return Node{UID: n.UID, Zone: n.Zone, Alive: n.Ready && !n.Deleting, Fenced: n.OutOfService, Departing: n.Leaving, Eligible: n.RoleLabel}
+	return Node{
+		UID:       n.UID,
+		Zone:      n.Zone,
+		Alive:     n.Ready && !n.Deleting,
+		Fenced:    n.OutOfService,
+		Departing: n.Leaving,
+		Eligible:  n.RoleLabel,
+	}
 }
 
 // listed requests the VPCs whose acknowledged revision has changed on a node.

@@ -67,7 +67,11 @@ func (r *Reconciler) writeSubnets(ctx context.Context, w World, p Plan) error {
 }
 
 func outdated(resource, name string) error {
-	return apierrors.NewConflict(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: resource}, name, fmt.Errorf("the store and the informer differ"))
+	return apierrors.NewConflict(
+		schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: resource},
+		name,
+		fmt.Errorf("the store and the informer differ"),
+	)
 }
 
 func statusOf(s Summary) *v1alpha1.RolesStatus {

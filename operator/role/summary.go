@@ -34,7 +34,10 @@ func (p *planner) summary(n int, members []*roles.Member) Summary {
 		s.Message = "nodes with bouncers or dividers need what the operator judges of Services: set scaledEndpoints.enabled of the chart to true"
 	case len(p.old) > 0:
 		s.Reason = v1alpha1.NodesLackRolesReason
-		s.Message = fmt.Sprintf("the daemons of %s can't use roles yet: no members are made until all nodes with pods of the VPC run a release that can", few(p.old))
+		s.Message = fmt.Sprintf(
+			"the daemons of %s can't use roles yet: no members are made until all nodes with pods of the VPC run a release that can",
+			few(p.old),
+		)
 	case len(p.candidates) < n:
 		s.Reason, s.Message = v1alpha1.TooFewRoleNodesReason, p.tooFew(n)
 	case len(s.Serving) < n:

@@ -190,7 +190,8 @@ func (r *Reconciler) confirm(ctx context.Context, rest []*store.VNIClaim) (cover
 	for _, claim := range rest {
 		living := &v1alpha1.VPC{}
 		if err := r.Live.Get(ctx, client.ObjectKey{Name: claim.VPC}, living); client.IgnoreNotFound(err) != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "can't read the VPC of a VNI that may be released; trying again", "vpc", claim.VPC, "vni", claim.VNI)
+			ctrl.LoggerFrom(ctx).
+				Error(err, "can't read the VPC of a VNI that may be released; trying again", "vpc", claim.VPC, "vni", claim.VNI)
 			continue
 		}
 		if string(living.UID) != claim.VPCUID {

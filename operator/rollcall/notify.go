@@ -26,7 +26,9 @@ func (r *Reconciler) notifyExcess() {
 		if one.Surplus > r.excess[one.Node] {
 			r.Audit.Report(one.Node, v1alpha1.TooManyVNIsReason, fmt.Sprintf(
 				"this node's answer lists %d VNIs of deleted VPCs more than its pods can have used: the operator does not wait for these. "+
-					"Take the node for broken into: see docs/operate/nodes.md#a-node-with-false-reports", one.Surplus))
+					"Take the node for broken into: see docs/operate/nodes.md#a-node-with-false-reports",
+				one.Surplus,
+			))
 		}
 	}
 	r.excess = now

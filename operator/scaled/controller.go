@@ -47,7 +47,13 @@ type Reconciler struct {
 
 // New returns a reconciler.
 func New(writer client.Client, rows *store.Store, rules Rules) *Reconciler {
-	return &Reconciler{Client: writer, Store: rows, Rules: rules, index: newIndex(), tried: map[types.NamespacedName]bool{}}
+	return &Reconciler{
+		Client: writer,
+		Store:  rows,
+		Rules:  rules,
+		index:  newIndex(),
+		tried:  map[types.NamespacedName]bool{},
+	}
 }
 
 // Register adds the controller.

@@ -23,7 +23,8 @@ type index struct {
 
 func newIndex() *index {
 	return &index{
-		named: map[types.NamespacedName][]netip.Addr{}, naming: map[netip.Addr]map[types.NamespacedName]bool{}, wide: map[types.NamespacedName]bool{},
+		named: map[types.NamespacedName][]netip.Addr{}, naming: map[netip.Addr]map[types.NamespacedName]bool{},
+		wide: map[types.NamespacedName]bool{},
 	}
 }
 

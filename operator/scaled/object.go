@@ -19,7 +19,8 @@ import (
 func specOf(row *scaled.Endpoint) v1alpha1.ScaledEndpointSpec {
 	return v1alpha1.ScaledEndpointSpec{
 		Service: v1alpha1.ScaledService{Namespace: row.Namespace, Name: row.Service, UID: row.ServiceUID},
-		VPC:     row.VPC, VPCUID: row.VPCUID, Exposed: row.Exposed, Part: int32(row.Part), Head: headOf(row.Head), Groups: groupsOf(row.Backends),
+		VPC:     row.VPC, VPCUID: row.VPCUID, Exposed: row.Exposed, Part: int32(row.Part), Head: headOf(row.Head),
+		Groups: groupsOf(row.Backends),
 	}
 }
 
@@ -31,15 +32,21 @@ func headOf(row *scaled.Head) *v1alpha1.ScaledHead {
 		Created: metav1.NewTime(row.Created), Tenant: row.Tenant,
 		ClusterIPs: texts(row.ClusterIPs), LoadBalancerIPs: texts(row.LoadBalancerIPs), ExternalIPs: texts(row.ExternalIPs),
 		ExternalLoadBalancer: row.ExternalLoadBalancer, HealthCheckNodePort: int32(row.HealthCheckNodePort),
-		AffinitySeconds: int32(row.Affinity / time.Second), NodeLocal: row.NodeLocal, ExternalNodeLocal: row.ExternalNodeLocal,
-		Restricted: row.SourceRanges != nil, Shared: row.Shared, LeftOut: row.LeftOut, AllJudged: int32(row.AllJudged), Usage: v1alpha1.ScaledUsage{Rows: int32(row.UsedRows), Backends: int32(row.UsedBackends)},
+		AffinitySeconds: int32(
+			row.Affinity / time.Second,
+		), NodeLocal: row.NodeLocal, ExternalNodeLocal: row.ExternalNodeLocal,
+		Restricted: row.SourceRanges != nil, Shared: row.Shared, LeftOut: row.LeftOut, AllJudged: int32(row.AllJudged),
+		Usage: v1alpha1.ScaledUsage{Rows: int32(row.UsedRows), Backends: int32(row.UsedBackends)},
 	}
 	head.SourceRanges = prefixTexts(row.SourceRanges)
 	if vpc := row.InVPC; vpc != nil {
 		head.InVPC = &v1alpha1.ScaledVPC{VNI: int32(vpc.VNI), CIDRs: prefixTexts(vpc.Prefixes)}
 	}
 	for _, port := range row.Ports {
-		head.Ports = append(head.Ports, v1alpha1.ScaledPort{Protocol: port.Protocol, Port: int32(port.Port), NodePort: int32(port.NodePort)})
+		head.Ports = append(
+			head.Ports,
+			v1alpha1.ScaledPort{Protocol: port.Protocol, Port: int32(port.Port), NodePort: int32(port.NodePort)},
+		)
 	}
 	return head
 }
@@ -69,7 +76,8 @@ func groupsOf(backends []scaled.Backend) (groups []v1alpha1.ScaledGroup) {
 		}
 		group := &groups[len(groups)-1]
 		group.Backends = append(group.Backends, v1alpha1.ScaledBackend{
-			IP: row.IP.String(), Node: row.Node, PodUID: row.PodUID, Terminating: row.Terminating, Outside: row.Outside, OnHost: row.OnHost, Listed: row.Listed,
+			IP: row.IP.String(), Node: row.Node, PodUID: row.PodUID, Terminating: row.Terminating, Outside: row.Outside,
+			OnHost: row.OnHost, Listed: row.Listed,
 			ForNodes: row.ForNodes, ForZones: row.ForZones,
 		})
 	}

@@ -123,7 +123,8 @@ func TestParts_AnyEarlierParts_AllBackends(t *testing.T) {
 		}
 		needed := max(1, (len(v.Backends)+v1alpha1.MaxScaledBackends-1)/v1alpha1.MaxScaledBackends)
 		for _, row := range rows {
-			if len(row.Backends) > v1alpha1.MaxScaledBackends || row.Part >= needed*spread || row.Part >= v1alpha1.MaxScaledParts || (row.Head != nil) != (row.Part == 0) {
+			if len(row.Backends) > v1alpha1.MaxScaledBackends || row.Part >= needed*spread || row.Part >= v1alpha1.MaxScaledParts ||
+				(row.Head != nil) != (row.Part == 0) {
 				t.Fatalf("step %d: part %d of %d needed has %d backends", step, row.Part, needed, len(row.Backends))
 			}
 		}

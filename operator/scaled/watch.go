@@ -54,7 +54,8 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		}),
 		feed.On(r.ofNamespace),
 		feed.On(func(_ store.ReadTx, old, now *store.Node) []feed.Request {
-			if old != nil && now != nil && slices.Equal(old.Addresses, now.Addresses) && slices.Equal(old.AllAddresses, now.AllAddresses) {
+			if old != nil && now != nil && slices.Equal(old.Addresses, now.Addresses) &&
+				slices.Equal(old.AllAddresses, now.AllAddresses) {
 				return nil
 			}
 			return r.wide()
@@ -92,7 +93,8 @@ func everything(tx store.ReadTx) []feed.Request {
 func ofService(tx store.ReadTx, old, now *store.Service) []feed.Request {
 	row := feed.Either(old, now)
 	requests := []feed.Request{request(row.Namespace, row.Name)}
-	if old != nil && now != nil && old.UID == now.UID && old.Deleting == now.Deleting && slices.Equal(old.ExternalIPs, now.ExternalIPs) {
+	if old != nil && now != nil && old.UID == now.UID && old.Deleting == now.Deleting &&
+		slices.Equal(old.ExternalIPs, now.ExternalIPs) {
 		return requests
 	}
 	for _, one := range present(old, now) {
@@ -165,7 +167,8 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, old, now *store.VPC) []feed.Request 
 // judgedAlike reports whether no verdict changes with a VPC.
 func judgedAlike(old, now *store.VPC) bool {
 	return old.UID == now.UID && old.VNI == now.VNI && slices.Equal(old.AllowedTenants, now.AllowedTenants) && slices.Equal(old.Prefixes, now.Prefixes) &&
-		old.EgressMasquerade == now.EgressMasquerade && slices.Equal(old.EgressAllow, now.EgressAllow) && slices.Equal(old.EgressDeny, now.EgressDeny)
+		old.EgressMasquerade == now.EgressMasquerade && slices.Equal(old.EgressAllow, now.EgressAllow) &&
+		slices.Equal(old.EgressDeny, now.EgressDeny)
 }
 
 // ofNamespace requests the Services of the tenants of a namespace: they may lead to its pods, or be

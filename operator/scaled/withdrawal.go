@@ -32,9 +32,14 @@ func RegisterWithdrawal(controllers feed.Controllers, f *feed.Feed, w *Withdrawa
 		}
 		return requests
 	}
-	return controllers.Add("scaledendpoint", 1, w, feed.NewSource(f, claims, feed.On(func(_ store.ReadTx, _, now *scaled.Endpoint) []feed.Request {
-		return claimOf(now)
-	})))
+	return controllers.Add(
+		"scaledendpoint",
+		1,
+		w,
+		feed.NewSource(f, claims, feed.On(func(_ store.ReadTx, _, now *scaled.Endpoint) []feed.Request {
+			return claimOf(now)
+		})),
+	)
 }
 
 // claimOf requests a ScaledEndpoint that reports that all have been judged.

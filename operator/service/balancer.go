@@ -98,19 +98,36 @@ func desiredOf(tx store.ReadTx, service *store.Service, rules Rules) desired {
 		w.drop.inVPC = held.inVPC
 		return w
 	}
-	return desired{drop: held, refusal: invalid("the annotation %s is %s: it may be %s (the default) or %s",
-		v1alpha1.LoadBalancerAnnotation, quote.Text(service.LoadBalancer), v1alpha1.LoadBalancerVPC, v1alpha1.LoadBalancerExternal)}
+	return desired{drop: held, refusal: invalid(
+		"the annotation %s is %s: it may be %s (the default) or %s",
+		v1alpha1.LoadBalancerAnnotation,
+		quote.Text(service.LoadBalancer),
+		v1alpha1.LoadBalancerVPC,
+		v1alpha1.LoadBalancerExternal,
+	)}
 }
 
 // inVPC plans for a load balancer with addresses in its VPC. While no VPC serves it, it
 // keeps addresses of a VPC that its tenant may use.
-func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*store.Address, rules Rules) (w desired) {
+func inVPC(
+	tx store.ReadTx,
+	service *store.Service,
+	ns *store.Namespace,
+	held []*store.Address,
+	rules Rules,
+) (w desired) {
 	if shared(tx, service, rules) {
 		w.drop.inVPC = held
-		w.refusal = invalid("every VPC shares this Service at its ClusterIPs, so it gets no address in one of them: make another Service for that")
+		w.refusal = invalid(
+			"every VPC shares this Service at its ClusterIPs, so it gets no address in one of them: make another Service for that",
+		)
 		return w
 	}
-	target, refusal := tenancy.Resolve(tx, tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network}, rules.DefaultVPC)
+	target, refusal := tenancy.Resolve(
+		tx,
+		tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network},
+		rules.DefaultVPC,
+	)
 	fits := func(row *store.Address) bool {
 		return target.VPC != nil && row.VPC == target.VPC.Name && tenancy.Allows(target.VPC, ns.Tenant)
 	}
@@ -119,7 +136,11 @@ func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []
 		w.refusal = unsaid(refusal, ns.Tenant)
 		return w
 	}
-	request := &ipam.Request{VPC: target.VPC.Name, Families: ipam.FamiliesOf(service.ClusterIPs), Holder: service.AsHolder()}
+	request := &ipam.Request{
+		VPC:      target.VPC.Name,
+		Families: ipam.FamiliesOf(service.ClusterIPs),
+		Holder:   service.AsHolder(),
+	}
 	if request.IPs, w.refusal = askedIPs(service, request.Families); w.refusal != nil {
 		w.drop.inVPC = held
 		return w
@@ -131,7 +152,13 @@ func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []
 
 // outside plans for a load balancer with addresses outside of every VPC, which lead
 // into its own. While no VPC serves it, it keeps its addresses.
-func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*external.Address, rules Rules) (w desired) {
+func outside(
+	tx store.ReadTx,
+	service *store.Service,
+	ns *store.Namespace,
+	held []*external.Address,
+	rules Rules,
+) (w desired) {
 	request := &ipam.ExternalRequest{
 		Tenant: ns.Tenant, Pool: service.AskedPool, Families: ipam.FamiliesOf(service.ClusterIPs), Holder: service.AsHolder(),
 	}
@@ -139,8 +166,15 @@ func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held 
 		w.drop.outside = held
 		return w
 	}
-	w.keep.outside, w.drop.outside = split(held, func(row *external.Address) bool { return given(tx, row, request) && !isSurplus(tx, row, held, request) })
-	_, refusal := tenancy.Resolve(tx, tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network}, rules.DefaultVPC)
+	w.keep.outside, w.drop.outside = split(
+		held,
+		func(row *external.Address) bool { return given(tx, row, request) && !isSurplus(tx, row, held, request) },
+	)
+	_, refusal := tenancy.Resolve(
+		tx,
+		tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network},
+		rules.DefaultVPC,
+	)
 	if refusal != nil && !shared(tx, service, rules) {
 		w.refusal = unsaid(refusal, ns.Tenant)
 		return w
@@ -154,8 +188,10 @@ func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held 
 func given(tx store.ReadTx, row *external.Address, request *ipam.ExternalRequest) bool {
 	pool := external.GetPool(tx, row.Pool)
 	of := ipam.FamiliesOf([]netip.Addr{row.IP})
-	return pool != nil && !pool.ForExternalIPs && services.Grants(pool, request.Tenant) && services.Contains(pool, row.IP) &&
-		(request.Pool == "" || request.Pool == row.Pool) && (of.V4 && request.Families.V4 || of.V6 && request.Families.V6) &&
+	return pool != nil && !pool.ForExternalIPs && services.Grants(pool, request.Tenant) &&
+		services.Contains(pool, row.IP) &&
+		(request.Pool == "" || request.Pool == row.Pool) &&
+		(of.V4 && request.Families.V4 || of.V6 && request.Families.V6) &&
 		!slices.ContainsFunc(request.IPs, func(ip netip.Addr) bool { return ip.Is4() == row.IP.Is4() && ip != row.IP })
 }
 
@@ -191,12 +227,20 @@ func askedIPs(service *store.Service, families ipam.Families) ([]netip.Addr, *te
 		}
 		ip, err := netip.ParseAddr(text)
 		if err != nil {
-			return nil, invalid("%s in %s or spec.loadBalancerIP is no address", quote.Text(text), v1alpha1.LoadBalancerIPsAnnotation)
+			return nil, invalid(
+				"%s in %s or spec.loadBalancerIP is no address",
+				quote.Text(text),
+				v1alpha1.LoadBalancerIPsAnnotation,
+			)
 		}
 		ip = ip.Unmap()
 		of := ipam.FamiliesOf([]netip.Addr{ip})
 		if of.V4 && !families.V4 || of.V6 && !families.V6 {
-			return nil, invalid("%s is asked for, and the Service has %s only: correct spec.ipFamilies or the address", ip, families)
+			return nil, invalid(
+				"%s is asked for, and the Service has %s only: correct spec.ipFamilies or the address",
+				ip,
+				families,
+			)
 		}
 		if slices.ContainsFunc(ips, func(other netip.Addr) bool { return other.Is4() == ip.Is4() }) {
 			return nil, invalid("more than one %s address is asked for: a Service gets one per family", of)

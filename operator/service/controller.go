@@ -171,6 +171,8 @@ func (r *Reconciler) notify(name types.NamespacedName, service *store.Service, r
 }
 
 func (r *Reconciler) warn(service *store.Service, refusal tenancy.Refusal) {
-	about := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name, UID: types.UID(service.UID)}}
+	about := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name, UID: types.UID(service.UID)},
+	}
 	r.Events.Eventf(about, nil, corev1.EventTypeWarning, refusal.Reason, "ServeInVPC", "%s", refusal.Message)
 }

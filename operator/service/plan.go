@@ -54,11 +54,15 @@ func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 	case service.Selectorless:
 		return &tenancy.Refusal{Reason: v1alpha1.EndpointsLeftOutReason, Message: fmt.Sprintf(
 			"EndpointSlices of the Service contain %s, which is neither an address of the tenant's pods in VPC %q nor allowed by its egress: connections use the other endpoints; correct the slices, or spec.egress of the VPC",
-			some(out), target.VPC.Name)}
+			some(out),
+			target.VPC.Name,
+		)}
 	}
 	return &tenancy.Refusal{Reason: v1alpha1.EndpointsLeftOutReason, Message: fmt.Sprintf(
 		"EndpointSlices of the Service contain %s, which the selected pods do not hold in VPC %q: connections use the pods in that VPC; correct the selector, or the Network of the pods or of the Service",
-		some(out), target.VPC.Name)}
+		some(out),
+		target.VPC.Name,
+	)}
 }
 
 // unconcerned reports whether a Service that is refused may never have been meant for a
@@ -70,13 +74,17 @@ func unconcerned(refusal *tenancy.Refusal, tenant string) bool {
 // ungranted returns the external IPs of a Service that no pool grants, nil for none.
 func ungranted(tx store.ReadTx, service *store.Service) *tenancy.Refusal {
 	granted := services.ExternalIPs(tx, service)
-	out := slices.DeleteFunc(slices.Clone(service.ExternalIPs), func(ip netip.Addr) bool { return slices.Contains(granted, ip) })
+	out := slices.DeleteFunc(
+		slices.Clone(service.ExternalIPs),
+		func(ip netip.Addr) bool { return slices.Contains(granted, ip) },
+	)
 	if service.Deleting || len(out) == 0 {
 		return nil
 	}
 	return &tenancy.Refusal{Reason: v1alpha1.ExternalIPsNotGrantedReason, Message: fmt.Sprintf(
 		"the external IPs %s are not served: they need a Ready ExternalPool with use ExternalIPs that allows the Service's tenant, and no older Service of another tenant may have them",
-		some(out))}
+		some(out),
+	)}
 }
 
 // partly reports that a Service is not served by every node from outside, nil if it is,

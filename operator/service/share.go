@@ -38,12 +38,21 @@ type share struct {
 type unserved struct{ vpc, uid string }
 
 func newShares() *shares {
-	return &shares{taken: map[string]services.Usage{}, services: map[types.NamespacedName]share{}, notified: map[types.NamespacedName]unserved{}}
+	return &shares{
+		taken:    map[string]services.Usage{},
+		services: map[types.NamespacedName]share{},
+		notified: map[types.NamespacedName]unserved{},
+	}
 }
 
 // look stores the usage of a Service, which is nil if no Service has the name. It returns the
 // Services that are newly above the quota: a Service can displace younger ones.
-func (s *shares) look(tx store.ReadTx, name types.NamespacedName, service *store.Service, rules Rules) (news []*store.Service) {
+func (s *shares) look(
+	tx store.ReadTx,
+	name types.NamespacedName,
+	service *store.Service,
+	rules Rules,
+) (news []*store.Service) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	vpcs := []string{s.services[name].vpc}
@@ -101,9 +110,13 @@ func (s *shares) beyond(tx store.ReadTx, vpc string, rules Rules) []*store.Servi
 	if row == nil || services.QuotaOfVPC.Holds(s.taken[vpc]) {
 		return nil
 	}
-	return services.Beyond(tx, vpc, slices.DeleteFunc(services.Services(tx, row, rules.DefaultVPC), func(service *store.Service) bool {
-		return shared(tx, service, rules)
-	}))
+	return services.Beyond(
+		tx,
+		vpc,
+		slices.DeleteFunc(services.Services(tx, row, rules.DefaultVPC), func(service *store.Service) bool {
+			return shared(tx, service, rules)
+		}),
+	)
 }
 
 // exhausted refuses a Service above the quota.

@@ -54,10 +54,14 @@ func ingressOf(ips []netip.Addr) []corev1.LoadBalancerIngress {
 
 // hide removes addresses from the status of a Service that may have a new holder.
 func (r *Reconciler) hide(ctx context.Context, service *corev1.Service, ips []netip.Addr) error {
-	return r.show(ctx, service, slices.DeleteFunc(slices.Clone(service.Status.LoadBalancer.Ingress), func(ingress corev1.LoadBalancerIngress) bool {
-		ip, err := netip.ParseAddr(ingress.IP)
-		return err == nil && slices.Contains(ips, ip)
-	}))
+	return r.show(
+		ctx,
+		service,
+		slices.DeleteFunc(slices.Clone(service.Status.LoadBalancer.Ingress), func(ingress corev1.LoadBalancerIngress) bool {
+			ip, err := netip.ParseAddr(ingress.IP)
+			return err == nil && slices.Contains(ips, ip)
+		}),
+	)
 }
 
 // show writes the status of a Service, if it differs. It returns nil for a deleted Service.

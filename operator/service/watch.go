@@ -90,9 +90,14 @@ func ofNode(tx store.ReadTx, old, now *store.Node) []feed.Request {
 	if (old != nil && old.MayAnnounce()) == (now != nil && now.MayAnnounce()) {
 		return nil
 	}
-	return of(slices.DeleteFunc(append(externalHolders(tx), store.ServicesWithExternalIPs(tx)...), func(service *store.Service) bool {
-		return service.ExternalNodeLocal || !service.ByBackendsHere()
-	}))
+	return of(
+		slices.DeleteFunc(
+			append(externalHolders(tx), store.ServicesWithExternalIPs(tx)...),
+			func(service *store.Service) bool {
+				return service.ExternalNodeLocal || !service.ByBackendsHere()
+			},
+		),
+	)
 }
 
 // ofService requests the Service, immediately if it waits for an address.
@@ -143,7 +148,9 @@ func everything(tx store.ReadTx) []feed.Request { return of(store.ListServices(t
 
 // balancers requests the Services of type LoadBalancer.
 func balancers(tx store.ReadTx) []feed.Request {
-	return of(slices.DeleteFunc(store.ListServices(tx), func(service *store.Service) bool { return service.LoadBalancer == "" }))
+	return of(
+		slices.DeleteFunc(store.ListServices(tx), func(service *store.Service) bool { return service.LoadBalancer == "" }),
+	)
 }
 
 // externalHolders returns the Services that hold external addresses.

@@ -22,15 +22,27 @@ type decision struct {
 func decide(tx store.ReadTx, namespace, name string) decision {
 	service := store.GetService(tx, namespace, name)
 	refuse := func(reason, format string, args ...any) decision {
-		return decision{Verdict: verdict.Refuse(reason, fmt.Sprintf("Service %s/%s ", quote.Name(namespace), quote.Name(name))+fmt.Sprintf(format, args...))}
+		return decision{
+			Verdict: verdict.Refuse(
+				reason,
+				fmt.Sprintf("Service %s/%s ", quote.Name(namespace), quote.Name(name))+fmt.Sprintf(format, args...),
+			),
+		}
 	}
 	switch {
 	case service == nil:
 		return refuse(v1alpha1.ServiceNotFoundReason, "does not exist")
 	case service.Network != "":
-		return refuse(v1alpha1.ServiceOfNetworkReason, "belongs to Network %s; only Services of the default VPC can be shared", service.Network)
+		return refuse(
+			v1alpha1.ServiceOfNetworkReason,
+			"belongs to Network %s; only Services of the default VPC can be shared",
+			service.Network,
+		)
 	case service.OtherProxy:
-		return refuse(v1alpha1.ServiceNotServedReason, "has the label service.kubernetes.io/service-proxy-name, which leaves it to another proxy; remove the label")
+		return refuse(
+			v1alpha1.ServiceNotServedReason,
+			"has the label service.kubernetes.io/service-proxy-name, which leaves it to another proxy; remove the label",
+		)
 	case len(service.ClusterIPs) == 0:
 		return refuse(v1alpha1.ServiceNotServedReason, "has no ClusterIP; a headless one can't be shared")
 	case !slices.ContainsFunc(service.Ports, served):

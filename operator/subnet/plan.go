@@ -153,8 +153,11 @@ func overlapsNoOlder(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict {
 func nameIsUnique(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict {
 	for _, other := range older(tx, subnet) {
 		if other.ShortName == subnet.ShortName {
-			return verdict.Refuse(v1alpha1.NameConflictReason, fmt.Sprintf("subnet %q, which is older, has the name %q in VPC %q: set another spec.name",
-				other.Name, subnet.ShortName, subnet.VPC))
+			return verdict.Refuse(
+				v1alpha1.NameConflictReason,
+				fmt.Sprintf("subnet %q, which is older, has the name %q in VPC %q: set another spec.name",
+					other.Name, subnet.ShortName, subnet.VPC),
+			)
 		}
 	}
 	return verdict.Passed
@@ -163,8 +166,11 @@ func nameIsUnique(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict {
 func cutsNothingOff(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict {
 	for _, address := range store.AddressesBySubnet(tx, subnet.Name) {
 		if !insideAny(netip.PrefixFrom(address.IP, address.IP.BitLen()), subnet.Prefixes) {
-			return verdict.Refuse(v1alpha1.CutsOffReason, fmt.Sprintf("%s is held by %s and lies outside the ranges: widen them again",
-				address.IP, holderText(address.Holder)))
+			return verdict.Refuse(
+				v1alpha1.CutsOffReason,
+				fmt.Sprintf("%s is held by %s and lies outside the ranges: widen them again",
+					address.IP, holderText(address.Holder)),
+			)
 		}
 	}
 	return verdict.Passed
@@ -172,7 +178,10 @@ func cutsNothingOff(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict {
 
 func vpcIsReady(tx store.CentralTx, subnet *store.Subnet) verdict.Verdict {
 	if vpc := store.GetVPC(tx, subnet.VPC); !vpc.Ready || vpc.Deleting {
-		return verdict.Refuse(v1alpha1.VPCNotReadyReason, fmt.Sprintf("VPC %q is not ready: see its Ready condition", subnet.VPC))
+		return verdict.Refuse(
+			v1alpha1.VPCNotReadyReason,
+			fmt.Sprintf("VPC %q is not ready: see its Ready condition", subnet.VPC),
+		)
 	}
 	return verdict.Passed
 }

@@ -28,7 +28,10 @@ func decide(tx store.ReadTx, config *multinet.TenantConfig) decision {
 	serving, devices := multinet.ServingTenantConfig(tx), namesOf(config)
 	if serving != nil && serving.UID != config.UID {
 		return decision{devices, verdict.Refuse(v1alpha1.OlderServesReason, fmt.Sprintf(
-			"TenantConfig %q of group %s, which is older, serves: add the content to it, and delete this one", serving.Name, serving.Group))}
+			"TenantConfig %q of group %s, which is older, serves: add the content to it, and delete this one",
+			serving.Name,
+			serving.Group,
+		))}
 	}
 	if config.Invalid != "" {
 		return decision{devices, verdict.Refuse(v1alpha1.InvalidReason, config.Invalid)}
@@ -61,7 +64,10 @@ func offer(serving *multinet.TenantConfig) *v1alpha1.TenantNetworkGrant {
 	if serving == nil || serving.Invalid != "" || serving.Deleting {
 		return nil
 	}
-	grant := &v1alpha1.TenantNetworkGrant{TenantConfig: serving.Name, NetworkTypes: slices.Sorted(maps.Keys(serving.NetworkIDs))}
+	grant := &v1alpha1.TenantNetworkGrant{
+		TenantConfig: serving.Name,
+		NetworkTypes: slices.Sorted(maps.Keys(serving.NetworkIDs)),
+	}
 	single := map[string]*v1alpha1.TenantDevices{}
 	for _, device := range serving.Devices {
 		if len(device.Tenants) == 0 {

@@ -24,7 +24,10 @@ import (
 )
 
 func (u *uninstaller) component(component string) []client.ListOption {
-	return []client.ListOption{client.InNamespace(u.namespace), client.MatchingLabels{nameLabel: chartName, componentLabel: component}}
+	return []client.ListOption{
+		client.InNamespace(u.namespace),
+		client.MatchingLabels{nameLabel: chartName, componentLabel: component},
+	}
 }
 
 func (u *uninstaller) stopOperators(ctx context.Context) error {
@@ -211,7 +214,9 @@ func (u *uninstaller) forgetNodes(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("remove conditions of node %s: %w", node.Name, err)
 		}
-		if err := u.client.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		if err := u.client.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch)); client.IgnoreNotFound(
+			err,
+		) != nil {
 			return fmt.Errorf("remove conditions of node %s: %w", node.Name, err)
 		}
 	}
@@ -221,7 +226,12 @@ func (u *uninstaller) forgetNodes(ctx context.Context) error {
 // dropFinalizers removes the operator's finalizers. Otherwise objects could never be deleted once
 // the operator is gone.
 func (u *uninstaller) dropFinalizers(ctx context.Context) error {
-	lists := []client.ObjectList{new(arktosv1.NetworkList), new(v1alpha1.SubnetList), new(v1alpha1.VPCList), new(v1alpha1.AttachmentClaimList)}
+	lists := []client.ObjectList{
+		new(arktosv1.NetworkList),
+		new(v1alpha1.SubnetList),
+		new(v1alpha1.VPCList),
+		new(v1alpha1.AttachmentClaimList),
+	}
 	for _, kind := range outside.Networks {
 		lists = append(lists, kind.NewList())
 	}

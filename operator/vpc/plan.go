@@ -123,7 +123,10 @@ func (d decision) deleting(tx store.ReadTx, vpc *store.VPC) decision {
 	case d.addresses > 0:
 		for _, address := range store.AddressesByDomain(tx, vpc.Name) {
 			holder := address.Holder
-			names = append(names, fmt.Sprintf("%s by %s %s", address.IP, holder.Kind, strings.TrimPrefix(holder.Namespace+"/"+holder.Name, "/")))
+			names = append(
+				names,
+				fmt.Sprintf("%s by %s %s", address.IP, holder.Kind, strings.TrimPrefix(holder.Namespace+"/"+holder.Name, "/")),
+			)
 		}
 		d.Verdict = verdict.Deleting(fmt.Sprintf("held by %d address(es): %s", d.addresses, some(names)))
 	default:
@@ -165,9 +168,13 @@ func takenBy(tx store.ReadTx, vpc *store.VPC, vni uint32, taken []uint32) string
 		return fmt.Sprintf("VNI %d belongs to VPC %q: use another VNI, or remove the request", vni, claim.VPC)
 	}
 	if claim != nil || vni != vpc.VNI && len(replies.NodesWith(tx, vni)) > 0 {
-		return fmt.Sprintf("VNI %d of a deleted VPC is reserved until all nodes have reported that they no longer hold it%s: "+
-			"wait, or use another VNI; delete a node that is permanently lost, or taint it with %s",
-			vni, nodeList(replies.Awaited(tx, vni)), corev1.TaintNodeOutOfService)
+		return fmt.Sprintf(
+			"VNI %d of a deleted VPC is reserved until all nodes have reported that they no longer hold it%s: "+
+				"wait, or use another VNI; delete a node that is permanently lost, or taint it with %s",
+			vni,
+			nodeList(replies.Awaited(tx, vni)),
+			corev1.TaintNodeOutOfService,
+		)
 	}
 	// Its claim may have been deleted by hand.
 	if other := store.VPCByVNI(tx, vni); other != nil && other.UID != vpc.UID {

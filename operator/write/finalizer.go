@@ -42,7 +42,12 @@ func RemoveFinalizer(ctx context.Context, c client.Client, object client.Object)
 // update of the whole object would drop them, and rules for a spec that must not change would
 // refuse it. The patch replaces the whole list, so it has the resource version: it fails with a
 // conflict if the object has changed.
-func patchFinalizers(ctx context.Context, c client.Client, object client.Object, change func(client.Object, string) bool) error {
+func patchFinalizers(
+	ctx context.Context,
+	c client.Client,
+	object client.Object,
+	change func(client.Object, string) bool,
+) error {
 	before, ok := object.DeepCopyObject().(client.Object)
 	if !ok {
 		return fmt.Errorf("copy %T", object)

@@ -20,7 +20,13 @@ import (
 // Usage writes the figures of a Subnet or VPC into an object of their own, if the present object
 // differs. So nodes, which watch Subnets and VPCs, get no event for each address. The Usage of an
 // ended object of the same name becomes the Usage of its successor.
-func Usage(ctx context.Context, c client.Client, kind v1alpha1.UsageKind, of metav1.Object, figures v1alpha1.UsageStatus) error {
+func Usage(
+	ctx context.Context,
+	c client.Client,
+	kind v1alpha1.UsageKind,
+	of metav1.Object,
+	figures v1alpha1.UsageStatus,
+) error {
 	usage := &v1alpha1.Usage{}
 	usage.Name = v1alpha1.UsageName(kind, of.GetName())
 	err := c.Get(ctx, client.ObjectKeyFromObject(usage), usage)

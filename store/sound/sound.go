@@ -27,7 +27,9 @@ var mapped = netip.MustParsePrefix("::ffff:0:0/96")
 // reserved are the ranges that have a meaning of their own on every node.
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
-	netip.MustParsePrefix("224.0.0.0/3"), netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
+	netip.MustParsePrefix(
+		"224.0.0.0/3",
+	), netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
 }
 
 // LinkLocal returns the link-local range of each family.
@@ -38,7 +40,9 @@ func LinkLocal() []netip.Prefix {
 // IsHost reports whether an address can belong to one host. It refuses the addresses of all
 // hosts, of many hosts, and of the node that uses the address.
 func IsHost(ip netip.Addr) bool {
-	return ip.IsValid() && !ip.Is4In6() && ip.Zone() == "" && !ip.IsUnspecified() && !ip.IsLoopback() && !ip.IsMulticast() && ip != broadcast
+	return ip.IsValid() && !ip.Is4In6() && ip.Zone() == "" && !ip.IsUnspecified() && !ip.IsLoopback() &&
+		!ip.IsMulticast() &&
+		ip != broadcast
 }
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
@@ -191,7 +195,12 @@ func isName(name string) bool {
 func Texts(texts ...string) error {
 	for _, text := range texts {
 		if !quote.IsShort(text) {
-			return fmt.Errorf("a value of %d bytes is longer than %d bytes or can't be printed: %s", len(text), quote.MaxQuoted, quote.Text(text))
+			return fmt.Errorf(
+				"a value of %d bytes is longer than %d bytes or can't be printed: %s",
+				len(text),
+				quote.MaxQuoted,
+				quote.Text(text),
+			)
 		}
 	}
 	return nil

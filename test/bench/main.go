@@ -48,7 +48,17 @@ type options struct {
 
 func (o options) has(part string) bool { return slices.Contains(o.parts, part) }
 
-var allParts = []string{"operator", "admission", "scale", "services", "backends", "datapath", "pods", "interfaces", "reach"}
+var allParts = []string{
+	"operator",
+	"admission",
+	"scale",
+	"services",
+	"backends",
+	"datapath",
+	"pods",
+	"interfaces",
+	"reach",
+}
 
 // servicesHelp is the help text of the part "services".
 const servicesHelp = `The part "services" measures Services on nodes without a kubelet, whose pods are

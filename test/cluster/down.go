@@ -82,8 +82,11 @@ func (c *Cluster) makeRoom(ctx context.Context, t underlay.Topology) error {
 		return err
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("network namespaces of another lab exist (%s), with %d processes: run `make down` in the work tree that made it, or here: go run ./test/cluster/cmd/lab down --force",
-			strings.Join(names, ", "), len(left))
+		return fmt.Errorf(
+			"network namespaces of another lab exist (%s), with %d processes: run `make down` in the work tree that made it, or here: go run ./test/cluster/cmd/lab down --force",
+			strings.Join(names, ", "),
+			len(left),
+		)
 	}
 	c.progress("removing what a lab has left whose processes have ended: " + strings.Join(names, ", "))
 	return DownForeign(ctx, c.root, t, c.progress)

@@ -181,5 +181,16 @@ func (m *matrix) judgeSeen(pod *corev1.Pod, seen []report.Seen, run string) {
 }
 
 func (m *matrix) problem(p pair, format string, arguments ...any) {
-	m.problems = append(m.problems, fmt.Sprintf("%s/%s to %s/%s: ", p.from.Namespace, p.from.Name, p.to.Namespace, p.to.Name)+fmt.Sprintf(format, arguments...))
+	m.problems = append(
+		m.problems,
+		fmt.Sprintf(
+			"%s/%s to %s/%s: ",
+			p.from.Namespace,
+			p.from.Name,
+			p.to.Namespace,
+			p.to.Name,
+		)+fmt.Sprintf(
+			format,
+			arguments...),
+	)
 }

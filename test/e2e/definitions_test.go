@@ -63,13 +63,19 @@ func TestPod_SelectsNetworkAttachmentDefinitions_AllInterfacesReach(t *testing.T
 	}
 	// The kubelet's probe has to come back by the VPC, and both of its interfaces there lead
 	// to one VPC.
-	routed := tenant.Pod("routed", scene.OnNode(first), scene.WithReadiness(httpProbe("/healthz")), scene.WithSelections(`[{"name":"second"},{"name":"external","default-route":["10.105.1.1"]}]`))
+	routed := tenant.Pod(
+		"routed",
+		scene.OnNode(first),
+		scene.WithReadiness(httpProbe("/healthz")),
+		scene.WithSelections(`[{"name":"second"},{"name":"external","default-route":["10.105.1.1"]}]`),
+	)
 	e.runFor(t, append(slices.Clone(pods), routed)...)
 	for _, pod := range pods {
 		status := e.awaitStatus(t, pod, 3)
 		for i, want := range []struct{ name, device string }{{"alioth", "eth0"}, {namespace + "/second", "net1"}, {namespace + "/external", "ext0"}} {
 			got := status[i]
-			if got.Name != want.name || got.Interface != want.device || got.Default != (i == 0) || !slices.Contains(got.IPs, e.onDevice(t, pod, want.device, false).String()) {
+			if got.Name != want.name || got.Interface != want.device || got.Default != (i == 0) ||
+				!slices.Contains(got.IPs, e.onDevice(t, pod, want.device, false).String()) {
 				t.Errorf("pod %s: interface %d is %+v, want %v", pod.Name, i, got, want)
 			}
 		}
@@ -147,7 +153,9 @@ func (e *env) installPlugins(t *testing.T, plugins ...string) {
 func bridged(namespace, name string) *nadv1.NetworkAttachmentDefinition {
 	return &nadv1.NetworkAttachmentDefinition{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       nadv1.NetworkAttachmentDefinitionSpec{Config: `{"cniVersion":"1.0.0","type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local","subnet":"10.106.0.0/24"}}`},
+		Spec: nadv1.NetworkAttachmentDefinitionSpec{
+			Config: `{"cniVersion":"1.0.0","type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local","subnet":"10.106.0.0/24"}}`,
+		},
 	}
 }
 
@@ -223,7 +231,12 @@ func (e *env) writeConf(t *testing.T, node, name, text string) {
 func (e *env) runByName(t *testing.T, namespace, node string) *corev1.Pod {
 	t.Helper()
 	name := unique("filed")
-	e.writeConf(t, node, "npwgfile.conflist", `{"cniVersion":"1.0.0","name":"`+name+`","plugins":[{"type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local","subnet":"10.109.0.0/24"}}]}`)
+	e.writeConf(
+		t,
+		node,
+		"npwgfile.conflist",
+		`{"cniVersion":"1.0.0","name":"`+name+`","plugins":[{"type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local","subnet":"10.109.0.0/24"}}]}`,
+	)
 	t.Cleanup(func() { e.OnNode(t, node, "rm", "-r", "/var/lib/cni/networks/"+name) })
 	definition := bridged(namespace, name)
 	definition.Spec.Config = ""
@@ -251,7 +264,12 @@ func (e *env) runByName(t *testing.T, namespace, node string) *corev1.Pod {
 // file of the node: with an address of the operator, with one of the file's IPAM, and without.
 func (e *env) runInStatic(t *testing.T, namespace, node string) *corev1.Pod {
 	t.Helper()
-	e.writeConf(t, node, "npwgstat.conf", `{"cniVersion":"1.0.0","name":"npwgstat","type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local","subnet":"10.108.0.0/24","rangeStart":"10.108.0.200"}}`)
+	e.writeConf(
+		t,
+		node,
+		"npwgstat.conf",
+		`{"cniVersion":"1.0.0","name":"npwgstat","type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local","subnet":"10.108.0.0/24","rangeStart":"10.108.0.200"}}`,
+	)
 	t.Cleanup(func() { e.OnNode(t, node, "rm", "-r", "/var/lib/cni/networks/npwgstat") })
 	network := danmNet(namespace, "static", danmv1.NetworkSpec{
 		NetworkID: "npwgstat", NetworkType: "bridge", Options: danmv1.NetworkOptions{

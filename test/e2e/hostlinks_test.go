@@ -94,7 +94,24 @@ func TestVXLANNetwork_SecondDevice_ConnectsOnceAddressed(t *testing.T) {
 	e.makeNetwork(t, network)
 	e.awaitReason(t, network, v1alpha1.NoServingNodeReason)
 	for i, node := range nodes {
-		e.OnNode(t, node.Name, "ip", "link", "add", device, "type", "vxlan", "id", "7199", "dstport", "4999", "local", node.IPv4.String(), "remote", nodes[1-i].IPv4.String())
+		e.OnNode(
+			t,
+			node.Name,
+			"ip",
+			"link",
+			"add",
+			device,
+			"type",
+			"vxlan",
+			"id",
+			"7199",
+			"dstport",
+			"4999",
+			"local",
+			node.IPv4.String(),
+			"remote",
+			nodes[1-i].IPv4.String(),
+		)
 		t.Cleanup(func() { e.OnNode(t, node.Name, "ip", "link", "del", device) })
 		e.OnNode(t, node.Name, "ip", "link", "set", device, "up")
 	}
@@ -111,10 +128,18 @@ func TestVXLANNetwork_SecondDevice_ConnectsOnceAddressed(t *testing.T) {
 		e.InPod(t, one, "ping", "-c", "1", "-W", "5", e.onDevice(t, two, "ext1", v6).String())
 	}
 	// No pod on the device itself, which could send into each VXLAN there.
-	plain := danmNet(tenant.Namespace.Name, "plain", danmv1.NetworkSpec{NetworkID: "plain", NetworkType: "macvlan", Options: danmv1.NetworkOptions{HostDevice: device, CIDR: "10.101.3.0/24"}})
+	plain := danmNet(
+		tenant.Namespace.Name,
+		"plain",
+		danmv1.NetworkSpec{NetworkID: "plain", NetworkType: "macvlan", Options: danmv1.NetworkOptions{HostDevice: device, CIDR: "10.101.3.0/24"}},
+	)
 	e.makeNetwork(t, plain)
 	e.awaitNetwork(t, plain, func() []metav1.Condition { return plain.Status.Conditions })
-	thief := tenant.Pod("thief", scene.OnNode(nodes[0].Name), scene.WithInterfaces(fmt.Sprintf(`[{"vpc":%q},{"network":"plain","ip":"dynamic"}]`, tenant.VPC.Name)))
+	thief := tenant.Pod(
+		"thief",
+		scene.OnNode(nodes[0].Name),
+		scene.WithInterfaces(fmt.Sprintf(`[{"vpc":%q},{"network":"plain","ip":"dynamic"}]`, tenant.VPC.Name)),
+	)
 	e.Make(t, thief)
 	e.awaitEvent(t, thief, "FailedCreatePodSandBox", "reaches the node's address 172.29.0.1")
 }
@@ -140,7 +165,10 @@ func (e *env) expectClusterIPs(t *testing.T, network string, asker, server *core
 	t.Helper()
 	service := serviceOf(server.Namespace, network, "")
 	service.Spec.Selector = nil
-	service.Annotations = map[string]string{annotations.EndpointSelectorKey: fmt.Sprintf(`{"app":%q}`, server.Labels["app"]), annotations.NetworkKey: "DanmNet/" + network}
+	service.Annotations = map[string]string{
+		annotations.EndpointSelectorKey: fmt.Sprintf(`{"app":%q}`, server.Labels["app"]),
+		annotations.NetworkKey:          "DanmNet/" + network,
+	}
 	e.Make(t, service)
 	if len(service.Spec.ClusterIPs) != 2 {
 		t.Fatalf("the Service has the ClusterIPs %v, want two", service.Spec.ClusterIPs)
@@ -172,7 +200,9 @@ func TestVXLANDefinition_GrantedPlugin_PodsReachAcrossNodes(t *testing.T) {
 		e.Make(t, &nadv1.NetworkAttachmentDefinition{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 			Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: fmt.Sprintf(
-				`{"cniVersion":"1.0.0","type":"macvlan","master":"eth0","vxlan":7103,"ipam":{"type":"host-local","subnet":"10.116.0.0/24","rangeStart":%[1]q,"rangeEnd":%[1]q}}`, ip)},
+				`{"cniVersion":"1.0.0","type":"macvlan","master":"eth0","vxlan":7103,"ipam":{"type":"host-local","subnet":"10.116.0.0/24","rangeStart":%[1]q,"rangeEnd":%[1]q}}`,
+				ip,
+			)},
 		})
 		t.Cleanup(func() { e.OnNode(t, node, "rm", "-rf", "/var/lib/cni/networks/"+name) })
 		pods = append(pods, scene.Pod(namespace, "on-"+node, scene.OnNode(node), scene.WithSelections(name)))

@@ -222,7 +222,19 @@ func (c *counter) hold(t *testing.T, e *env) *held {
 	ctx := within(t, 3*patience)
 	h := &held{stop: "/tmp/" + unique("stop")}
 	begun := h.stop + ".begun"
-	command := []string{scene.Tool, "socket", "hold", "--count", strconv.Itoa(heldSockets), "--duration", patience.String(), "--stop-file", h.stop, "--begun-file", begun}
+	command := []string{
+		scene.Tool,
+		"socket",
+		"hold",
+		"--count",
+		strconv.Itoa(heldSockets),
+		"--duration",
+		patience.String(),
+		"--stop-file",
+		h.stop,
+		"--begun-file",
+		begun,
+	}
 	for _, target := range socketTargets(c.web) {
 		if strings.HasPrefix(target, "udp") {
 			command = append(command, target)

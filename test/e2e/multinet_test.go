@@ -106,7 +106,8 @@ func (e *env) checkDanmInterfaces(t *testing.T, pod *corev1.Pod, static netip.Ad
 	t.Helper()
 	pool := netip.MustParsePrefix("10.100.1.96/28") // the pool has the addresses 100 to 110
 	dynamic := e.onDevice(t, pod, "ext1", false)
-	if !pool.Contains(dynamic) || !netip.MustParsePrefix("fd10:100:1::/64").Contains(e.onDevice(t, pod, "ext1", true)) || e.onDevice(t, pod, "ext2", false) != static {
+	if !pool.Contains(dynamic) || !netip.MustParsePrefix("fd10:100:1::/64").Contains(e.onDevice(t, pod, "ext1", true)) ||
+		e.onDevice(t, pod, "ext2", false) != static {
 		t.Errorf("ext1 of pod %s has %s and ext2 not %s", pod.Name, dynamic, static)
 	}
 	for command, want := range map[string]string{

@@ -36,7 +36,9 @@ func (b *borrowing) definition(t *testing.T, namespace, name, ipam string) *nadv
 	t.Helper()
 	def := &nadv1.NetworkAttachmentDefinition{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       nadv1.NetworkAttachmentDefinitionSpec{Config: fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"type":"bridge","bridge":%q,"ipam":%s}`, name, b.bridge, ipam)},
+		Spec: nadv1.NetworkAttachmentDefinitionSpec{
+			Config: fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"type":"bridge","bridge":%q,"ipam":%s}`, name, b.bridge, ipam),
+		},
 	}
 	b.Make(t, def)
 	return def
@@ -81,7 +83,8 @@ func TestMultusManifests_Each_Accepted(t *testing.T) {
 func (b *borrowing) ignoresRequests(t *testing.T) {
 	b.definition(t, b.namespace, "plain", `{"type":"static","addresses":[{"address":"10.110.0.5/24"}]}`)
 	pod := scene.Pod(b.namespace, "ignores", scene.OnNode(b.node), scene.WithSelections(
-		`[{"name":"plain","ips":["10.110.0.9/24"],"mac":"02:00:00:00:00:01","bandwidth":{"ingressRate":1000000},"gateway":["10.110.0.1"],"infiniband-guid":"c2:11:22:33:44:55:66:77"}]`))
+		`[{"name":"plain","ips":["10.110.0.9/24"],"mac":"02:00:00:00:00:01","bandwidth":{"ingressRate":1000000},"gateway":["10.110.0.1"],"infiniband-guid":"c2:11:22:33:44:55:66:77"}]`,
+	))
 	b.runFor(t, pod)
 	for _, text := range []string{
 		`"ips" reaches the plugins as IP of CNI_ARGS alone: no plugin has the capability for it, which is "capabilities": {"ips": true}`,
@@ -131,7 +134,9 @@ func (b *borrowing) makeGlobalNamespace(t *testing.T) {
 func (b *borrowing) choosesItsDefaultNetwork(t *testing.T) {
 	b.wire(t, "mult0")
 	spec := macvlanSpec("mult0")
-	spec.Options.CIDR, spec.Options.Net6, spec.Options.AllocationPool, spec.Options.Routes = "10.112.1.0/24", "", nil, map[string]danmv1.Gateway{"0.0.0.0/0": "10.112.1.1"}
+	spec.Options.CIDR, spec.Options.Net6, spec.Options.AllocationPool, spec.Options.Routes = "10.112.1.0/24", "", nil, map[string]danmv1.Gateway{
+		"0.0.0.0/0": "10.112.1.1",
+	}
 	network := danmNet(b.namespace, "mult", spec)
 	b.makeNetwork(t, network)
 	b.awaitNetwork(t, network, func() []metav1.Condition { return network.Status.Conditions })
@@ -142,14 +147,17 @@ func (b *borrowing) choosesItsDefaultNetwork(t *testing.T) {
 	b.Make(t, refused)
 	b.runFor(t, outside, inVPC)
 	status := b.awaitStatus(t, outside, 2)
-	if status[0].Name != b.namespace+"/mult" || !status[0].Default || !strings.HasPrefix(status[0].IPs[0], "10.112.1.") || !slices.Equal(status[0].Gateway, []string{"10.112.1.1"}) || status[0].Mtu == 0 {
+	if status[0].Name != b.namespace+"/mult" || !status[0].Default || !strings.HasPrefix(status[0].IPs[0], "10.112.1.") ||
+		!slices.Equal(status[0].Gateway, []string{"10.112.1.1"}) ||
+		status[0].Mtu == 0 {
 		t.Errorf("the status is %+v", status)
 	}
 	if got := b.gateways(t, outside); !slices.Equal(got, []string{"-4 eth0"}) {
 		t.Errorf("the default routes are by %v", got)
 	}
 	// The other way round the pod keeps the way out of its VPC.
-	if status := b.awaitStatus(t, inVPC, 2); status[0].Name != b.namespace+"/home" || !status[0].Default || len(status[1].Gateway) > 0 || len(status[0].Gateway) == 0 {
+	if status := b.awaitStatus(t, inVPC, 2); status[0].Name != b.namespace+"/home" || !status[0].Default || len(status[1].Gateway) > 0 ||
+		len(status[0].Gateway) == 0 {
 		t.Errorf("the status is %+v", status)
 	}
 	b.awaitEvent(t, inVPC, v1alpha1.DefaultRouteKeptReason, "the route to 0.0.0.0/0 by 10.112.1.1 of DanmNet "+b.namespace+"/mult is left out")
@@ -159,7 +167,12 @@ func (b *borrowing) choosesItsDefaultNetwork(t *testing.T) {
 // borrows has pods with a definition of another namespace, whose IPAM has default routes.
 func (b *borrowing) borrows(t *testing.T) {
 	name := unique("lent")
-	def := b.definition(t, b.lender, name, `{"type":"host-local","ranges":[[{"subnet":"10.113.0.0/24"}],[{"subnet":"fd10:113::/64"}]],"routes":[{"dst":"0.0.0.0/0"},{"dst":"::/0"},{"dst":"10.114.0.0/16"}]}`)
+	def := b.definition(
+		t,
+		b.lender,
+		name,
+		`{"type":"host-local","ranges":[[{"subnet":"10.113.0.0/24"}],[{"subnet":"fd10:113::/64"}]],"routes":[{"dst":"0.0.0.0/0"},{"dst":"::/0"},{"dst":"10.114.0.0/16"}]}`,
+	)
 	selecting := func(pod, more string) *corev1.Pod {
 		return scene.Pod(b.namespace, pod, scene.OnNode(b.node), scene.WithSelections(fmt.Sprintf(`[{"name":%q,"namespace":%q%s}]`, name, b.lender, more)))
 	}

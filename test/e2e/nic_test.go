@@ -53,9 +53,17 @@ func TestNICAnnotation_EachForm_AddressesAsAsked(t *testing.T) {
 		"a subnet by its name in the VPC":                               {`{"subnet": "net2"}`, []string{"10.10.2.0/24"}, "net2"},
 		"a subnet by its object name":                                   {`{"subnet": "` + tenant.VPC.Name + `-net2"}`, []string{"10.10.2.0/24"}, "net2"},
 		"one address, and the other family is chosen":                   {`{"ip": "10.10.1.200"}`, []string{"10.10.1.200/32", "fd10:10:0:1::/64"}, "net1"},
-		"one address of each family":                                    {`{"ip": "10.10.1.201,fd10:10:0:1::c9"}`, []string{"10.10.1.201/32", "fd10:10:0:1::c9/128"}, "net1"},
-		"an address decides the subnet":                                 {`{"ip": "10.10.2.77"}`, []string{"10.10.2.77/32"}, "net2"},
-		"an address in the subnet asked for":                            {`{"name": "eth0", "ip": "10.10.2.78", "subnet": "net2"}`, []string{"10.10.2.78/32"}, "net2"},
+		"one address of each family": {
+			`{"ip": "10.10.1.201,fd10:10:0:1::c9"}`,
+			[]string{"10.10.1.201/32", "fd10:10:0:1::c9/128"},
+			"net1",
+		},
+		"an address decides the subnet": {`{"ip": "10.10.2.77"}`, []string{"10.10.2.77/32"}, "net2"},
+		"an address in the subnet asked for": {
+			`{"name": "eth0", "ip": "10.10.2.78", "subnet": "net2"}`,
+			[]string{"10.10.2.78/32"},
+			"net2",
+		},
 	}
 	for i, name := range sortedKeys(tests) {
 		tt := tests[name]

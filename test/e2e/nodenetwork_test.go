@@ -44,7 +44,10 @@ func TestNodeNetworkPolicy_Bridge_PresentWhilePolicyExists(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	bridge := func(mtu int) string {
-		return fmt.Sprintf(`{"interfaces":[{"name":"nns-br","type":"linux-bridge","state":"up","mtu":%d,"ipv4":{"enabled":true,"address":[{"ip":"192.0.2.129","prefix-length":28}]},"bridge":{"options":{"stp":{"enabled":false}},"port":[]}}]}`, mtu)
+		return fmt.Sprintf(
+			`{"interfaces":[{"name":"nns-br","type":"linux-bridge","state":"up","mtu":%d,"ipv4":{"enabled":true,"address":[{"ip":"192.0.2.129","prefix-length":28}]},"bridge":{"options":{"stp":{"enabled":false}},"port":[]}}]}`,
+			mtu,
+		)
 	}
 	policy := stage.NetworkPolicy(unique("bridge"), "", bridge(1450))
 	e.Make(t, policy)

@@ -48,12 +48,23 @@ func Read(readme string) ([]Step, error) {
 			steps = append(steps, Step{Line: b.line, Commands: b.text, Fails: b.fence == failingFence})
 		case outputFence:
 			if len(steps) == 0 || steps[len(steps)-1].Shows {
-				return nil, fmt.Errorf("line %d: the output belongs to no commands: put it behind a block %q", b.line, commandsFence)
+				return nil, fmt.Errorf(
+					"line %d: the output belongs to no commands: put it behind a block %q",
+					b.line,
+					commandsFence,
+				)
 			}
 			last := &steps[len(steps)-1]
 			last.Shown, last.Shows = b.text, true
 		default:
-			return nil, fmt.Errorf("line %d: nothing is done with a block %q: use %q, %q or %q", b.line, b.fence, commandsFence, failingFence, outputFence)
+			return nil, fmt.Errorf(
+				"line %d: nothing is done with a block %q: use %q, %q or %q",
+				b.line,
+				b.fence,
+				commandsFence,
+				failingFence,
+				outputFence,
+			)
 		}
 	}
 	if len(steps) == 0 {
@@ -88,7 +99,25 @@ func fenced(text string) ([]block, error) {
 }
 
 // changing are the words of commands that may not be typed twice.
-var changing = []string{"apply", "create", "delete", "patch", "label", "annotate", "edit", "add", "set", "cp", "install", "uninstall", "upgrade", "rollback", "restart", "undo", "commit"}
+var changing = []string{
+	"apply",
+	"create",
+	"delete",
+	"patch",
+	"label",
+	"annotate",
+	"edit",
+	"add",
+	"set",
+	"cp",
+	"install",
+	"uninstall",
+	"upgrade",
+	"rollback",
+	"restart",
+	"undo",
+	"commit",
+}
 
 // Repeatable reports whether the commands only look, so that they can be typed again until the
 // cluster shows the expected state.

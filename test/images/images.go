@@ -100,7 +100,14 @@ func (b *Builder) contents(ctx context.Context, ref string) (*contents, error) {
 	case BusyBox:
 		return withBusyBox(ctx, newContents(""))
 	}
-	return nil, fmt.Errorf("nothing is known about it: use one of %s, %s, %s, %s, %s", Alioth, TestTool, Pause, CoreDNS, BusyBox)
+	return nil, fmt.Errorf(
+		"nothing is known about it: use one of %s, %s, %s, %s, %s",
+		Alioth,
+		TestTool,
+		Pause,
+		CoreDNS,
+		BusyBox,
+	)
 }
 
 func (b *Builder) alioth(ctx context.Context) (*contents, error) {
@@ -163,7 +170,12 @@ func withBusyBox(ctx context.Context, c *contents) (*contents, error) {
 
 // compile builds static binaries of main packages of this module, stamped with a commit,
 // and returns the folder with them.
-func (b *Builder) compile(ctx context.Context, image string, of stamp.Stamp, packages ...string) (dir string, err error) {
+func (b *Builder) compile(
+	ctx context.Context,
+	image string,
+	of stamp.Stamp,
+	packages ...string,
+) (dir string, err error) {
 	for _, pkg := range packages {
 		if !b.hasSources(pkg) {
 			return "", fmt.Errorf("its program %s is not in this work tree", pkg)

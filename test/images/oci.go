@@ -55,7 +55,9 @@ func (r Release) Write(path string) (digest string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("make the image layout: %w", err)
 	}
-	names := layout.WithAnnotations(map[string]string{"io.containerd.image.name": r.Ref, "org.opencontainers.image.ref.name": r.Ref})
+	names := layout.WithAnnotations(
+		map[string]string{"io.containerd.image.name": r.Ref, "org.opencontainers.image.ref.name": r.Ref},
+	)
 	if err := written.AppendIndex(index, names); err != nil {
 		return "", fmt.Errorf("write the image layout: %w", err)
 	}

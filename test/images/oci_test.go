@@ -112,7 +112,8 @@ func TestReleasedImage_EachArchitecture_HasPrograms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.Architecture != image.Platform.Architecture || config.OS != "linux" || config.Config.Labels["org.opencontainers.image.version"] != "1.2.3" || config.Created.IsZero() {
+		if config.Architecture != image.Platform.Architecture || config.OS != "linux" || config.Config.Labels["org.opencontainers.image.version"] != "1.2.3" ||
+			config.Created.IsZero() {
 			t.Errorf("the image for %s has the configuration %+v", image.Platform, config)
 		}
 		files := mutate.Extract(one)

@@ -60,7 +60,12 @@ func writeFlaky(out io.Writer, all []outcome) {
 			if again.Err != nil {
 				continue
 			}
-			fmt.Fprintf(out, "\nFLAKY %s of %s: it failed, and passed alone after the rest of the run; mend it, or name it where you report the run\n", again, o.Step)
+			fmt.Fprintf(
+				out,
+				"\nFLAKY %s of %s: it failed, and passed alone after the rest of the run; mend it, or name it where you report the run\n",
+				again,
+				o.Step,
+			)
 			fmt.Fprintln(out, "  when it failed:")
 			writeLines(out, said(again.Failure.Output, flakyLines))
 			fmt.Fprintln(out, "  when it passed:")

@@ -93,8 +93,10 @@ func command() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&low, "low", nil, "lanes that leave the processors to the others")
-	cmd.Flags().StringSliceVar(&r.Repeats, "repeat", nil, "targets whose failed tests run once more, alone, after all lanes")
+	cmd.Flags().
+		StringSliceVar(&r.Repeats, "repeat", nil, "targets whose failed tests run once more, alone, after all lanes")
 	cmd.Flags().StringToStringVar(&after, "after", nil, "a target that ends a lane in any case, as LANE=TARGET")
-	cmd.Flags().StringToStringVar(&wait, "wait", nil, "a target of a lane named before that has ended before a lane begins, as LANE=TARGET")
+	cmd.Flags().
+		StringToStringVar(&wait, "wait", nil, "a target of a lane named before that has ended before a lane begins, as LANE=TARGET")
 	return cmd
 }

@@ -156,7 +156,13 @@ func verdict(err error) string {
 }
 
 // perform runs a command to its end, whose output a reader and a log get.
-func (r *run) perform(ctx context.Context, cmd *exec.Cmd, low bool, reader *events.Reader, log io.Writer) (took time.Duration, err error) {
+func (r *run) perform(
+	ctx context.Context,
+	cmd *exec.Cmd,
+	low bool,
+	reader *events.Reader,
+	log io.Writer,
+) (took time.Duration, err error) {
 	began := time.Now()
 	lines := &events.Lines{Take: reader.Line}
 	out := io.MultiWriter(log, lines)

@@ -38,7 +38,13 @@ func writeTable(out io.Writer, all []outcome, took time.Duration, passed bool) {
 	for _, lane := range order {
 		fmt.Fprintf(w, "%s\tin all\t%s\t\t\n", lane, minutes(sums[lane]))
 	}
-	fmt.Fprintf(w, "in all\t\t%s\t%d\t%s\n", minutes(took), len(tests), map[bool]string{true: "ok", false: "FAILED"}[passed])
+	fmt.Fprintf(
+		w,
+		"in all\t\t%s\t%d\t%s\n",
+		minutes(took),
+		len(tests),
+		map[bool]string{true: "ok", false: "FAILED"}[passed],
+	)
 	slices.SortStableFunc(tests, func(a, b events.Test) int { return cmp.Compare(b.Took, a.Took) })
 	fmt.Fprintf(w, "\nslowest tests\t\t\t\t\n")
 	for _, t := range tests[:min(slowest, len(tests))] {

@@ -119,14 +119,25 @@ func (t Table) Refuse(folder, imported string) string {
 	}
 	if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") {
 		if layer.Pure && slices.Contains(effects, imported) {
-			return fmt.Sprintf("%s imports %s, and the layer %s is pure: let the caller pass values", folder, imported, layer.Name)
+			return fmt.Sprintf(
+				"%s imports %s, and the layer %s is pure: let the caller pass values",
+				folder,
+				imported,
+				layer.Name,
+			)
 		}
 		return ""
 	}
 	if t.allowsModule(layer, imported) {
 		return ""
 	}
-	return fmt.Sprintf("%s imports %s, and the layer %s may import the modules %v alone", folder, imported, layer.Name, layer.Modules)
+	return fmt.Sprintf(
+		"%s imports %s, and the layer %s may import the modules %v alone",
+		folder,
+		imported,
+		layer.Name,
+		layer.Modules,
+	)
 }
 
 // refuseOwn is Refuse for an import of the repository.

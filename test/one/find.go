@@ -44,7 +44,10 @@ func stepOf(steps []step, path string) (string, error) {
 			return s.name, nil
 		}
 	}
-	return "", fmt.Errorf("no step of the Makefile runs the tests of %s: add it to the variable PACKAGES_<step> of one", path)
+	return "", fmt.Errorf(
+		"no step of the Makefile runs the tests of %s: add it to the variable PACKAGES_<step> of one",
+		path,
+	)
 }
 
 func (s step) has(path string) (has bool) {
@@ -95,7 +98,10 @@ func find(files fs.FS, name, only string) (string, error) {
 	}
 	switch len(all) {
 	case 0:
-		return "", fmt.Errorf("no package has a test %s; names are case-sensitive, and subtests follow their test after a slash", name)
+		return "", fmt.Errorf(
+			"no package has a test %s; names are case-sensitive, and subtests follow their test after a slash",
+			name,
+		)
 	case 1:
 		return all[0], nil
 	}

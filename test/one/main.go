@@ -53,7 +53,8 @@ func command() *cobra.Command {
 			return perform(cmd.Context(), os.Stdout, step, found, arguments[0])
 		},
 	}
-	cmd.Flags().StringArrayVar(&steps, "step", nil, "a step of the Makefile with its packages, as STEP=./a ./b/...; the first one that has the package counts")
+	cmd.Flags().
+		StringArrayVar(&steps, "step", nil, "a step of the Makefile with its packages, as STEP=./a ./b/...; the first one that has the package counts")
 	cmd.Flags().StringVar(&only, "package", "", "the package, where several have a test of this name")
 	return cmd
 }
@@ -61,7 +62,16 @@ func command() *cobra.Command {
 // perform repeats a test by make, and says how a lab that stays up is taken down.
 func perform(ctx context.Context, out io.Writer, step, path, name string) error {
 	fmt.Fprintf(out, "%s is a test of %s, which %s runs\n", name, path, step)
-	cmd := exec.CommandContext(ctx, "make", "--no-print-directory", "repeat", "ONE=1", "KEEP_LAB=1", "TESTFLAGS=-json", "STEP="+step)
+	cmd := exec.CommandContext(
+		ctx,
+		"make",
+		"--no-print-directory",
+		"repeat",
+		"ONE=1",
+		"KEEP_LAB=1",
+		"TESTFLAGS=-json",
+		"STEP="+step,
+	)
 	// The names are passed by the environment: make would expand the $ of an expression.
 	cmd.Env = append(os.Environ(), "PACKAGE="+path, "TEST="+expression(name))
 	r := newResult(out, name)

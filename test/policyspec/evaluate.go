@@ -114,7 +114,13 @@ func (w *World) namespaced(p Packet, self, peer End, ingress bool) (isolated, al
 
 // networkPolicy: a policy of the pod's namespace that selects the pod isolates it for its types;
 // any rule of it may allow.
-func (w *World) networkPolicy(ns string, spec *networkingv1.NetworkPolicySpec, p Packet, self, peer End, ingress bool) (isolated, allowed bool) {
+func (w *World) networkPolicy(
+	ns string,
+	spec *networkingv1.NetworkPolicySpec,
+	p Packet,
+	self, peer End,
+	ingress bool,
+) (isolated, allowed bool) {
 	types := spec.PolicyTypes
 	if len(types) == 0 {
 		types = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
@@ -192,7 +198,8 @@ func (w *World) tier(tier v1alpha2.Tier, p Packet, self, peer End, ingress bool)
 		if one.Spec.Tier != tier || subject.Namespaces != nil && !fits(subject.Namespaces, w.Namespaces[self.Namespace]) {
 			continue
 		}
-		if pods := subject.Pods; pods != nil && (!fits(&pods.NamespaceSelector, w.Namespaces[self.Namespace]) || !fits(&pods.PodSelector, self.Labels)) {
+		if pods := subject.Pods; pods != nil &&
+			(!fits(&pods.NamespaceSelector, w.Namespaces[self.Namespace]) || !fits(&pods.PodSelector, self.Labels)) {
 			continue
 		}
 		for i, r := range rulesOf(one, ingress) {
@@ -226,13 +233,22 @@ func rulesOf(one *v1alpha2.ClusterNetworkPolicy, ingress bool) []v1alpha2.Cluste
 }
 
 // rule reports whether a rule matches, and whether all of its parts are known.
-func (w *World) rule(r v1alpha2.ClusterNetworkPolicyEgressRule, p Packet, self, peer End, ingress bool) (matches, readable bool) {
+func (w *World) rule(
+	r v1alpha2.ClusterNetworkPolicyEgressRule,
+	p Packet,
+	self, peer End,
+	ingress bool,
+) (matches, readable bool) {
 	peers, knownPeers := w.clusterPeersFit(r.To, self, peer, ingress)
 	ports, knownPorts := protocolsFit(r.Protocols, p)
 	return peers && ports, knownPeers && knownPorts
 }
 
-func (w *World) clusterPeersFit(list []v1alpha2.ClusterNetworkPolicyEgressPeer, self, peer End, ingress bool) (peers, readable bool) {
+func (w *World) clusterPeersFit(
+	list []v1alpha2.ClusterNetworkPolicyEgressPeer,
+	self, peer End,
+	ingress bool,
+) (peers, readable bool) {
 	for _, one := range list {
 		switch {
 		case one.Namespaces != nil:
@@ -281,7 +297,8 @@ func portFits(want *v1alpha2.Port, port int32) bool {
 
 func portsFit(ports []networkingv1.NetworkPolicyPort, p Packet) bool {
 	for _, one := range ports {
-		if protocol := one.Protocol; protocol != nil && string(*protocol) != p.Protocol || protocol == nil && p.Protocol != "TCP" {
+		if protocol := one.Protocol; protocol != nil && string(*protocol) != p.Protocol ||
+			protocol == nil && p.Protocol != "TCP" {
 			continue
 		}
 		switch {
@@ -291,7 +308,8 @@ func portsFit(ports []networkingv1.NetworkPolicyPort, p Packet) bool {
 			if hasNamed(p, one.Port.StrVal) {
 				return true
 			}
-		case one.EndPort == nil && one.Port.IntVal == p.Port, one.EndPort != nil && one.Port.IntVal <= p.Port && p.Port <= *one.EndPort:
+		case one.EndPort == nil && one.Port.IntVal == p.Port,
+			one.EndPort != nil && one.Port.IntVal <= p.Port && p.Port <= *one.EndPort:
 			return true
 		}
 	}

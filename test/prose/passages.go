@@ -52,7 +52,8 @@ func commentLine(line string) string {
 		line = strings.TrimPrefix(line, sign)
 	}
 	line = strings.TrimSuffix(line, "*/")
-	if strings.HasPrefix(line, "\t") || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "go:") || strings.HasPrefix(line, "nolint") {
+	if strings.HasPrefix(line, "\t") || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "go:") ||
+		strings.HasPrefix(line, "nolint") {
 		return ""
 	}
 	return line

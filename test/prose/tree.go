@@ -13,7 +13,9 @@ import (
 
 // skipped are folders and files without text of this project for people: what tests read, what
 // programs write, headers of libbpf, and the changes of the past.
-var skipped = regexp.MustCompile(`^(\.git|bin)/|/testdata/|^ebpf/src/headers/bpf/|^CHANGELOG\.md$|zz_generated|^ebpf/bpf/.*_bpf\w*\.go$|^test/prose/`)
+var skipped = regexp.MustCompile(
+	`^(\.git|bin)/|/testdata/|^ebpf/src/headers/bpf/|^CHANGELOG\.md$|zz_generated|^ebpf/bpf/.*_bpf\w*\.go$|^test/prose/`,
+)
 
 // Tree returns the findings in all files below the root of the repository.
 func (c *Checker) Tree(root string) (list []Finding, err error) {

@@ -72,7 +72,17 @@ func step(line string) Step {
 }
 
 // tops are the folders of the repository whose paths count as places.
-var tops = map[string]bool{"api": true, "cmd": true, "cnid": true, "docs": true, "ebpf": true, "helm": true, "operator": true, "store": true, "test": true}
+var tops = map[string]bool{
+	"api":      true,
+	"cmd":      true,
+	"cnid":     true,
+	"docs":     true,
+	"ebpf":     true,
+	"helm":     true,
+	"operator": true,
+	"store":    true,
+	"test":     true,
+}
 
 func words(text string) (all []string) {
 	for _, found := range quoted.FindAllStringSubmatch(text, -1) {

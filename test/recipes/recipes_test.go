@@ -65,14 +65,27 @@ func problems(r Recipe, files map[string]string) (found []string) {
 	places := placesOf(r, files)
 	for _, file := range places {
 		if !mentions(file) && !slices.ContainsFunc(r.Steps, func(s Step) bool { return s.names(file) }) {
-			found = append(found, fmt.Sprintf("%s has the example %s, and no step of the recipe names the file: add it to the recipe in ARCHITECTURE.md, or move the fact to a file that the recipe names",
-				file, r.found(file, files[file])))
+			found = append(
+				found,
+				fmt.Sprintf(
+					"%s has the example %s, and no step of the recipe names the file: add it to the recipe in ARCHITECTURE.md, or move the fact to a file that the recipe names",
+					file,
+					r.found(file, files[file]),
+				),
+			)
 		}
 	}
 	for _, s := range r.Steps {
 		for _, pattern := range s.Paths {
 			if !s.Optional && !slices.ContainsFunc(places, func(file string) bool { return Fits(pattern, file) }) {
-				found = append(found, fmt.Sprintf("the recipe names %s, where nothing has the example %s: correct the path, or begin the step with \"If\"", pattern, strings.Join(r.Examples, ", ")))
+				found = append(
+					found,
+					fmt.Sprintf(
+						"the recipe names %s, where nothing has the example %s: correct the path, or begin the step with \"If\"",
+						pattern,
+						strings.Join(r.Examples, ", "),
+					),
+				)
 			}
 		}
 	}

@@ -32,7 +32,9 @@ type Options struct {
 }
 
 // errModified is the error for a clone with changes.
-var errModified = errors.New("files differ from the commit, and a release is the contents of a commit: commit or stash them (git status)")
+var errModified = errors.New(
+	"files differ from the commit, and a release is the contents of a commit: commit or stash them (git status)",
+)
 
 // builder builds one release.
 type builder struct {

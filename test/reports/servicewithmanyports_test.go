@@ -24,7 +24,10 @@ var _ = kept(Report{
 		service := l.service(t, func(service *corev1.Service) {
 			service.Spec.Ports = nil
 			for i := range manyPorts {
-				service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: fmt.Sprintf("port-%d", i), Port: int32(20000 + i), TargetPort: intstr.FromInt32(report.PortEcho)})
+				service.Spec.Ports = append(
+					service.Spec.Ports,
+					corev1.ServicePort{Name: fmt.Sprintf("port-%d", i), Port: int32(20000 + i), TargetPort: intstr.FromInt32(report.PortEcho)},
+				)
 			}
 		})
 		l.lead(t, service, l.one, l.two)

@@ -66,7 +66,12 @@ func askAll(ctx context.Context, timeout time.Duration, count int, targets []str
 	return results
 }
 
-func askWithin(ctx context.Context, timeout time.Duration, target string, ask func(context.Context, string) report.Probe) report.Probe {
+func askWithin(
+	ctx context.Context,
+	timeout time.Duration,
+	target string,
+	ask func(context.Context, string) report.Probe,
+) report.Probe {
 	ctx, cancel := within(ctx, timeout)
 	defer cancel()
 	return ask(ctx, target)

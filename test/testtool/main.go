@@ -43,10 +43,29 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 	}
 	command.AddCommand(
-		serveCommand(), seenCommand(), healthCommand(), pauseCommand(),
-		probeCommand(), socketCommand(), dialCommand(), pingCommand(), awaitCommand(), resolveCommand(), getCommand(), apiCommand(),
-		streamCommand(), connectionsCommand(), converseCommand(), loadCommand(), latencyCommand(), connectCommand(), echoCommand(), offloadCommand(),
-		rawCommand(), whoHasCommand(), machineCommand(),
+		serveCommand(),
+		seenCommand(),
+		healthCommand(),
+		pauseCommand(),
+		probeCommand(),
+		socketCommand(),
+		dialCommand(),
+		pingCommand(),
+		awaitCommand(),
+		resolveCommand(),
+		getCommand(),
+		apiCommand(),
+		streamCommand(),
+		connectionsCommand(),
+		converseCommand(),
+		loadCommand(),
+		latencyCommand(),
+		connectCommand(),
+		echoCommand(),
+		offloadCommand(),
+		rawCommand(),
+		whoHasCommand(),
+		machineCommand(),
 	)
 	return command
 }

@@ -58,7 +58,12 @@ func rawVXLANCommand() *cobra.Command {
 	frame.register(command)
 	flags := command.Flags()
 	flags.StringVar(&t.node, "node", "", "underlay address to send to")
-	flags.StringVar(&t.from, "from", "", "underlay address to send from, one of this machine's with --by udp; chosen by the kernel, or of --device, if empty")
+	flags.StringVar(
+		&t.from,
+		"from",
+		"",
+		"underlay address to send from, one of this machine's with --by udp; chosen by the kernel, or of --device, if empty",
+	)
 	flags.Uint32Var(&t.vni, "vni", 0, "VXLAN network identifier")
 	flags.Uint16Var(&t.port, "port", 4789, "tunnel port")
 	flags.StringVar(&t.by, "by", "udp", "socket to send by: udp, ip (raw, with an own header) or packet (on --device)")
@@ -108,7 +113,8 @@ func (t *tunnel) around(packet []byte, from netip.Addr, target netip.AddrPort, m
 	}
 	const sourcePort = 40000
 	return wire.Frame{
-		SourceMAC: link.HardwareAddr, TargetMAC: mac, Payload: packet, Source: netip.AddrPortFrom(own, sourcePort), Target: target,
+		SourceMAC: link.HardwareAddr, TargetMAC: mac, Payload: packet, Source: netip.AddrPortFrom(own, sourcePort),
+		Target: target,
 	}.Encode()
 }
 

@@ -59,7 +59,8 @@ func (r *reader) call(n *ast.CallExpr) {
 
 // isLog reports whether a function writes its arguments to a log.
 func isLog(name string) bool {
-	return strings.HasPrefix(name, "(*log/slog.Logger).") || strings.HasPrefix(name, "log/slog.") || strings.HasPrefix(name, "(github.com/go-logr/logr.Logger).")
+	return strings.HasPrefix(name, "(*log/slog.Logger).") || strings.HasPrefix(name, "log/slog.") ||
+		strings.HasPrefix(name, "(github.com/go-logr/logr.Logger).")
 }
 
 // instance notes that a generic function may decode its arguments into its types.
@@ -142,7 +143,8 @@ func (r *reader) resultOfOthers(fn *types.Func, n *ast.CallExpr, i int) (list []
 	if fn == nil && isError(r.signature(n), i) {
 		return nil // the errors of functions that are values have been formatted
 	}
-	if signature := r.signature(n); signature == nil || i >= signature.Results().Len() || inert(signature.Results().At(i).Type()) {
+	if signature := r.signature(n); signature == nil || i >= signature.Results().Len() ||
+		inert(signature.Results().At(i).Type()) {
 		return nil
 	}
 	if selector, ok := ast.Unparen(n.Fun).(*ast.SelectorExpr); ok {
@@ -152,7 +154,8 @@ func (r *reader) resultOfOthers(fn *types.Func, n *ast.CallExpr, i int) (list []
 }
 
 func isError(signature *types.Signature, i int) bool {
-	return signature != nil && i < signature.Results().Len() && types.Identical(signature.Results().At(i).Type(), types.Universe.Lookup("error").Type())
+	return signature != nil && i < signature.Results().Len() &&
+		types.Identical(signature.Results().At(i).Type(), types.Universe.Lookup("error").Type())
 }
 
 func (r *reader) all(args []ast.Expr) (list []types.Object) {
@@ -275,7 +278,10 @@ func (r *reader) sink(verb string, e ast.Expr) {
 	if inert(t) {
 		return
 	}
-	r.sinks = append(r.sinks, sink{pos: e.Pos(), verb: verb, text: types.ExprString(e), roots: append(r.roots(e), r.formatted(t)...), typed: t})
+	r.sinks = append(
+		r.sinks,
+		sink{pos: e.Pos(), verb: verb, text: types.ExprString(e), roots: append(r.roots(e), r.formatted(t)...), typed: t},
+	)
 }
 
 // formatted returns the texts that fmt writes of a value with methods for it, or of a struct.

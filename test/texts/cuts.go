@@ -50,7 +50,8 @@ func isByNumber(info *types.Info, end ast.Expr) (found bool) {
 		if !ok {
 			return true
 		}
-		if value := info.Types[e].Value; value != nil && value.Kind() == constant.Int && constant.Compare(value, token.GTR, constant.MakeInt64(1)) {
+		if value := info.Types[e].Value; value != nil && value.Kind() == constant.Int &&
+			constant.Compare(value, token.GTR, constant.MakeInt64(1)) {
 			found = true
 		}
 		if name, ok := e.(*ast.Ident); ok {

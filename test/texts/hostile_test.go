@@ -54,7 +54,13 @@ func leavesOf(v reflect.Value, path string, find func(reflect.Value) reflect.Val
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Name
 			if name == "ObjectMeta" {
-				list = append(list, leavesOf(v.Field(i).FieldByName("Annotations"), path+".Annotations", func(o reflect.Value) reflect.Value { return find(o).Field(i).FieldByName("Annotations") })...)
+				list = append(
+					list,
+					leavesOf(
+						v.Field(i).FieldByName("Annotations"),
+						path+".Annotations",
+						func(o reflect.Value) reflect.Value { return find(o).Field(i).FieldByName("Annotations") },
+					)...)
 			} else if v.Type().Field(i).IsExported() && name != "TypeMeta" {
 				list = append(list, leavesOf(v.Field(i), path+"."+name, func(o reflect.Value) reflect.Value { return find(o).Field(i) })...)
 			}

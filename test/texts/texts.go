@@ -27,7 +27,13 @@ type Finding struct {
 
 // Of finds the texts of others that a program formats without bound.
 func Of(p *reads.Program, rules Rules) []Finding {
-	f := &flows{rules: rules, from: map[types.Object][]types.Object{}, foreign: map[types.Object]bool{}, methods: map[string][]*types.Func{}, owners: map[*types.Var]string{}}
+	f := &flows{
+		rules:   rules,
+		from:    map[types.Object][]types.Object{},
+		foreign: map[types.Object]bool{},
+		methods: map[string][]*types.Func{},
+		owners:  map[*types.Var]string{},
+	}
 	for pkg := range p.Packages() {
 		f.declared(pkg)
 	}
@@ -49,7 +55,10 @@ func Of(p *reads.Program, rules Rules) []Finding {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b Finding) int { return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(a.Text, b.Text)) })
+	slices.SortFunc(
+		list,
+		func(a, b Finding) int { return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(a.Text, b.Text)) },
+	)
 	return list
 }
 

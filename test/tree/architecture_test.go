@@ -137,7 +137,8 @@ func packages(t *testing.T, tops ...string) (found []string) {
 	for _, top := range tops {
 		err := fs.WalkDir(os.DirFS(root), top, func(file string, entry fs.DirEntry, err error) error {
 			dir := path.Dir(file)
-			if err == nil && strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") && !strings.Contains(file, "/testdata/") && !slices.Contains(found, dir) {
+			if err == nil && strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") && !strings.Contains(file, "/testdata/") &&
+				!slices.Contains(found, dir) {
 				found = append(found, dir)
 			}
 			return err

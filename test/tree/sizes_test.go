@@ -127,7 +127,10 @@ func tooLarge(packages map[string]*source, may map[string]size) (wrong []string)
 			}
 		}
 		if s.files > limit.files || s.lines > limit.lines {
-			wrong = append(wrong, fmt.Sprintf("%s has %d files and %d lines, and may have %d and %d: split it by purpose", folder, s.files, s.lines, limit.files, limit.lines))
+			wrong = append(
+				wrong,
+				fmt.Sprintf("%s has %d files and %d lines, and may have %d and %d: split it by purpose", folder, s.files, s.lines, limit.files, limit.lines),
+			)
 		}
 	}
 	for folder := range may {
@@ -145,7 +148,10 @@ func tooSmall(packages map[string]*source) (wrong []string) {
 			continue
 		}
 		importer := slices.Collect(maps.Keys(s.importers))[0]
-		wrong = append(wrong, fmt.Sprintf("%s has %d lines, and only %s imports it: move it there, or say in its doc comment why it is a %s", folder, s.lines, importer, ownReason))
+		wrong = append(
+			wrong,
+			fmt.Sprintf("%s has %d lines, and only %s imports it: move it there, or say in its doc comment why it is a %s", folder, s.lines, importer, ownReason),
+		)
 	}
 	return wrong
 }

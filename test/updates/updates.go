@@ -37,7 +37,10 @@ func Of(p *reads.Program) []Update {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b Update) int { return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(a.Kind, b.Kind)) })
+	slices.SortFunc(
+		list,
+		func(a, b Update) int { return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(a.Kind, b.Kind)) },
+	)
 	return list
 }
 
@@ -93,7 +96,8 @@ func (s *scan) writesObjects(selector *ast.SelectorExpr) bool {
 		return false
 	}
 	params := method.Signature().Params()
-	return params.Len() > 1 && types.TypeString(params.At(0).Type(), nil) == "context.Context" && isObject(params.At(1).Type())
+	return params.Len() > 1 && types.TypeString(params.At(0).Type(), nil) == "context.Context" &&
+		isObject(params.At(1).Type())
 }
 
 // isObject reports whether a type has the metadata of an object of the API.

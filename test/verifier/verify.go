@@ -74,7 +74,11 @@ func list(out io.Writer, spec *ebpf.CollectionSpec) {
 func verify(spec *ebpf.CollectionSpec, name string, what level) (log string, err error) {
 	if _, ok := spec.Programs[name]; !ok {
 		if _, ok = spec.Programs[bpf.Prefix+name]; !ok {
-			return "", fmt.Errorf("no program %s; there are: %s", name, strings.Join(slices.Sorted(maps.Keys(spec.Programs)), " "))
+			return "", fmt.Errorf(
+				"no program %s; there are: %s",
+				name,
+				strings.Join(slices.Sorted(maps.Keys(spec.Programs)), " "),
+			)
 		}
 		name = bpf.Prefix + name
 	}
@@ -83,7 +87,10 @@ func verify(spec *ebpf.CollectionSpec, name string, what level) (log string, err
 	}
 	one := spec.Copy()
 	one.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name].Copy()}
-	collection, err := ebpf.NewCollectionWithOptions(one, ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{LogLevel: levels[what]}})
+	collection, err := ebpf.NewCollectionWithOptions(
+		one,
+		ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{LogLevel: levels[what]}},
+	)
 	if refused := (*ebpf.VerifierError)(nil); errors.As(err, &refused) {
 		return strings.Join(refused.Log, "\n"), fmt.Errorf("the kernel refuses %s: %w", name, refused.Cause)
 	}

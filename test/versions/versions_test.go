@@ -159,7 +159,10 @@ func TestRecord_NewRun_ReplacesEarlier(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	lab := record{}.with(run{Name: "kubelet-1.34", Date: "2026-11-30", Commit: "c", Failed: []string{wholeLab}})
-	if row := "| 1.36 | 1.34 | containerd 2 | | 2026-11-30 | c | 0 tests passed; failed: lab |\n"; !strings.Contains(strings.ReplaceAll(lab.table(), "|  |", "| |"), row) {
+	if row := "| 1.36 | 1.34 | containerd 2 | | 2026-11-30 | c | 0 tests passed; failed: lab |\n"; !strings.Contains(
+		strings.ReplaceAll(lab.table(), "|  |", "| |"),
+		row,
+	) {
 		t.Errorf("the table lacks %q:\n%s", row, lab.table())
 	}
 	for _, row := range []string{"| 3 tests passed; failed: test/e2e.TestA, test/e2e.TestB |\n", "| 1.36 | 1.34 | containerd 2 | | | | not run yet |\n"} {

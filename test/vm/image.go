@@ -46,7 +46,14 @@ func compile(ctx context.Context, root, dir string, packages []Package) ([]progr
 			return nil, err
 		}
 		importPath, folder, _ := strings.Cut(strings.TrimSpace(found), "|")
-		p := program{importPath: importPath, folder: folder, run: pkg.Run, files: pkg.Files, tools: pkg.Tools, hardware: pkg.Hardware}
+		p := program{
+			importPath: importPath,
+			folder:     folder,
+			run:        pkg.Run,
+			files:      pkg.Files,
+			tools:      pkg.Tools,
+			hardware:   pkg.Hardware,
+		}
 		// Two packages may have the same base name.
 		p.file = filepath.Join(dir, strings.ReplaceAll(importPath, "/", "_")+".test")
 		if _, err := goCommand(ctx, root, "test", "-c", "-ldflags=-s -w", "-o", p.file, importPath); err != nil {
@@ -138,7 +145,13 @@ func binaryPlace(p program) string   { return folderPlace(p) + "/run.test" }
 func testdataPlace(p program) string { return folderPlace(p) + "/testdata" }
 
 // writeImage writes the guest's file system.
-func writeImage(ctx context.Context, file, initBinary string, plan guest.Plan, programs []program, modules []string) (err error) {
+func writeImage(
+	ctx context.Context,
+	file, initBinary string,
+	plan guest.Plan,
+	programs []program,
+	modules []string,
+) (err error) {
 	f, err := os.Create(file)
 	if err != nil {
 		return fmt.Errorf("write the guest's file system: %w", err)

@@ -118,7 +118,10 @@ func (r Report) problem() string {
 	case len(r.Tests) == 0:
 		return "no test was run"
 	case r.Complete && r.count(skipped) > 0:
-		return fmt.Sprintf("%d tests were skipped on a machine that has all that they need: see the reasons above", r.count(skipped))
+		return fmt.Sprintf(
+			"%d tests were skipped on a machine that has all that they need: see the reasons above",
+			r.count(skipped),
+		)
 	}
 	return ""
 }

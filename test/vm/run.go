@@ -121,10 +121,18 @@ func (r *runner) prepare(ctx context.Context, kernel Kernel) (qemu.Machine, erro
 		return qemu.Machine{}, err
 	}
 	image := filepath.Join(r.dir, kernel.Series+".cpio")
-	chosen := choice{series: kernel.Series, hardware: kernel.Hardware, pattern: r.Pattern, everything: r.Everything, environment: environmentOf(os.Environ())}
+	chosen := choice{
+		series:      kernel.Series,
+		hardware:    kernel.Hardware,
+		pattern:     r.Pattern,
+		everything:  r.Everything,
+		environment: environmentOf(os.Environ()),
+	}
 	plan := chosen.plan(r.programs, files)
 	if len(plan.Tests) == 0 {
-		return qemu.Machine{}, errors.New("none of the tests runs on this kernel: choose another one with --kernels, see test/vm/suite.go")
+		return qemu.Machine{}, errors.New(
+			"none of the tests runs on this kernel: choose another one with --kernels, see test/vm/suite.go",
+		)
 	}
 	err = writeImage(ctx, image, filepath.Join(r.dir, "init"), plan, r.programs, files)
 	machine := qemu.Machine{
@@ -183,7 +191,13 @@ func (r *runner) follow(ctx context.Context, kernel Kernel, results io.Reader) e
 }
 
 // report prints and counts the output of a package's tests.
-func (r *runner) report(ctx context.Context, kernel Kernel, ended guest.Message, output *bytes.Buffer, took time.Duration) error {
+func (r *runner) report(
+	ctx context.Context,
+	kernel Kernel,
+	ended guest.Message,
+	output *bytes.Buffer,
+	took time.Duration,
+) error {
 	if output == nil {
 		output = &bytes.Buffer{}
 	}
@@ -198,7 +212,10 @@ func (r *runner) report(ctx context.Context, kernel Kernel, ended guest.Message,
 		return err
 	}
 	report.Package, report.Failure, report.Took = ended.Package, ended.Failure, took
-	report.Complete = slices.ContainsFunc(r.programs, func(p program) bool { return p.importPath == ended.Package && p.hardware })
+	report.Complete = slices.ContainsFunc(
+		r.programs,
+		func(p program) bool { return p.importPath == ended.Package && p.hardware },
+	)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	report.write(r.Out, kernel.Series)

@@ -68,10 +68,16 @@ func TestUntil_ConditionOrLimit_Ends(t *testing.T) {
 		t.Errorf("looked %d times, want 8", seen)
 	}
 	never := func() error { return errors.New("too few") }
-	if said := fails(t, func(f *failing) { waits.Until(f, time.Millisecond, "there are more", never) }); !strings.HasSuffix(said, "until there are more: too few") {
+	if said := fails(t, func(f *failing) { waits.Until(f, time.Millisecond, "there are more", never) }); !strings.HasSuffix(
+		said,
+		"until there are more: too few",
+	) {
 		t.Errorf("a wait in vain says %q", said)
 	}
-	if said := fails(t, func(f *failing) { waits.True(f, 0, "there are more", func() bool { return false }) }); !strings.HasSuffix(said, "until there are more: not so yet") {
+	if said := fails(t, func(f *failing) { waits.True(f, 0, "there are more", func() bool { return false }) }); !strings.HasSuffix(
+		said,
+		"until there are more: not so yet",
+	) {
 		t.Errorf("a wait in vain says %q", said)
 	}
 }

@@ -224,7 +224,10 @@ func TestPodNetworkInstance_SpecChanged_Refused(t *testing.T) {
 
 // TestPodConfig_EachGroup_OwnStatusForm has the manifest of the early design.
 func TestPodConfig_EachGroup_OwnStatusForm(t *testing.T) {
-	early := mustCreate(t, "{apiVersion: acn.azure.com/v1alpha1, kind: MultiTenantPodNetworkConfig, metadata: {namespace: default, name: web, ownerReferences: [{apiVersion: v1, kind: Pod, name: web, uid: u, controller: true}]}, spec: {podNetwork: a, podNetworkInstance: pni}}")
+	early := mustCreate(
+		t,
+		"{apiVersion: acn.azure.com/v1alpha1, kind: MultiTenantPodNetworkConfig, metadata: {namespace: default, name: web, ownerReferences: [{apiVersion: v1, kind: Pod, name: web, uid: u, controller: true}]}, spec: {podNetwork: a, podNetworkInstance: pni}}",
+	)
 	provisioned := early.with(t, map[string]any{"uuid": "7d", "primaryIP": "10.0.0.9/32", "macAddress": "00:0d:3a:12:34:56", "status": "provisioned"}, "status")
 	kept, err := provisioned.change(t, "status")
 	wantError(t, err, "")
@@ -236,7 +239,10 @@ func TestPodConfig_EachGroup_OwnStatusForm(t *testing.T) {
 	_, err = kept.with(t, "web", "spec", "podName").change(t)
 	wantError(t, err, "unknown field")
 
-	today := mustCreate(t, "{apiVersion: multitenancy.acn.azure.com/v1alpha1, kind: MultitenantPodNetworkConfig, metadata: {namespace: default, name: web}, spec: {podNetwork: a, podNetworkInstance: pni, podName: web, podUID: u, IBMACAddresses: ['00:0d:3a:12:34:56'], resourceClaims: [nic]}}")
+	today := mustCreate(
+		t,
+		"{apiVersion: multitenancy.acn.azure.com/v1alpha1, kind: MultitenantPodNetworkConfig, metadata: {namespace: default, name: web}, spec: {podNetwork: a, podNetworkInstance: pni, podName: web, podUID: u, IBMACAddresses: ['00:0d:3a:12:34:56'], resourceClaims: [nic]}}",
+	)
 	ready := today.with(t, map[string]any{
 		"ncID": "7d", "primaryIP": "10.0.0.9/32", "macAddress": "00:0d:3a:12:34:56", "gatewayIP": "10.0.0.1", "nodeName": "node-a", "status": "Ready", "defaultDenyACL": true,
 		"interfaceInfos": []any{map[string]any{
@@ -258,13 +264,19 @@ func TestPodConfig_EachGroup_OwnStatusForm(t *testing.T) {
 	}
 	_, err = kept.with(t, "provisioned", "status", "status").change(t, "status")
 	wantError(t, err, "NodeCapacityExceeded")
-	_, err = create(t, "{apiVersion: multitenancy.acn.azure.com/v1alpha1, kind: MultitenantPodNetworkConfig, metadata: {namespace: default, name: other}, spec: {}}")
+	_, err = create(
+		t,
+		"{apiVersion: multitenancy.acn.azure.com/v1alpha1, kind: MultitenantPodNetworkConfig, metadata: {namespace: default, name: other}, spec: {}}",
+	)
 	wantError(t, err, "spec.podNetwork: Required value")
 }
 
 // TestNodeInfo_EachGroup_OwnForm has the machine in the status, in the early design.
 func TestNodeInfo_EachGroup_OwnForm(t *testing.T) {
-	early := mustCreate(t, "{apiVersion: acn.azure.com/v1alpha1, kind: NodeInfo, metadata: {name: node-a, ownerReferences: [{apiVersion: v1, kind: Node, name: node-a, uid: u, blockOwnerDeletion: false}]}, status: {vmUniqueID: vm-1}}")
+	early := mustCreate(
+		t,
+		"{apiVersion: acn.azure.com/v1alpha1, kind: NodeInfo, metadata: {name: node-a, ownerReferences: [{apiVersion: v1, kind: Node, name: node-a, uid: u, blockOwnerDeletion: false}]}, status: {vmUniqueID: vm-1}}",
+	)
 	kept, err := early.with(t, "vm-1", "status", "vmUniqueID").change(t, "status")
 	wantError(t, err, "")
 	if got := kept.field("status", "vmUniqueID"); got != "vm-1" {

@@ -18,7 +18,14 @@ func BenchmarkParse(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("interfaces:\n")
 	for n := range 500 {
-		fmt.Fprintf(&text, "- {name: v%d, type: vlan, state: up, mtu: 1500, vlan: {base-iface: eth1, id: %d}, ipv4: {enabled: true, address: [{ip: 10.0.%d.%d, prefix-length: 24}]}}\n", n, n+1, n/250, n%250)
+		fmt.Fprintf(
+			&text,
+			"- {name: v%d, type: vlan, state: up, mtu: 1500, vlan: {base-iface: eth1, id: %d}, ipv4: {enabled: true, address: [{ip: 10.0.%d.%d, prefix-length: 24}]}}\n",
+			n,
+			n+1,
+			n/250,
+			n%250,
+		)
 	}
 	data, err := yaml.YAMLToJSON([]byte(text.String()))
 	if err != nil {

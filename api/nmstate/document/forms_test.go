@@ -94,7 +94,13 @@ func tree(t *testing.T, state *State) map[string]any {
 // TestNormal_EachField_OneForm tests each field of the schema by its first and its second name. A
 // value in normal form stays unchanged.
 func TestNormal_EachField_OneForm(t *testing.T) {
-	right := map[reflect.Kind]any{reflect.String: "x", reflect.Bool: true, reflect.Slice: []any{}, reflect.Struct: map[string]any{}, reflect.Map: map[string]any{"miimon": 100.0}}
+	right := map[reflect.Kind]any{
+		reflect.String: "x",
+		reflect.Bool:   true,
+		reflect.Slice:  []any{},
+		reflect.Struct: map[string]any{},
+		reflect.Map:    map[string]any{"miimon": 100.0},
+	}
 	seconds := 0
 	for _, f := range schema() {
 		value, ok := right[f.kind]

@@ -133,7 +133,15 @@ type LinkAggregation struct {
 }
 
 // BondModes are the modes of the kernel's bonding driver.
-var BondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"}
+var BondModes = []string{
+	"balance-rr",
+	"active-backup",
+	"balance-xor",
+	"broadcast",
+	"802.3ad",
+	"balance-tlb",
+	"balance-alb",
+}
 
 // Bridge is a bridge of the kernel.
 type Bridge struct {

@@ -24,7 +24,16 @@ func unfitTexts(path string, v reflect.Value) (errs []error) {
 	switch v.Kind() {
 	case reflect.String:
 		if text := v.String(); !quote.IsShort(text) {
-			errs = append(errs, fmt.Errorf("%s: %s has %d bytes: want at most %d, which can be printed", path, quote.Text(text), len(text), quote.MaxQuoted))
+			errs = append(
+				errs,
+				fmt.Errorf(
+					"%s: %s has %d bytes: want at most %d, which can be printed",
+					path,
+					quote.Text(text),
+					len(text),
+					quote.MaxQuoted,
+				),
+			)
 		}
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {

@@ -41,7 +41,9 @@ const want = "want HOST or HOST:PORT, such as 192.0.2.10, storage.example.com:44
 // maxName is the length of the longest name (RFC 1035).
 const maxName = 253
 
-var hostName = regexp.MustCompile(`^([a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?\.)*[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?\.?$`)
+var hostName = regexp.MustCompile(
+	`^([a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?\.)*[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?\.?$`,
+)
 
 // Parse reads a target: HOST or HOST:PORT.
 func Parse(text string) (t Target, err error) {

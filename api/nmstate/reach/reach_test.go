@@ -51,7 +51,8 @@ func TestParse_WrongTarget_Refused(t *testing.T) {
 
 func TestParseList_WrongEntries_NamedByIndex(t *testing.T) {
 	_, err := reach.ParseList("spec.reach", []string{"a", "b:0", "c", "0.0.0.0"})
-	if err == nil || !strings.Contains(err.Error(), `spec.reach[1]: "b:0"`) || !strings.Contains(err.Error(), "spec.reach[3]: 0.0.0.0") || strings.Contains(err.Error(), "[0]") {
+	if err == nil || !strings.Contains(err.Error(), `spec.reach[1]: "b:0"`) || !strings.Contains(err.Error(), "spec.reach[3]: 0.0.0.0") ||
+		strings.Contains(err.Error(), "[0]") {
 		t.Errorf("got %v", err)
 	}
 	var many []string

@@ -173,7 +173,11 @@ func TestStateAndEnactment_Status_KeptUnchanged(t *testing.T) {
 }
 
 func TestEnactment_Slot_StoredWithExpiry(t *testing.T) {
-	manifest := "{apiVersion: nmstate.io/v1beta1, kind: NodeNetworkConfigurationEnactment, metadata: {name: " + v1beta1.EnactmentName("node-1", nmstatev1.NodeNetworkConfigurationPolicyKind, "p") + "}}"
+	manifest := "{apiVersion: nmstate.io/v1beta1, kind: NodeNetworkConfigurationEnactment, metadata: {name: " + v1beta1.EnactmentName(
+		"node-1",
+		nmstatev1.NodeNetworkConfigurationPolicyKind,
+		"p",
+	) + "}}"
 	created, resource, err := create(t, manifest)
 	if err != nil {
 		t.Fatal(err)

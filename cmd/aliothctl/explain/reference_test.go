@@ -190,7 +190,10 @@ func TestAdmissionPolicies_Each_Explained(t *testing.T) {
 		for _, found := range regexp.MustCompile(`kind: ValidatingAdmissionPolicy\nmetadata:\n  name: (\S+)`).FindAllStringSubmatch(string(text), -1) {
 			policies = append(policies, found[1])
 		}
-		if count := strings.Count(string(text), "kind: ValidatingAdmissionPolicy\n"); count > strings.Count(string(text), "kind: ValidatingAdmissionPolicy\nmetadata:\n  name: alioth-") {
+		if count := strings.Count(string(text), "kind: ValidatingAdmissionPolicy\n"); count > strings.Count(
+			string(text),
+			"kind: ValidatingAdmissionPolicy\nmetadata:\n  name: alioth-",
+		) {
 			t.Errorf("%s has a policy whose name this test does not read", path)
 		}
 	}

@@ -28,7 +28,9 @@ import (
 var (
 	// errDegraded reports that a node has not reached the state that a policy desires.
 	errDegraded = errors.New("a policy is degraded")
-	errNotOnce  = errors.New("set --once: the operator, and with the chart's value nodeNetworkState.enabled each node's daemon, handle policies continuously")
+	errNotOnce  = errors.New(
+		"set --once: the operator, and with the chart's value nodeNetworkState.enabled each node's daemon, handle policies continuously",
+	)
 )
 
 // PolicyCommand returns the command "policy" with those below it.

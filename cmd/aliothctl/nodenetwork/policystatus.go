@@ -57,7 +57,10 @@ func policyLines(ctx context.Context, api *kube.Client) ([]policyLine, error) {
 		lines = append(lines, lineOf(nmstatev1.NodeNetConfPolicyKind, early.Items[i].Name, early.Items[i].Status.Conditions))
 	}
 	for i := range today.Items {
-		lines = append(lines, lineOf(nmstatev1.NodeNetworkConfigurationPolicyKind, today.Items[i].Name, today.Items[i].Status.Conditions))
+		lines = append(
+			lines,
+			lineOf(nmstatev1.NodeNetworkConfigurationPolicyKind, today.Items[i].Name, today.Items[i].Status.Conditions),
+		)
 	}
 	return lines, nil
 }

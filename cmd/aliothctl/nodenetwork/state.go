@@ -114,7 +114,17 @@ func (o *stateOptions) config(log io.Writer) (cfg engine.Config, err error) {
 	}
 	return engine.Config{
 		Dir: o.dir, Root: o.root, APIServer: o.apiServer, Binary: binary, Log: log,
-		Guard:  []string{binary, "state", "guard", "--dir", o.dir, "--root", o.root, "--shadow-cidrs", strings.Join(o.shadows, ",")},
+		Guard: []string{
+			binary,
+			"state",
+			"guard",
+			"--dir",
+			o.dir,
+			"--root",
+			o.root,
+			"--shadow-cidrs",
+			strings.Join(o.shadows, ","),
+		},
 		Others: host.Others{Interface: reserved.Is, Address: reserved.Addresses(shadows)},
 	}, nil
 }

@@ -160,7 +160,10 @@ func TestStateShow_AutomaticValues_LeftOut(t *testing.T) {
 			return err
 		}
 		network := &net.IPNet{IP: net.IPv4(198, 51, 100, 0), Mask: net.CIDRMask(24, 32)}
-		return errors.Join(netlink.LinkSetUp(link), netlink.RouteAdd(&netlink.Route{Dst: network, LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Protocol: unix.RTPROT_DHCP}))
+		return errors.Join(
+			netlink.LinkSetUp(link),
+			netlink.RouteAdd(&netlink.Route{Dst: network, LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Protocol: unix.RTPROT_DHCP}),
+		)
 	})
 	const route = "protocol: dhcp"
 	if all := p.must(t, "", "show", "eth1"); !strings.Contains(all, route) {

@@ -53,7 +53,8 @@ interface with its routes, and with the rules that lead to the tables of these r
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "yaml", "yaml or json")
-	cmd.Flags().BoolVarP(&configured, "running-config", "r", false, "leave out what comes automatically: addresses of leases and advertisements, and their routes")
+	cmd.Flags().
+		BoolVarP(&configured, "running-config", "r", false, "leave out what comes automatically: addresses of leases and advertisements, and their routes")
 	return cmd
 }
 
@@ -187,14 +188,30 @@ func (a *applying) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&a.NoCommit, "no-commit", false, "undo the change at the end of --timeout unless it is committed")
 	flags.BoolVar(&a.NoVerify, "no-verify", false, "do not compare the result with the desired state")
 	flags.DurationVar(&a.Timeout, "timeout", engine.DefaultTimeout, "when to undo a change that is not committed")
-	flags.DurationVar(&a.ProbeLimit, "probe-timeout", engine.DefaultProbeLimit, "how long gateways, name servers and targets have to answer; 0 asks none of them")
-	flags.StringSliceVar(&a.targets, "reach", nil, "targets that must be reached after the change: HOST answers echo requests, HOST:PORT accepts TCP connections")
+	flags.DurationVar(
+		&a.ProbeLimit,
+		"probe-timeout",
+		engine.DefaultProbeLimit,
+		"how long gateways, name servers and targets have to answer; 0 asks none of them",
+	)
+	flags.StringSliceVar(
+		&a.targets,
+		"reach",
+		nil,
+		"targets that must be reached after the change: HOST answers echo requests, HOST:PORT accepts TCP connections",
+	)
 	if err := cmd.RegisterFlagCompletionFunc("reach", cobra.NoFileCompletions); err != nil {
 		panic(err) // the flag was registered twice
 	}
 }
 
-func (o *stateOptions) apply(ctx context.Context, out io.Writer, e *engine.Engine, desired *document.State, how transaction.Options) error {
+func (o *stateOptions) apply(
+	ctx context.Context,
+	out io.Writer,
+	e *engine.Engine,
+	desired *document.State,
+	how transaction.Options,
+) error {
 	result, err := e.Apply(ctx, desired, how)
 	if err != nil {
 		return err

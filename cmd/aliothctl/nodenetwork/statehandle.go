@@ -49,7 +49,12 @@ is not 0 if the node does not have the desired state then.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.handle(cmd, h) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&h.node, "node", os.Getenv("NODE_NAME"), "name of this node's Node object (environment: NODE_NAME); default: the host's name")
+	flags.StringVar(
+		&h.node,
+		"node",
+		os.Getenv("NODE_NAME"),
+		"name of this node's Node object (environment: NODE_NAME); default: the host's name",
+	)
 	flags.BoolVar(&h.once, "once", false, "make one pass")
 	flags.DurationVar(&h.every, "every", 5*time.Second, "time between two passes")
 	options.AddKubeconfig(cmd, &h.kubeconfig)
@@ -102,7 +107,8 @@ func withDHCP(ctx context.Context, e *engine.Engine, f func(context.Context) err
 
 func handleState(ctx context.Context, e handler.Engine, api handler.API, h handling, log *slog.Logger) error {
 	states := handler.New(handler.Config{
-		Node: h.node, API: api, Engine: e, Wanted: handler.Ask(api, h.node), Poll: h.every, Timeout: engine.DefaultTimeout, Log: log,
+		Node: h.node, API: api, Engine: e, Wanted: handler.Ask(api, h.node), Poll: h.every, Timeout: engine.DefaultTimeout,
+		Log: log,
 	})
 	if h.once {
 		_, err := states.Pass(ctx)

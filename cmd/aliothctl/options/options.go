@@ -33,7 +33,8 @@ const (
 
 // AddKubeconfig adds the flag for the kubeconfig file.
 func AddKubeconfig(cmd *cobra.Command, kubeconfig *string) {
-	cmd.Flags().StringVar(kubeconfig, "kubeconfig", "", "kubeconfig file; default: $KUBECONFIG, then ~/.kube/config, then the pod's ServiceAccount")
+	cmd.Flags().
+		StringVar(kubeconfig, "kubeconfig", "", "kubeconfig file; default: $KUBECONFIG, then ~/.kube/config, then the pod's ServiceAccount")
 }
 
 // Errors of commands that have no credentials of a user.
@@ -47,7 +48,8 @@ var (
 func RESTConfig(kubeconfig, socket string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath, rules.WarnIfAllMissing = kubeconfig, false
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).
+		ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, ErrNoKubeconfig

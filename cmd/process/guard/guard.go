@@ -61,7 +61,12 @@ type Reviews struct{}
 // Protect returns a handler that lets through to next only users that the API server authorizes,
 // and the configuration of TLS of a server with the name of a component. Other users get 401 or
 // 403, and 500 while the API server can't be asked.
-func (Reviews) Protect(config *rest.Config, component string, next http.Handler, log *slog.Logger) (http.Handler, *tls.Config, error) {
+func (Reviews) Protect(
+	config *rest.Config,
+	component string,
+	next http.Handler,
+	log *slog.Logger,
+) (http.Handler, *tls.Config, error) {
 	handler, err := newGuard(config, next, log)
 	if err != nil {
 		return nil, nil, err

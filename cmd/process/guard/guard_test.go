@@ -72,7 +72,12 @@ func TestReviews_PermittedReader_ServedAndAskedOnce(t *testing.T) {
 	api := &reviewer{t: t}
 	server := httptest.NewServer(api)
 	defer server.Close()
-	handler, certificate, err := guard.Reviews{}.Protect(&rest.Config{Host: server.URL}, "daemon", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), slog.New(slog.DiscardHandler))
+	handler, certificate, err := guard.Reviews{}.Protect(
+		&rest.Config{Host: server.URL},
+		"daemon",
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+		slog.New(slog.DiscardHandler),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,8 @@ import (
 // interfaces of the pod, and records its finished attachments in one sandbox. A pod with one
 // interface, and without a definition, has no network status: Multus may serve its annotation.
 func Of(said []netif.Interface, records []journal.Record, know Knowledge) []annotations.NetworkStatus {
-	if len(said) == 0 || len(records) < 2 && !slices.ContainsFunc(said, func(a netif.Interface) bool { return a.Definition != "" }) {
+	if len(said) == 0 ||
+		len(records) < 2 && !slices.ContainsFunc(said, func(a netif.Interface) bool { return a.Definition != "" }) {
 		return nil
 	}
 	records = slices.Clone(records)
@@ -55,7 +56,10 @@ func place(said []netif.Interface, rec journal.Record) int {
 
 func one(said []netif.Interface, rec journal.Record) annotations.NetworkStatus {
 	status := annotations.NetworkStatus{
-		Name: nameOf(said, rec), Interface: rec.IfName, MAC: rec.Ethernet().String(), MTU: rec.MTU, Default: rec.Request == "",
+		Name: nameOf(
+			said,
+			rec,
+		), Interface: rec.IfName, MAC: rec.Ethernet().String(), MTU: rec.MTU, Default: rec.Request == "",
 		Gateways: defaultGateways(rec),
 	}
 	for _, addr := range rec.Addrs {
@@ -100,7 +104,8 @@ func device(k Knowledge, rec journal.Record, result *attach.Result) *annotations
 		}
 	}
 	return &annotations.DeviceInfo{
-		Type: annotations.DevicePCI, Version: annotations.DeviceInfoVersion, PCI: &annotations.PCIDevice{Address: pci, PFAddress: k.PF(pci)},
+		Type: annotations.DevicePCI, Version: annotations.DeviceInfoVersion,
+		PCI: &annotations.PCIDevice{Address: pci, PFAddress: k.PF(pci)},
 	}
 }
 
@@ -119,7 +124,12 @@ func byPlugin(status annotations.NetworkStatus, result *attach.Result) annotatio
 		}
 	}
 	dns := result.DNS
-	status.DNS = annotations.StatusDNS{Nameservers: dns.Nameservers, Domain: dns.Domain, Search: dns.Search, Options: dns.Options}
+	status.DNS = annotations.StatusDNS{
+		Nameservers: dns.Nameservers,
+		Domain:      dns.Domain,
+		Search:      dns.Search,
+		Options:     dns.Options,
+	}
 	return status
 }
 

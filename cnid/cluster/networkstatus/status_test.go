@@ -39,8 +39,14 @@ var pod = journal.Pod{Namespace: "shop", Name: "web", UID: "uid-web"}
 
 func record(seq uint64, container, ifName, request, attachment string, change func(*journal.Record)) journal.Record {
 	rec := journal.Record{
-		Identity: journal.Identity{Key: journal.Key{ContainerID: container, IfName: ifName}, Request: request, Pod: pod, CNINetwork: "alioth", Attachment: attachment},
-		Seq:      seq, Phase: journal.PhaseDone,
+		Identity: journal.Identity{
+			Key:        journal.Key{ContainerID: container, IfName: ifName},
+			Request:    request,
+			Pod:        pod,
+			CNINetwork: "alioth",
+			Attachment: attachment,
+		},
+		Seq: seq, Phase: journal.PhaseDone,
 	}
 	rec.MAC, rec.MTU = journal.MAC{2, 0, 0, 0, 0, byte(seq)}, 1450
 	change(&rec)
@@ -213,7 +219,8 @@ func TestNetworkStatus_SinglePodNetwork_NotWritten(t *testing.T) {
 	// NPWG 1.2: one definition twice is two entries.
 	twice := described(t, said)
 	twice[2].Outside, twice[2].Definition = "", "shop/red"
-	if got := networkstatus.Of(twice, records()[:3], known{}); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" || got[1].Interface == got[2].Interface {
+	if got := networkstatus.Of(twice, records()[:3], known{}); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" ||
+		got[1].Interface == got[2].Interface {
 		t.Errorf("a pod with one definition twice has %v", got)
 	}
 }
@@ -360,7 +367,8 @@ func TestNetworkStatus_VirtualFunction_DeviceInfoPresent(t *testing.T) {
 		t.Errorf("interfaces without a device have some: %+v", list)
 	}
 	text, err := annotations.FormatNetworkStatus(list)
-	if part := `"device-info":{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:03:10.1","pf-pci-address":"0000:03:00.0"}}`; err != nil || !strings.Contains(text, part) {
+	if part := `"device-info":{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:03:10.1","pf-pci-address":"0000:03:00.0"}}`; err != nil ||
+		!strings.Contains(text, part) {
 		t.Errorf("%v: %s lacks %s", err, text, part)
 	}
 }

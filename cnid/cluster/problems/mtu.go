@@ -33,13 +33,20 @@ func mtuProblems(records []journal.Record, carried int) []finding.Problem {
 	if len(larger) > 0 {
 		list = append(list, finding.Problem{Reason: v1alpha1.PodMTUTooLargeReason, Message: fmt.Sprintf(
 			"the node's network carries packets of pods up to %d bytes now, and the MTU of %s could not be changed, so ICMP errors have to report it;"+
-				" delete and recreate them, or restore the network's MTU", carried, named(larger))})
+				" delete and recreate them, or restore the network's MTU",
+			carried,
+			named(larger),
+		)})
 	}
 	if len(below) > 0 {
 		list = append(list, finding.Problem{Reason: v1alpha1.MTUBelowIPv6Reason, Message: fmt.Sprintf(
 			"the node's network carries packets of pods up to %d bytes, and IPv6 needs %d; larger packets are fragmented in the tunnel,"+
 				" which costs throughput; raise the MTU of the node's network by %d bytes: %s",
-			carried, attach.MinMTU6, attach.MinMTU6-carried, named(below))})
+			carried,
+			attach.MinMTU6,
+			attach.MinMTU6-carried,
+			named(below),
+		)})
 	}
 	return list
 }

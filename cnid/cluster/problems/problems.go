@@ -117,8 +117,18 @@ func (c *Checker) Warnings() []string {
 
 // check looks for all problems that need an administrator.
 func (c *Checker) check(ctx context.Context, r request) []finding.Problem {
-	list := slices.Concat(leftOut(c.cfg.Node.ExplainLeftOut()), c.blocked(ctx, r.traffic), c.otherCNI(), unserved(c.cfg.ProxyHealth.Problem(), v1alpha1.ProxyHealthUnservedReason),
-		unserved(c.cfg.NodeIPAM.Problem(), v1alpha1.NodeIPAMPortUnservedReason), c.lacking(ctx), mtuProblems(c.cfg.Journal.Records(), r.mtu))
+	list := slices.Concat(
+		leftOut(c.cfg.Node.ExplainLeftOut()),
+		c.blocked(ctx, r.traffic),
+		c.otherCNI(),
+		unserved(c.cfg.ProxyHealth.Problem(), v1alpha1.ProxyHealthUnservedReason),
+		unserved(
+			c.cfg.NodeIPAM.Problem(),
+			v1alpha1.NodeIPAMPortUnservedReason,
+		),
+		c.lacking(ctx),
+		mtuProblems(c.cfg.Journal.Records(), r.mtu),
+	)
 	var warnings []string
 	for _, p := range list {
 		warnings = append(warnings, p.Message)
@@ -178,7 +188,10 @@ func (c *Checker) otherCNI() []finding.Problem {
 		return nil
 	}
 	return []finding.Problem{{Reason: v1alpha1.OtherCNIConfigurationReason, Message: fmt.Sprintf(
-		"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, cnidir.ConflistName)}}
+		"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it",
+		other,
+		cnidir.ConflistName,
+	)}}
 }
 
 // lacking returns features of the kernel without which some pods can't be attached. Others can,

@@ -47,6 +47,16 @@ func (r *Releaser) releaseClaim(ctx context.Context, row *multinet.Claim) error 
 	if err != nil {
 		return fmt.Errorf("report the release: %w", err)
 	}
-	r.log.Info("released interface", "claim", row.Name, "network", row.Network.Name, "pod", row.Namespace+"/"+row.PodName, "podUID", row.PodUID)
+	r.log.Info(
+		"released interface",
+		"claim",
+		row.Name,
+		"network",
+		row.Network.Name,
+		"pod",
+		row.Namespace+"/"+row.PodName,
+		"podUID",
+		row.PodUID,
+	)
 	return nil
 }

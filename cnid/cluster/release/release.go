@@ -114,7 +114,10 @@ func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error
 	}
 	for _, row := range claims {
 		if err := r.releaseClaim(ctx, row); err != nil {
-			failures, stuck[row.PodUID] = append(failures, fmt.Errorf("AttachmentClaim %s/%s: %w", row.Namespace, row.Name, err)), true
+			failures, stuck[row.PodUID] = append(
+				failures,
+				fmt.Errorf("AttachmentClaim %s/%s: %w", row.Namespace, row.Name, err),
+			), true
 		}
 		handled[row.UID] = true
 	}
@@ -180,7 +183,15 @@ func (r *Releaser) release(ctx context.Context, row *store.Address) error {
 	if err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
-	r.log.Info("released address", "address", row.Name, "pod", row.Holder.Namespace+"/"+row.Holder.Name, "podUID", row.Holder.UID)
+	r.log.Info(
+		"released address",
+		"address",
+		row.Name,
+		"pod",
+		row.Holder.Namespace+"/"+row.Holder.Name,
+		"podUID",
+		row.Holder.UID,
+	)
 	return nil
 }
 

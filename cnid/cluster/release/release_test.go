@@ -163,14 +163,19 @@ func newTestReleaser(t *testing.T, c releaseCase) (*Releaser, client.Client) {
 	if c.inAPI != nil {
 		objects = append(objects, c.inAPI)
 	}
-	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.AttachmentClaim{}).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-			if _, isPod := obj.(*corev1.Pod); isPod && c.getFails {
-				return errors.New("no answer")
-			}
-			return inner.Get(ctx, key, obj, opts...)
-		},
-	}).Build()
+	api := fake.NewClientBuilder().
+		WithScheme(scheme).
+		WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.AttachmentClaim{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				if _, isPod := obj.(*corev1.Pod); isPod && c.getFails {
+					return errors.New("no answer")
+				}
+				return inner.Get(ctx, key, obj, opts...)
+			},
+		}).
+		Build()
 	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)

@@ -154,7 +154,11 @@ func (r *Reporter) Run(ctx context.Context) {
 
 // wait returns the desired conditions and the UID of the node's object when they differ from the
 // written ones, and after the interval of reviews.
-func (r *Reporter) wait(ctx context.Context, done []corev1.NodeCondition, doneUID string) (want []corev1.NodeCondition, uid string, err error) {
+func (r *Reporter) wait(
+	ctx context.Context,
+	done []corev1.NodeCondition,
+	doneUID string,
+) (want []corev1.NodeCondition, uid string, err error) {
 	soon, cancel := context.WithTimeout(ctx, r.review)
 	defer cancel()
 	err = r.store.Wait(soon, func(tx store.ReadTx, ws *store.WatchSet) bool {

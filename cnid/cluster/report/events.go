@@ -55,7 +55,11 @@ func (r *events) Lost(l plan.Lost) {
 	pod := l.Record.Pod
 	r.log.Error("pod has lost its address and is cut off", "pod", pod.String(), "podUID", pod.UID, "reason", l.Reason)
 	r.warn(podReference(pod), v1alpha1.AddressLostReason, l.Reason+"; the pod is cut off: delete it")
-	r.warn(nodeReference(r.node), v1alpha1.AddressLostReason, fmt.Sprintf("pod %s has lost its address and is cut off: %s; delete the pod", pod, l.Reason))
+	r.warn(
+		nodeReference(r.node),
+		v1alpha1.AddressLostReason,
+		fmt.Sprintf("pod %s has lost its address and is cut off: %s; delete the pod", pod, l.Reason),
+	)
 }
 
 // Closed writes an event for a pod that has lost a port of this node.
@@ -71,7 +75,13 @@ func nodeReference(node string) corev1.ObjectReference {
 
 // podReference names a pod's object.
 func podReference(pod journal.Pod) corev1.ObjectReference {
-	return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID)}
+	return corev1.ObjectReference{
+		APIVersion: "v1",
+		Kind:       "Pod",
+		Namespace:  pod.Namespace,
+		Name:       pod.Name,
+		UID:        types.UID(pod.UID),
+	}
 }
 
 func (r *events) warn(about corev1.ObjectReference, reason, message string) {
@@ -160,7 +170,10 @@ func (r *Reporter) Restored(pod journal.Pod, cause error) {
 	reason, message := v1alpha1.InterfaceRestoredReason, "the pod's interface was deleted on its node by another program, and was restored"
 	if cause != nil {
 		reason = v1alpha1.InterfaceLostReason
-		message = fmt.Sprintf("the pod's interface was deleted, moved or renamed on its node and can't be restored (%v): delete the pod", cause)
+		message = fmt.Sprintf(
+			"the pod's interface was deleted, moved or renamed on its node and can't be restored (%v): delete the pod",
+			cause,
+		)
 	}
 	go r.write(r.event(podReference(pod), reason, message))
 }

@@ -20,8 +20,12 @@ type Collector struct {
 
 // NewCollector returns a Collector of a node.
 func NewCollector(node string, s *store.Store, programmed Programmed) *Collector {
-	return &Collector{node: node, store: s, programmed: programmed, complete: prometheus.NewDesc("alioth_role_complete",
-		"Roles of the node, 1 if all tables of the role in the VPC are programmed completely, otherwise 0.", []string{"role", "vpc"}, nil)}
+	return &Collector{node: node, store: s, programmed: programmed, complete: prometheus.NewDesc(
+		"alioth_role_complete",
+		"Roles of the node, 1 if all tables of the role in the VPC are programmed completely, otherwise 0.",
+		[]string{"role", "vpc"},
+		nil,
+	)}
 }
 
 // Describe implements prometheus.Collector.

@@ -25,7 +25,10 @@ func TestRoleMetrics_IncompleteTables_Counted(t *testing.T) {
 	put := func(name, vpc, subnet, nodeUID string) {
 		t.Helper()
 		err := rows.Update(func(tx store.Tx) error {
-			return roles.PutMember(tx, &roles.Member{Meta: store.Meta{UID: name}, Name: name, VPC: vpc, VPCUID: vpc, Subnet: subnet, SubnetUID: subnet, Node: "n", NodeUID: nodeUID})
+			return roles.PutMember(
+				tx,
+				&roles.Member{Meta: store.Meta{UID: name}, Name: name, VPC: vpc, VPCUID: vpc, Subnet: subnet, SubnetUID: subnet, Node: "n", NodeUID: nodeUID},
+			)
 		})
 		if err != nil {
 			t.Fatal(err)

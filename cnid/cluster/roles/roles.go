@@ -68,8 +68,24 @@ type Reporter struct {
 }
 
 // New returns a Reporter of a node, in a cluster of so many nodes.
-func New(node string, api API, s *store.Store, programmed Programmed, nodes func(store.ReadTx) int, log *slog.Logger) *Reporter {
-	return &Reporter{node: node, api: api, store: s, programmed: programmed, nodes: nodes, log: log, pause: pause, sent: map[string]bool{}}
+func New(
+	node string,
+	api API,
+	s *store.Store,
+	programmed Programmed,
+	nodes func(store.ReadTx) int,
+	log *slog.Logger,
+) *Reporter {
+	return &Reporter{
+		node:       node,
+		api:        api,
+		store:      s,
+		programmed: programmed,
+		nodes:      nodes,
+		log:        log,
+		pause:      pause,
+		sent:       map[string]bool{},
+	}
 }
 
 // pause returns the time between two reports in a cluster of so many nodes.
@@ -209,7 +225,9 @@ func (r *Reporter) list(ctx context.Context, want report) error {
 		}
 	}
 	r.written = nil
-	object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: r.node, UID: types.UID(want.nodeUID)}}
+	object.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "Node", Name: r.node, UID: types.UID(want.nodeUID)},
+	}
 	object.Spec = specOf(want.listed)
 	if err := r.request(ctx, func(ctx context.Context) error { return write(ctx, object) }); err != nil {
 		return fmt.Errorf("%s NodeRoles %s: %w", verb, r.node, err)

@@ -215,7 +215,10 @@ func TestRoleReport_MemberTablesComplete_MemberReported(t *testing.T) {
 		n.put(t, self("u1"))
 		member := func(name, nodeUID string, complete bool) func(store.Tx) error {
 			return func(tx store.Tx) error {
-				return roles.PutMember(tx, &roles.Member{Meta: store.Meta{UID: name + "-uid"}, Name: name, VPC: "v", VPCUID: "vpc", Node: "n", NodeUID: nodeUID, Complete: complete})
+				return roles.PutMember(
+					tx,
+					&roles.Member{Meta: store.Meta{UID: name + "-uid"}, Name: name, VPC: "v", VPCUID: "vpc", Node: "n", NodeUID: nodeUID, Complete: complete},
+				)
 			}
 		}
 		n.put(t, member("own", "u1", false))

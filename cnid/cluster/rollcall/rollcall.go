@@ -83,8 +83,28 @@ type RollCall struct {
 }
 
 // New returns a RollCall for a node with these records, in a cluster of so many nodes.
-func New(node string, s *store.Store, records journal.Reader, api api, synced broadcast.Gate, passes Passes, nodes func(store.ReadTx) int, review time.Duration, log *slog.Logger) *RollCall {
-	return &RollCall{node: node, store: s, records: records, api: api, synced: synced, passes: passes, nodes: nodes, review: review, log: log}
+func New(
+	node string,
+	s *store.Store,
+	records journal.Reader,
+	api api,
+	synced broadcast.Gate,
+	passes Passes,
+	nodes func(store.ReadTx) int,
+	review time.Duration,
+	log *slog.Logger,
+) *RollCall {
+	return &RollCall{
+		node:    node,
+		store:   s,
+		records: records,
+		api:     api,
+		synced:  synced,
+		passes:  passes,
+		nodes:   nodes,
+		review:  review,
+		log:     log,
+	}
 }
 
 // reply is the content of a node's reply.
@@ -245,7 +265,9 @@ func (r *RollCall) write(ctx context.Context, say reply) error {
 	}
 	r.written = nil
 	object.Spec = v1alpha1.RollCallSpec{Call: say.call, VNIs: say.vnis}
-	object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: r.node, UID: types.UID(say.nodeUID)}}
+	object.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "Node", Name: r.node, UID: types.UID(say.nodeUID)},
+	}
 	if err := write(ctx, object); err != nil {
 		return err
 	}

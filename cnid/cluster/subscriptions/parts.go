@@ -175,7 +175,15 @@ func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool 
 		if s.cfg.ScaledEndpoints && subnets != nil { // a role member translates no addresses
 			parts[part{domain: vpc, extent: descriptor.ServedVPC}] = true
 		}
-		t := tables{tx: tx, node: s.cfg.Node, vpc: vpc, isDefault: vpc == s.cfg.DefaultVPC, hosts: subnets, read: s.isRead, last: s.last}
+		t := tables{
+			tx:        tx,
+			node:      s.cfg.Node,
+			vpc:       vpc,
+			isDefault: vpc == s.cfg.DefaultVPC,
+			hosts:     subnets,
+			read:      s.isRead,
+			last:      s.last,
+		}
 		for _, p := range t.needed() {
 			parts[p] = true
 		}
@@ -196,7 +204,11 @@ func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool 
 
 // findHosted returns the VPCs with an interface on this node, each with the names of the subnets
 // of its Addresses here. It adds VPCs with only interfaces of other CNI plugins to parts.
-func (s *Sources) findHosted(tx store.ReadTx, records []journal.Record, parts map[part]bool) map[string]map[string]bool {
+func (s *Sources) findHosted(
+	tx store.ReadTx,
+	records []journal.Record,
+	parts map[part]bool,
+) map[string]map[string]bool {
 	hosted := map[string]map[string]bool{s.cfg.DefaultVPC: {}}
 	of := func(vpc string) map[string]bool {
 		if hosted[vpc] == nil {

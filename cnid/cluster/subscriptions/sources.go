@@ -89,7 +89,14 @@ type Sources struct {
 }
 
 // New returns sources that follow nothing before Start.
-func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, records journal.Reader, log *slog.Logger) *Sources {
+func New(
+	cfg Config,
+	api *kube.Client,
+	set *reflector.Set,
+	s *store.Store,
+	records journal.Reader,
+	log *slog.Logger,
+) *Sources {
 	return &Sources{
 		cfg: cfg, api: api, set: set, store: s, records: records, log: log,
 		parts: map[part]*subscription{}, scopes: sharedScopes{}, judged: !cfg.ScaledEndpoints,

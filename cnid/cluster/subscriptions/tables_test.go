@@ -96,7 +96,10 @@ func withSubnet(name string, bouncers int) func(store.Tx) error {
 // hosted returns an Address of this node, in subnet a.
 func hosted() func(store.Tx) error {
 	return func(tx store.Tx) error {
-		return store.PutAddress(tx, &store.Address{Meta: store.Meta{UID: "a"}, Name: "v.10.0.0.1", VPC: "v", Subnet: "a", IP: netip.MustParseAddr("10.0.0.1"), Node: "n"})
+		return store.PutAddress(
+			tx,
+			&store.Address{Meta: store.Meta{UID: "a"}, Name: "v.10.0.0.1", VPC: "v", Subnet: "a", IP: netip.MustParseAddr("10.0.0.1"), Node: "n"},
+		)
 	}
 }
 
@@ -209,7 +212,10 @@ func TestDefaultVPC_WithBouncers_NodeAddressesFollowed(t *testing.T) {
 			return store.PutSubnet(tx, &store.Subnet{Meta: store.Meta{UID: "d-uid2"}, Name: "d", VPC: "default", Bouncers: 1})
 		}),
 		in(func(tx store.Tx) error {
-			return roles.PutMember(tx, &roles.Member{Name: "m", VPC: "default", VPCUID: "d-uid", Subnet: "d", SubnetUID: "d-uid2", Node: "m", NodeUID: "m", Stage: roles.Serving})
+			return roles.PutMember(
+				tx,
+				&roles.Member{Name: "m", VPC: "default", VPCUID: "d-uid", Subnet: "d", SubnetUID: "d-uid2", Node: "m", NodeUID: "m", Stage: roles.Serving},
+			)
 		}),
 	)
 	want := []string{"addresses of nodes", "role members of VPC default", "subnets of VPC default"}

@@ -27,7 +27,14 @@ func (m *Manager) Check(ctx context.Context, key journal.Key, pod journal.Pod) (
 	}
 	for _, rec := range records {
 		if !rec.AskedFor(pod) {
-			return nil, fmt.Errorf("attachment %s belongs to pod %s (UID %s), not %s (UID %s)", rec.Key, rec.Pod, strings.Join(rec.UIDs(), " or "), pod, pod.UID)
+			return nil, fmt.Errorf(
+				"attachment %s belongs to pod %s (UID %s), not %s (UID %s)",
+				rec.Key,
+				rec.Pod,
+				strings.Join(rec.UIDs(), " or "),
+				pod,
+				pod.UID,
+			)
 		}
 		if err := m.check(ctx, rec); err != nil {
 			return nil, err

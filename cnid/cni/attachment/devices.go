@@ -18,7 +18,9 @@ func (m *Manager) withDevices(ctx context.Context, pod journal.Pod, decisions []
 		return decisions, nil
 	}
 	if m.cfg.Devices == nil {
-		return nil, &NotReady{Reason: "the pod has interfaces on devices, and this daemon does not ask the kubelet for them: start alioth-cnid with --sriov"}
+		return nil, &NotReady{
+			Reason: "the pod has interfaces on devices, and this daemon does not ask the kubelet for them: start alioth-cnid with --sriov",
+		}
 	}
 	allocated, err := m.cfg.Devices.Of(ctx, pod)
 	if err == nil {
@@ -45,12 +47,20 @@ func assign(decisions []Decision, allocated map[string][]string) ([]Decision, er
 		}
 		ids := allocated[pool]
 		if taken[pool] == len(ids) {
-			return nil, fmt.Errorf("the kubelet has allocated %d device(s) of %s to the pod, and interface %s needs one more: request one for each interface in resources.limits of the containers",
-				len(ids), pool, decisions[i].Attachment)
+			return nil, fmt.Errorf(
+				"the kubelet has allocated %d device(s) of %s to the pod, and interface %s needs one more: request one for each interface in resources.limits of the containers",
+				len(ids),
+				pool,
+				decisions[i].Attachment,
+			)
 		}
 		id := ids[taken[pool]]
 		if !pciAddress.MatchString(id) {
-			return nil, fmt.Errorf("device %.80q of %s has no PCI address as its ID: use a device plugin whose devices are PCI functions", id, pool)
+			return nil, fmt.Errorf(
+				"device %.80q of %s has no PCI address as its ID: use a device plugin whose devices are PCI functions",
+				id,
+				pool,
+			)
 		}
 		decisions[i].PCI, taken[pool] = id, taken[pool]+1
 	}

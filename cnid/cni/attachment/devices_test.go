@@ -31,7 +31,10 @@ func TestDevicePool_SeveralInterfaces_AssignedInOrder(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var decisions []Decision
 			for i, pool := range tc.pools {
-				decisions = append(decisions, Decision{Attachment: []string{"net0", "net1", "net2", "net3"}[i], Interface: journal.Interface{Config: netif.Config{Pool: pool}}})
+				decisions = append(
+					decisions,
+					Decision{Attachment: []string{"net0", "net1", "net2", "net3"}[i], Interface: journal.Interface{Config: netif.Config{Pool: pool}}},
+				)
 			}
 			given, err := assign(decisions, ids)
 			if tc.cause != "" {

@@ -78,8 +78,13 @@ func (m *Manager) known(ctx context.Context, r Request) ([]Attached, error) {
 func (m *Manager) refuseSecondRequest(key journal.Key) error {
 	for _, rec := range m.cfg.Journal.OfContainer(key.ContainerID) {
 		if rec.Phase == journal.PhaseDone {
-			return fmt.Errorf("%w: %s is attached. For an interface %s name the network in the annotation %s of a NetworkAttachmentDefinition, without a configuration of type alioth",
-				ErrAttached, rec.RequestKey(), key.IfName, annotations.NetworkKey)
+			return fmt.Errorf(
+				"%w: %s is attached. For an interface %s name the network in the annotation %s of a NetworkAttachmentDefinition, without a configuration of type alioth",
+				ErrAttached,
+				rec.RequestKey(),
+				key.IfName,
+				annotations.NetworkKey,
+			)
 		}
 	}
 	return nil
@@ -96,7 +101,13 @@ func refuseSecondNamespace(rec journal.Record, r Request) error {
 	if err != nil || first.Cookie != rec.Device.NetnsCookie {
 		return nil //nolint:nilerr // a missing namespace, or a different one, is no obstacle
 	}
-	return fmt.Errorf("%w: %s is in %s; remove it before it is asked for in %s", ErrNamespaceAlive, rec.Key, rec.NetnsPath, r.NetnsPath)
+	return fmt.Errorf(
+		"%w: %s is in %s; remove it before it is asked for in %s",
+		ErrNamespaceAlive,
+		rec.Key,
+		rec.NetnsPath,
+		r.NetnsPath,
+	)
 }
 
 func (m *Manager) allIntact(ctx context.Context, records []journal.Record) ([]Attached, error) {
@@ -173,11 +184,17 @@ func (m *Manager) begin(r Request, decisions []Decision) ([]journal.Record, erro
 func checkCaller(r Request, driver attach.Driver) error {
 	switch external := driver.Capabilities().External; {
 	case external && !r.External:
-		return fmt.Errorf("%w: the operator gives pods on this node addresses for the node IPAM API; remove Alioth from the node's CNI configurations, or the label %s from the node",
-			ErrCaller, multitenancyv1alpha1.NodeLabel)
+		return fmt.Errorf(
+			"%w: the operator gives pods on this node addresses for the node IPAM API; remove Alioth from the node's CNI configurations, or the label %s from the node",
+			ErrCaller,
+			multitenancyv1alpha1.NodeLabel,
+		)
 	case !external && r.External:
-		return fmt.Errorf("%w: Alioth's own plugin makes them, because the pod requests networks of Alioth, or because its node did not have the label %s when the pod was bound",
-			ErrCaller, multitenancyv1alpha1.NodeLabel)
+		return fmt.Errorf(
+			"%w: Alioth's own plugin makes them, because the pod requests networks of Alioth, or because its node did not have the label %s when the pod was bound",
+			ErrCaller,
+			multitenancyv1alpha1.NodeLabel,
+		)
 	}
 	return nil
 }
@@ -204,7 +221,13 @@ func (m *Manager) establish(ctx context.Context, records []journal.Record, decis
 	list, made := make([]Attached, len(records)), make([]attach.Made, len(records))
 	for _, p := range phasesOf(decisions) {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, &NotReady{Reason: fmt.Sprintf("attaching %s: the other interfaces of the pod took all of %s", records[p.indexes[0]].IfName, m.cfg.EstablishWait)}
+			return nil, &NotReady{
+				Reason: fmt.Sprintf(
+					"attaching %s: the other interfaces of the pod took all of %s",
+					records[p.indexes[0]].IfName,
+					m.cfg.EstablishWait,
+				),
+			}
 		}
 		complete := func(ctx context.Context, i int) (err error) {
 			list[i], err = m.complete(ctx, records[i], made[i].Link)
@@ -262,7 +285,11 @@ func atOnce(n int, f func(int)) {
 }
 
 // attach makes the interface of a record.
-func (m *Manager) attach(ctx context.Context, rec journal.Record, delegate *attach.Delegate) (made attach.Made, err error) {
+func (m *Manager) attach(
+	ctx context.Context,
+	rec journal.Record,
+	delegate *attach.Delegate,
+) (made attach.Made, err error) {
 	driver, err := m.cfg.Drivers.Of(rec.Kind)
 	if err != nil {
 		return made, err
@@ -324,8 +351,15 @@ func (m *Manager) program(ctx context.Context, rec journal.Record) error {
 // the name of the requested one, so that both are removed together.
 func recordOf(r Request, d Decision, driver attach.Driver) journal.Record {
 	rec := journal.Record{
-		Identity: journal.Identity{Key: r.Key, ClientID: r.ClientID, Pod: r.Pod, CNINetwork: r.Network, NetnsPath: r.NetnsPath, Attachment: d.Attachment},
-		Binding:  d.Binding, Interface: d.Interface,
+		Identity: journal.Identity{
+			Key:        r.Key,
+			ClientID:   r.ClientID,
+			Pod:        r.Pod,
+			CNINetwork: r.Network,
+			NetnsPath:  r.NetnsPath,
+			Attachment: d.Attachment,
+		},
+		Binding: d.Binding, Interface: d.Interface,
 		Probed: d.Probed, ProbeTimeout: d.ProbeTimeout, HostPorts: d.HostPorts,
 	}
 	if rec.IfName = cmp.Or(d.IfName, r.IfName); rec.IfName != r.IfName {
@@ -346,7 +380,13 @@ func (m *Manager) spec(ctx context.Context, rec journal.Record) (attach.Spec, er
 		return spec, nil
 	}
 	if m.cfg.Links == nil {
-		return spec, fmt.Errorf("interface %s: this node makes no links for VLAN %d or VXLAN %d on %s", rec.IfName, rec.VLAN, rec.VXLAN, rec.Parent)
+		return spec, fmt.Errorf(
+			"interface %s: this node makes no links for VLAN %d or VXLAN %d on %s",
+			rec.IfName,
+			rec.VLAN,
+			rec.VXLAN,
+			rec.Parent,
+		)
 	}
 	name, err := m.cfg.Links.Name(ctx, rec)
 	if err != nil {

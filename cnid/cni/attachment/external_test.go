@@ -34,7 +34,10 @@ func newForeign(t *testing.T) *foreign {
 	f := &foreign{control: &control{}, dir: t.TempDir()}
 	f.decide(addressonly.Kind)
 	var err error
-	f.journal, err = journal.Open(t.Context(), journal.Config{Path: filepath.Join(f.dir, "journal"), Shadow4: netip.MustParsePrefix("169.254.64.0/18"), Log: slog.New(slog.DiscardHandler)})
+	f.journal, err = journal.Open(
+		t.Context(),
+		journal.Config{Path: filepath.Join(f.dir, "journal"), Shadow4: netip.MustParsePrefix("169.254.64.0/18"), Log: slog.New(slog.DiscardHandler)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +127,8 @@ func TestAddress_OtherPlugin_KeptUntilBootEnds(t *testing.T) {
 		t.Errorf("the datapath has something of it: %+v, programmed %d times", rec, f.programmed)
 	}
 	again, err := f.Establish(t.Context(), asked("c1"))
-	if diff := cmp.Diff(first, again, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); err != nil || diff != "" {
+	if diff := cmp.Diff(first, again, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); err != nil ||
+		diff != "" {
 		t.Errorf("asked again: %v (-first +again):\n%s", err, diff)
 	}
 	if _, err := f.Establish(t.Context(), asked("c2")); err != nil {

@@ -161,7 +161,8 @@ func expectStatic(t *testing.T, m *attachment.Manager, c *control, request attac
 	}
 	later := request.Pod
 	later.UID = "of the next manifest"
-	if _, err := m.Check(t.Context(), request.Key, later); err == nil || !strings.Contains(err.Error(), "(UID of its mirror or uid), not ns/p (UID of the next manifest)") {
+	if _, err := m.Check(t.Context(), request.Key, later); err == nil ||
+		!strings.Contains(err.Error(), "(UID of its mirror or uid), not ns/p (UID of the next manifest)") {
 		t.Errorf("a CHECK of another static pod: %v", err)
 	}
 }

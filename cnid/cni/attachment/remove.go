@@ -47,7 +47,12 @@ func (m *Manager) removeRequest(ctx context.Context, key journal.Key, external b
 // does not, because it was lost and they could not be adopted. Those with an end on the
 // node go with the pod's namespace; others may have more than that, such as the lease of
 // a CNI plugin.
-func (m *Manager) removeUnrecorded(ctx context.Context, key journal.Key, external bool, records []journal.Record) error {
+func (m *Manager) removeUnrecorded(
+	ctx context.Context,
+	key journal.Key,
+	external bool,
+	records []journal.Record,
+) error {
 	var errs []error
 	for _, driver := range m.cfg.Drivers {
 		if can := driver.Capabilities(); can.HostEnd || can.External != external {

@@ -129,7 +129,11 @@ func (c Client) post(ctx context.Context, req Request) (*Response, error) {
 	httpReq.Header.Set("Content-Type", "application/json")
 	httpResp, err := HTTPClient(c.socket()).Do(httpReq)
 	if err != nil && ctx.Err() != nil {
-		return nil, types.NewError(CodeNotReady, "network is not ready - alioth-cnid did not finish in time", ctx.Err().Error())
+		return nil, types.NewError(
+			CodeNotReady,
+			"network is not ready - alioth-cnid did not finish in time",
+			ctx.Err().Error(),
+		)
 	}
 	if err != nil {
 		return nil, &awayError{cause: err}

@@ -88,7 +88,11 @@ func checkTexts(req cniapi.Request, conf netConf) error {
 		{"name of the network configuration", conf.Name},
 	}
 	for _, valid := range slices.Concat(conf.Valid, conf.ValidEarlier) {
-		named = append(named, struct{ what, text string }{"containerID to keep", valid.ContainerID}, struct{ what, text string }{"ifname to keep", valid.IfName})
+		named = append(
+			named,
+			struct{ what, text string }{"containerID to keep", valid.ContainerID},
+			struct{ what, text string }{"ifname to keep", valid.IfName},
+		)
 	}
 	for _, one := range named {
 		if !quote.IsShort(one.text) {
@@ -99,8 +103,17 @@ func checkTexts(req cniapi.Request, conf netConf) error {
 }
 
 func unfit(what, text string) error {
-	return types.NewError(types.ErrInvalidEnvironmentVariables,
-		fmt.Sprintf("%s has %d bytes: want at most %d, which can be printed: %s", what, len(text), quote.MaxQuoted, quote.Text(text)), "")
+	return types.NewError(
+		types.ErrInvalidEnvironmentVariables,
+		fmt.Sprintf(
+			"%s has %d bytes: want at most %d, which can be printed: %s",
+			what,
+			len(text),
+			quote.MaxQuoted,
+			quote.Text(text),
+		),
+		"",
+	)
 }
 
 // parsePod reads the pod from CNI_ARGS, as the runtimes of Kubernetes set it.
@@ -110,22 +123,37 @@ func parsePod(req cniapi.Request) (journal.Pod, error) {
 	for pair := range strings.SplitSeq(req.Args, ";") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok && pair != "" {
-			return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("CNI_ARGS has %s, want key=value", quote.Text(pair)), "")
+			return journal.Pod{}, types.NewError(
+				types.ErrInvalidEnvironmentVariables,
+				fmt.Sprintf("CNI_ARGS has %s, want key=value", quote.Text(pair)),
+				"",
+			)
 		}
 		args[key] = value
 	}
 	pod := journal.Pod{Namespace: args["K8S_POD_NAMESPACE"], Name: args["K8S_POD_NAME"], UID: args["K8S_POD_UID"]}
 	for _, key := range []string{"K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"} {
 		if args[key] == "" {
-			return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_ARGS has no "+key+"; a container runtime of Kubernetes sets it", "")
+			return journal.Pod{}, types.NewError(
+				types.ErrInvalidEnvironmentVariables,
+				"CNI_ARGS has no "+key+"; a container runtime of Kubernetes sets it",
+				"",
+			)
 		}
 		if !quote.IsShort(args[key]) {
 			return journal.Pod{}, unfit(key, args[key])
 		}
 	}
 	if infra, ok := args["K8S_POD_INFRA_CONTAINER_ID"]; ok && infra != req.ContainerID {
-		return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables,
-			fmt.Sprintf("K8S_POD_INFRA_CONTAINER_ID is %s but CNI_CONTAINERID is %s", quote.Text(infra), quote.Text(req.ContainerID)), "")
+		return journal.Pod{}, types.NewError(
+			types.ErrInvalidEnvironmentVariables,
+			fmt.Sprintf(
+				"K8S_POD_INFRA_CONTAINER_ID is %s but CNI_CONTAINERID is %s",
+				quote.Text(infra),
+				quote.Text(req.ContainerID),
+			),
+			"",
+		)
 	}
 	return pod, nil
 }

@@ -193,7 +193,10 @@ func TestADD_SeveralAttachments_OneCombinedResult(t *testing.T) {
 	if again := r.checkWith(t, p, result); again == nil {
 		t.Error("CHECK passes before the datapath was programmed anew")
 	}
-	gc := cniapi.Request{Command: "GC", Config: []byte(`{"cniVersion":"1.1.0","name":"alioth","cni.dev/valid-attachments":[{"containerID":"sandbox1","ifname":"eth0"}]}`)}
+	gc := cniapi.Request{
+		Command: "GC",
+		Config:  []byte(`{"cniVersion":"1.1.0","name":"alioth","cni.dev/valid-attachments":[{"containerID":"sandbox1","ifname":"eth0"}]}`),
+	}
 	if resp := r.server.Do(t.Context(), gc); resp.Error != nil || len(r.journal.Records()) != 2 {
 		t.Errorf("a GC that lists the one asked for leaves %+v, %v", r.journal.Records(), resp.Error)
 	}

@@ -49,7 +49,15 @@ func (s *Server) Handler() http.Handler {
 		resp := s.Do(r.Context(), req)
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(resp); err != nil {
-			s.cfg.Log.Debug("the client does not read the answer", "command", quote.Name(req.Command), "containerID", quote.Name(req.ContainerID), "error", err)
+			s.cfg.Log.Debug(
+				"the client does not read the answer",
+				"command",
+				quote.Name(req.Command),
+				"containerID",
+				quote.Name(req.ContainerID),
+				"error",
+				err,
+			)
 		}
 	})
 }
@@ -79,7 +87,14 @@ func Listen(path string) (net.Listener, error) {
 // Serve serves h to processes that control the node (package peer) on l, which is the socket at path, until ctx ends, and writes the result
 // of ready to disk meanwhile. When ctx ends, it ends waiting commands, and waits while
 // they undo their steps.
-func Serve(ctx context.Context, l net.Listener, path string, h http.Handler, ready func() error, log *slog.Logger) error {
+func Serve(
+	ctx context.Context,
+	l net.Listener,
+	path string,
+	h http.Handler,
+	ready func() error,
+	log *slog.Logger,
+) error {
 	var heart sync.WaitGroup
 	defer heart.Wait()
 	beating, stop := context.WithCancel(ctx)

@@ -65,7 +65,11 @@ func TestResult_UnsupportedNetworkRoutes_Omitted(t *testing.T) {
 		return netif.Route{Dst: netip.MustParsePrefix(dst), Gateway: netip.MustParseAddr(gateway), Table: table}
 	}
 	rec := journal.Record{Interface: journal.Interface{Config: netif.Config{Routes: []netif.Route{
-		route("198.51.100.0/24", "192.0.2.1", 0), route("203.0.113.0/24", "192.0.2.5", 0), route("2001:db8:1::/64", "2001:db8::1", 0), route("10.9.0.0/16", "192.0.2.1", 78),
+		route(
+			"198.51.100.0/24",
+			"192.0.2.1",
+			0,
+		), route("203.0.113.0/24", "192.0.2.5", 0), route("2001:db8:1::/64", "2001:db8::1", 0), route("10.9.0.0/16", "192.0.2.1", 78),
 	}}}}
 	rec.IfName, rec.NetnsPath = "net1", "/run/netns/x"
 	res := &types100.Result{}

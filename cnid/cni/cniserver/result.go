@@ -43,10 +43,16 @@ func merge(res *types100.Result, one attachment.Attached) {
 		return
 	}
 	if one.HostIfName != "" {
-		res.Interfaces = append(res.Interfaces, &types100.Interface{Name: one.HostIfName, Mac: one.Link.HostMAC.String(), Mtu: one.MTU})
+		res.Interfaces = append(
+			res.Interfaces,
+			&types100.Interface{Name: one.HostIfName, Mac: one.Link.HostMAC.String(), Mtu: one.MTU},
+		)
 	}
 	inPod := len(res.Interfaces)
-	res.Interfaces = append(res.Interfaces, &types100.Interface{Name: one.IfName, Mac: one.Ethernet().String(), Mtu: one.MTU, Sandbox: one.NetnsPath})
+	res.Interfaces = append(
+		res.Interfaces,
+		&types100.Interface{Name: one.IfName, Mac: one.Ethernet().String(), Mtu: one.MTU, Sandbox: one.NetnsPath},
+	)
 	res.Interfaces[inPod].PciID = one.PCI
 	for i, addr := range one.Addrs {
 		ip := &types100.IPConfig{Interface: &inPod, Address: ipNet(addr)}
@@ -70,20 +76,27 @@ func mergeReported(res *types100.Result, one attachment.Attached) {
 	reported, first := one.Link.Result, len(res.Interfaces)
 	for _, iface := range reported.Interfaces {
 		res.Interfaces = append(res.Interfaces, &types100.Interface{
-			Name: iface.Name, Mac: iface.MAC, Mtu: iface.MTU, Sandbox: iface.Sandbox, SocketPath: iface.SocketPath, PciID: iface.PCIID,
+			Name: iface.Name, Mac: iface.MAC, Mtu: iface.MTU, Sandbox: iface.Sandbox, SocketPath: iface.SocketPath,
+			PciID: iface.PCIID,
 		})
 	}
 	if _, ok := reported.InPod(one.IfName); !ok { // results before CNI 0.3.0 have no interfaces
 		res.Interfaces = append(res.Interfaces, &types100.Interface{Name: one.IfName, Sandbox: one.NetnsPath})
 	}
-	inPod := slices.IndexFunc(res.Interfaces, func(i *types100.Interface) bool { return i.Name == one.IfName && i.Sandbox != "" })
+	inPod := slices.IndexFunc(
+		res.Interfaces,
+		func(i *types100.Interface) bool { return i.Name == one.IfName && i.Sandbox != "" },
+	)
 	for _, addr := range reported.Addrs {
 		// Runtimes count an address without an interface as one of the pod's first.
 		index := inPod
 		if addr.Interface >= 0 && addr.Interface < len(reported.Interfaces) {
 			index = first + addr.Interface
 		}
-		res.IPs = append(res.IPs, &types100.IPConfig{Interface: &index, Address: ipNet(addr.Addr), Gateway: addr.Gateway.AsSlice()})
+		res.IPs = append(
+			res.IPs,
+			&types100.IPConfig{Interface: &index, Address: ipNet(addr.Addr), Gateway: addr.Gateway.AsSlice()},
+		)
 	}
 	for _, route := range reported.Routes {
 		res.Routes = append(res.Routes, &types.Route{Dst: ipNet(route.Dst), GW: route.Gateway.AsSlice()})

@@ -64,7 +64,11 @@ func (s *Server) do(ctx context.Context, req cniapi.Request) (json.RawMessage, e
 	case "STATUS":
 		return nil, s.status()
 	}
-	return nil, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("unknown command %s", quote.Text(req.Command)), "")
+	return nil, types.NewError(
+		types.ErrInvalidEnvironmentVariables,
+		fmt.Sprintf("unknown command %s", quote.Text(req.Command)),
+		"",
+	)
 }
 
 // cniError returns an error with the CNI code for it.

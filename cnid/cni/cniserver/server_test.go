@@ -421,7 +421,8 @@ func TestCHECK_PodKernelAndResult_DifferencesFound(t *testing.T) {
 	if err := check(strings.ReplaceAll(previous, "10.10.1.2/24", "10.10.1.9/24"), same); err == nil || !strings.Contains(err.Msg, "10.10.1.2/24") {
 		t.Errorf("with another address: %v", err)
 	}
-	if err := check(previous, func(q *cniapi.Request) { q.Args = strings.ReplaceAll(q.Args, p.uid, "uid-9") }); err == nil || !strings.Contains(err.Msg, "belongs to") {
+	if err := check(previous, func(q *cniapi.Request) { q.Args = strings.ReplaceAll(q.Args, p.uid, "uid-9") }); err == nil ||
+		!strings.Contains(err.Msg, "belongs to") {
 		t.Errorf("for another pod: %v", err)
 	}
 	delete(r.programmed, p.key())

@@ -17,7 +17,14 @@ import (
 // kubelet writes these errors into events of the pod.
 func TestErrorText_LongRequest_LittleRepeated(t *testing.T) {
 	const args = "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u"
-	base := cniapi.Request{Command: "ADD", ContainerID: "c1", Netns: "/run/netns/a", IfName: "eth0", Args: args, Config: []byte(`{"cniVersion":"1.1.0","name":"net"}`)}
+	base := cniapi.Request{
+		Command:     "ADD",
+		ContainerID: "c1",
+		Netns:       "/run/netns/a",
+		IfName:      "eth0",
+		Args:        args,
+		Config:      []byte(`{"cniVersion":"1.1.0","name":"net"}`),
+	}
 	if _, err := parse(base); err != nil {
 		t.Fatal(err)
 	}

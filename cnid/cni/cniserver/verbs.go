@@ -21,7 +21,10 @@ import (
 
 // add attaches a pod.
 func (s *Server) add(ctx context.Context, c command) (json.RawMessage, error) {
-	list, err := s.cfg.Manager.Establish(ctx, attachment.Request{Key: c.key, Pod: c.pod, Network: c.conf.Name, NetnsPath: c.netns})
+	list, err := s.cfg.Manager.Establish(
+		ctx,
+		attachment.Request{Key: c.key, Pod: c.pod, Network: c.conf.Name, NetnsPath: c.netns},
+	)
 	if err != nil {
 		return nil, err
 	}

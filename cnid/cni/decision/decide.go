@@ -68,7 +68,9 @@ func decide(tx store.ReadTx, q question) answer {
 	pod := findPod(tx, q.pod)
 	switch {
 	case pod == nil:
-		return answer{missing: "this node has not heard of the pod yet; if that lasts, its alioth-cnid can't reach the API server"}
+		return answer{
+			missing: "this node has not heard of the pod yet; if that lasts, its alioth-cnid can't reach the API server",
+		}
 	case pod.Deleting || pod.Terminal:
 		return answer{seen: true, gone: true}
 	case !pod.NetworkReady && pod.Message != "":
@@ -154,7 +156,11 @@ func (q question) portsLack(d *attachment.Decision, namespace string) string {
 	case len(d.HostPorts) == 0:
 		return ""
 	case !d.InVPC():
-		return fmt.Sprintf("hostPort %s: ports of nodes lead to pods in VPCs only, and the pod's first interface is in network %q outside of every VPC", d.HostPorts[0], d.Outside)
+		return fmt.Sprintf(
+			"hostPort %s: ports of nodes lead to pods in VPCs only, and the pod's first interface is in network %q outside of every VPC",
+			d.HostPorts[0],
+			d.Outside,
+		)
 	case !q.namespaceSynced(namespace):
 		return fmt.Sprintf("hostPort %s: namespace %s has not been read from the API server yet", d.HostPorts[0], namespace)
 	}
@@ -162,7 +168,12 @@ func (q question) portsLack(d *attachment.Decision, namespace string) string {
 }
 
 // decideOne decides one attachment without its kind, or returns the missing part.
-func decideOne(tx store.ReadTx, q question, pod *store.Pod, said netif.Interface) (d attachment.Decision, missing string) {
+func decideOne(
+	tx store.ReadTx,
+	q question,
+	pod *store.Pod,
+	said netif.Interface,
+) (d attachment.Decision, missing string) {
 	if said.Outside != "" {
 		if missing = unprepared(tx, pod, said); missing != "" {
 			return d, missing
@@ -224,10 +235,18 @@ func completeSet(tx store.ReadTx, pod store.Holder, node, attachment string) ([]
 	first := rows[0]
 	for _, row := range rows {
 		if row.Domain() != first.Domain() || row.MAC != first.MAC || row.External != first.External {
-			return nil, fmt.Sprintf("the pod's Address objects %s and %s disagree about VPC, MAC or driver", first.Name, row.Name)
+			return nil, fmt.Sprintf(
+				"the pod's Address objects %s and %s disagree about VPC, MAC or driver",
+				first.Name,
+				row.Name,
+			)
 		}
 		if !first.SameConfig(row) {
-			return nil, fmt.Sprintf("the operator is changing the configuration of the Address objects %s and %s", first.Name, row.Name)
+			return nil, fmt.Sprintf(
+				"the operator is changing the configuration of the Address objects %s and %s",
+				first.Name,
+				row.Name,
+			)
 		}
 	}
 	for _, ip := range first.Set {
@@ -243,7 +262,12 @@ func completeSet(tx store.ReadTx, pod store.Holder, node, attachment string) ([]
 
 // assemble adds the properties from the VPC, its subnets and this node, or returns the missing
 // part. An attachment that another CNI plugin makes needs nothing else of its VPC.
-func assemble(tx store.ReadTx, q question, said netif.Interface, rows []*store.Address) (d attachment.Decision, missing string) {
+func assemble(
+	tx store.ReadTx,
+	q question,
+	said netif.Interface,
+	rows []*store.Address,
+) (d attachment.Decision, missing string) {
 	vpc, foreign := store.GetVPC(tx, rows[0].VPC), rows[0].External
 	switch {
 	case !foreign && !q.synced(rows[0].VPC):
@@ -251,7 +275,11 @@ func assemble(tx store.ReadTx, q question, said netif.Interface, rows []*store.A
 	case vpc == nil || vpc.VNI == 0:
 		return d, fmt.Sprintf("VPC %s has no VNI yet; see `kubectl describe vpc %s`", rows[0].VPC, rows[0].VPC)
 	case !foreign && q.mtu == 0:
-		return d, fmt.Sprintf("node %s is not programmed yet: %s", q.cfg.Node, cmp.Or(q.problem, "alioth-cnid is about to do so"))
+		return d, fmt.Sprintf(
+			"node %s is not programmed yet: %s",
+			q.cfg.Node,
+			cmp.Or(q.problem, "alioth-cnid is about to do so"),
+		)
 	}
 	mac, err := journal.ParseMAC(rows[0].MAC)
 	if err != nil {
@@ -277,7 +305,12 @@ func unread(vpc string) string {
 }
 
 // locate adds addresses, gateways and subnets, or returns the missing part.
-func locate(tx store.ReadTx, rows []*store.Address, binding *journal.Binding, iface *journal.Interface) (missing string) {
+func locate(
+	tx store.ReadTx,
+	rows []*store.Address,
+	binding *journal.Binding,
+	iface *journal.Interface,
+) (missing string) {
 	for _, row := range rows {
 		prefix, gateway, missing := inSubnet(tx, row)
 		if missing != "" {
@@ -294,7 +327,11 @@ func locate(tx store.ReadTx, rows []*store.Address, binding *journal.Binding, if
 func inSubnet(tx store.ReadTx, row *store.Address) (netip.Prefix, netip.Addr, string) {
 	subnet := store.GetSubnet(tx, row.Subnet)
 	if subnet == nil || subnet.VPC != row.VPC {
-		return netip.Prefix{}, netip.Addr{}, fmt.Sprintf("subnet %s of Address object %s does not exist in its VPC", row.Subnet, row.Name)
+		return netip.Prefix{}, netip.Addr{}, fmt.Sprintf(
+			"subnet %s of Address object %s does not exist in its VPC",
+			row.Subnet,
+			row.Name,
+		)
 	}
 	inside := slices.IndexFunc(subnet.Prefixes, func(p netip.Prefix) bool { return p.Contains(row.IP) })
 	gateway := slices.IndexFunc(subnet.Gateways, func(ip netip.Addr) bool { return ip.Is4() == row.IP.Is4() })

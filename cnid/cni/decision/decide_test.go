@@ -263,7 +263,11 @@ func TestDecision_ObjectsIncompleteOrContradictory_ReasonReturned(t *testing.T) 
 		{"an Address on another node", func(d *decided) { d.addresses[0].Node = "node2" }, "Address object of fd10:10:0:1::10 has not arrived"},
 		{"Addresses of two VPCs", func(d *decided) { d.addresses[0].VPC = "red" }, "disagree about VPC, MAC or driver"},
 		{"a forged VPC in the annotation of release 0.1", func(d *decided) { d.release01 = true; d.said.VPC = "red" }, `VPC "red", "blue"`},
-		{"a forged address in the annotation of release 0.1", func(d *decided) { d.release01 = true; d.said.Addresses = d.said.Addresses[:1] }, "addresses [10.10.1.10]"},
+		{
+			"a forged address in the annotation of release 0.1",
+			func(d *decided) { d.release01 = true; d.said.Addresses = d.said.Addresses[:1] },
+			"addresses [10.10.1.10]",
+		},
 		{"a forged MAC in the annotation of release 0.1", func(d *decided) { d.release01 = true; d.said.MAC = "02:00:00:00:00:99" }, "MAC 02:00:00:00:00:99"},
 		{"a VPC without a VNI", func(d *decided) { d.vpc.VNI = 0 }, "VPC blue has no VNI"},
 		{"a VPC that is still being read", func(d *decided) { d.unsynced = true }, "still being read"},
@@ -274,7 +278,11 @@ func TestDecision_ObjectsIncompleteOrContradictory_ReasonReturned(t *testing.T) 
 		{"a subnet of another VPC", func(d *decided) { d.subnet.VPC = "red" }, "subnet blue1"},
 		{"a subnet without the address", func(d *decided) { d.subnet.Prefixes[0] = netip.MustParsePrefix("10.10.9.0/24") }, "no range or no gateway for 10.10.1.10"},
 		{"before the first pass", func(d *decided) { d.mtu = 0 }, "node1 is not programmed yet: alioth-cnid is about to"},
-		{"when passes fail", func(d *decided) { d.mtu, d.problem = 0, "the Node object has no InternalIP" }, "node1 is not programmed yet: the Node object has no InternalIP"},
+		{
+			"when passes fail",
+			func(d *decided) { d.mtu, d.problem = 0, "the Node object has no InternalIP" },
+			"node1 is not programmed yet: the Node object has no InternalIP",
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -361,10 +369,19 @@ func TestDecision_NodePortTaken_Refused(t *testing.T) {
 			store.HostPort{Protocol: "TCP", HostPort: 80, Port: 80}, other(journal.HostPort{Protocol: "TCP", HostPort: 80, Port: 81}), 0, "leads to pod ns/older",
 		},
 		"another pod's, at one address": {
-			store.HostPort{Protocol: "TCP", HostPort: 80, Port: 80}, other(journal.HostPort{Protocol: "TCP", HostIP: node, HostPort: 80, Port: 81}), 0, "leads to pod ns/older",
+			store.HostPort{
+				Protocol: "TCP",
+				HostPort: 80,
+				Port:     80,
+			}, other(journal.HostPort{Protocol: "TCP", HostIP: node, HostPort: 80, Port: 81}), 0, "leads to pod ns/older",
 		},
 		"another pod's, at another address": {
-			store.HostPort{Protocol: "TCP", HostIP: elsewhere, HostPort: 80, Port: 80}, other(journal.HostPort{Protocol: "TCP", HostIP: node, HostPort: 80, Port: 81}), 0, "",
+			store.HostPort{
+				Protocol: "TCP",
+				HostIP:   elsewhere,
+				HostPort: 80,
+				Port:     80,
+			}, other(journal.HostPort{Protocol: "TCP", HostIP: node, HostPort: 80, Port: 81}), 0, "",
 		},
 		"another pod's, of another protocol": {
 			store.HostPort{Protocol: "SCTP", HostPort: 80, Port: 80}, other(journal.HostPort{Protocol: "TCP", HostPort: 80, Port: 81}), 0, "",
@@ -396,11 +413,18 @@ func TestDecision_PortNotGranted_Waits(t *testing.T) {
 	d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 8080}}
 	d.tenant = "blue"
 	got := d.decide(t, thePod)
-	if !strings.Contains(got.missing, `no HostAccess grants it to tenant "blue"`) || got.warning != got.missing || got.reason != v1alpha1.HostPortNotGrantedReason || got.elsewhere {
+	if !strings.Contains(got.missing, `no HostAccess grants it to tenant "blue"`) || got.warning != got.missing ||
+		got.reason != v1alpha1.HostPortNotGrantedReason ||
+		got.elsewhere {
 		t.Errorf("answer %+v", got)
 	}
 	s, ended := awaiting(t.Context(), t, d)
-	grant := external.HostAccess{Meta: testrows.Meta("grant"), Name: "grant", AllowedTenants: []string{"blue"}, Ports: []external.HostPortRange{{First: 80, Last: 80}}}
+	grant := external.HostAccess{
+		Meta:           testrows.Meta("grant"),
+		Name:           "grant",
+		AllowedTenants: []string{"blue"},
+		Ports:          []external.HostPortRange{{First: 80, Last: 80}},
+	}
 	if err := s.Update(func(tx store.Tx) error { return external.PutHostAccess(tx, &grant) }); err != nil {
 		t.Fatal(err)
 	}

@@ -212,7 +212,11 @@ func compareAddresses(tx store.ReadTx, rec journal.Record) error {
 	for _, prefix := range rec.Addrs {
 		row := store.AddressByIP(tx, rec.VPC, prefix.Addr())
 		if row == nil {
-			return fmt.Errorf("the Address object of %s in VPC %s is missing; the operator creates it anew", prefix.Addr(), rec.VPC)
+			return fmt.Errorf(
+				"the Address object of %s in VPC %s is missing; the operator creates it anew",
+				prefix.Addr(),
+				rec.VPC,
+			)
 		}
 		if row.MAC != rec.MAC.String() {
 			return fmt.Errorf("the Address object %s has MAC %s, and the pod was attached with %s", row.Name, row.MAC, rec.MAC)

@@ -45,15 +45,25 @@ func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, sai
 		case namespace == nil:
 			return fmt.Sprintf("namespace %s has not been read from the API server yet", name)
 		case tenancy.Labelled(namespace.Tenant):
-			return fmt.Sprintf("CNI plugins do not run for pods of tenants, nor by their definitions, and namespace %s has a tenant label", name)
+			return fmt.Sprintf(
+				"CNI plugins do not run for pods of tenants, nor by their definitions, and namespace %s has a tenant label",
+				name,
+			)
 		}
 	}
 	grants := sharing.GrantsFor(tx, pod.Namespace, network)
 	if len(grants) == 0 {
-		return fmt.Sprintf("no DelegationGrant names %s or its namespace for pods of namespace %s: ask the cluster administrator for one", network, pod.Namespace)
+		return fmt.Sprintf(
+			"no DelegationGrant names %s or its namespace for pods of namespace %s: ask the cluster administrator for one",
+			network,
+			pod.Namespace,
+		)
 	}
 	if network.Namespace != pod.Namespace && choosesIPs(said.Delegate) {
-		return fmt.Sprintf("a pod chooses addresses past the capabilities of CNI plugins in its own namespace alone, and %s is not there: delete the pod to have it decided anew", network)
+		return fmt.Sprintf(
+			"a pod chooses addresses past the capabilities of CNI plugins in its own namespace alone, and %s is not there: delete the pod to have it decided anew",
+			network,
+		)
 	}
 	var why string
 	for _, grant := range grants {
@@ -69,7 +79,11 @@ func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, sai
 func exceeds(grant *multinet.Grant, network store.NetworkRef, said *netif.Delegate) string {
 	file, isDefinition := said.File, network.Kind == multinet.KindDefinition
 	if choosesMAC(said) && !slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC) {
-		return fmt.Sprintf("DelegationGrant %s does not permit the request %q: delete the pod to have it decided anew", grant.Name, v1alpha1.DelegationRequestMAC)
+		return fmt.Sprintf(
+			"DelegationGrant %s does not permit the request %q: delete the pod to have it decided anew",
+			grant.Name,
+			v1alpha1.DelegationRequestMAC,
+		)
 	}
 	if file == nil {
 		if !isDefinition {
@@ -81,11 +95,21 @@ func exceeds(grant *multinet.Grant, network store.NetworkRef, said *netif.Delega
 		return ""
 	}
 	if isDefinition && (!grant.Names(network) || file.NetworkID != "" || file.Name != network.Name) {
-		return fmt.Sprintf("DelegationGrant %s does not name %s in spec.networks, which a file of the nodes needs", grant.Name, network)
+		return fmt.Sprintf(
+			"DelegationGrant %s does not name %s in spec.networks, which a file of the nodes needs",
+			grant.Name,
+			network,
+		)
 	}
 	if !subset(file.Plugins, grant.Plugins) || !subset(file.IPAM, grant.IPAM) {
-		return fmt.Sprintf("DelegationGrant %s permits the plugins %v and the IPAM plugins %v, and not %v and %v: delete the pod to have it decided anew",
-			grant.Name, grant.Plugins, grant.IPAM, file.Plugins, file.IPAM)
+		return fmt.Sprintf(
+			"DelegationGrant %s permits the plugins %v and the IPAM plugins %v, and not %v and %v: delete the pod to have it decided anew",
+			grant.Name,
+			grant.Plugins,
+			grant.IPAM,
+			file.Plugins,
+			file.IPAM,
+		)
 	}
 	return ""
 }

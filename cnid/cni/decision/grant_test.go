@@ -94,7 +94,9 @@ func TestPluginDecision_WithoutGrant_NotRun(t *testing.T) {
 func TestPluginDecision_NamespaceUnknown_NotRun(t *testing.T) {
 	d := newDecided()
 	one := physical("net1")
-	one.Outside, one.Delegate = "NetworkAttachmentDefinition/ns/lab", &netif.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`)}
+	one.Outside, one.Delegate = "NetworkAttachmentDefinition/ns/lab", &netif.Delegate{
+		Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`),
+	}
 	d.more, d.grants, d.unfollowed = []netif.Interface{one}, []multinet.Grant{{Name: "bridges", Namespaces: []string{"ns"}, Plugins: []string{"bridge"}}}, true
 	if got := d.decide(t, thePod); !strings.Contains(got.missing, "namespace ns has not been read") {
 		t.Errorf("answer %+v, want that the namespace is missing", got)

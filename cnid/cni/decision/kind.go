@@ -39,16 +39,39 @@ func (q question) kindOf(said netif.Interface) (kind attach.Kind, refusal string
 	onDevice := said.Link != nil && said.Link.Pool != ""
 	switch datapath := q.cfg.Kinds[kind].Datapath(); {
 	case !known:
-		return "", fmt.Sprintf("interface %s is of kind %q, and node %s has the kinds %s; are alioth-operator and alioth-cnid of one release?",
-			said.Name, said.Kind, q.cfg.Node, strings.Join(slices.Sorted(maps.Keys(q.kinds)), ", "))
+		return "", fmt.Sprintf(
+			"interface %s is of kind %q, and node %s has the kinds %s; are alioth-operator and alioth-cnid of one release?",
+			said.Name,
+			said.Kind,
+			q.cfg.Node,
+			strings.Join(slices.Sorted(maps.Keys(q.kinds)), ", "),
+		)
 	case datapath && said.Outside != "":
-		return "", fmt.Sprintf("interface %s leads to network %q outside of every VPC, and kind %q is for VPCs only", said.Name, said.Outside, said.Kind)
+		return "", fmt.Sprintf(
+			"interface %s leads to network %q outside of every VPC, and kind %q is for VPCs only",
+			said.Name,
+			said.Outside,
+			said.Kind,
+		)
 	case q.cfg.Kinds[kind].External && said.Outside != "":
-		return "", fmt.Sprintf("interface %s leads to network %q outside of every VPC, and the node IPAM API has addresses of VPCs only", said.Name, said.Outside)
+		return "", fmt.Sprintf(
+			"interface %s leads to network %q outside of every VPC, and the node IPAM API has addresses of VPCs only",
+			said.Name,
+			said.Outside,
+		)
 	case !datapath && !q.cfg.Kinds[kind].External && said.Outside == "":
-		return "", fmt.Sprintf("interface %s is in VPC %q, and kind %q has no datapath, which keeps VPCs apart", said.Name, said.VPC, said.Kind)
+		return "", fmt.Sprintf(
+			"interface %s is in VPC %q, and kind %q has no datapath, which keeps VPCs apart",
+			said.Name,
+			said.VPC,
+			said.Kind,
+		)
 	case q.cfg.Kinds[kind].Device != onDevice:
-		return "", fmt.Sprintf("interface %s is of kind %q, and its description does not say rightly whether it is a device; are alioth-operator and alioth-cnid of one release?", said.Name, said.Kind)
+		return "", fmt.Sprintf(
+			"interface %s is of kind %q, and its description does not say rightly whether it is a device; are alioth-operator and alioth-cnid of one release?",
+			said.Name,
+			said.Kind,
+		)
 	}
 	return kind, ""
 }

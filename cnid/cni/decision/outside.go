@@ -42,9 +42,17 @@ func unserved(tx store.ReadTx, q question, said netif.Interface) (missing string
 	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
 	switch {
 	case !q.synced(domain):
-		return fmt.Sprintf("interface %s: this node is still reading the Services in network %q and its addresses", said.Name, said.Outside)
+		return fmt.Sprintf(
+			"interface %s: this node is still reading the Services in network %q and its addresses",
+			said.Name,
+			said.Outside,
+		)
 	case services.InDomain(tx, domain) && multinet.NumberOf(tx, said.OutsideUID) == 0:
-		return fmt.Sprintf("interface %s: the DomainClaim of network %q, in which there are Services, has not arrived yet; is alioth-operator running?", said.Name, said.Outside)
+		return fmt.Sprintf(
+			"interface %s: the DomainClaim of network %q, in which there are Services, has not arrived yet; is alioth-operator running?",
+			said.Name,
+			said.Outside,
+		)
 	}
 	return ""
 }
@@ -57,7 +65,11 @@ func unlinked(tx store.ReadTx, said netif.Interface) (missing string) {
 	}
 	id, ok := multinet.LinkBelow(*said.Link)
 	if ok && multinet.GetHostLink(tx, v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)) == nil {
-		return fmt.Sprintf("interface %s: the HostLink object of %s has not arrived yet; is alioth-operator running?", said.Name, id)
+		return fmt.Sprintf(
+			"interface %s: the HostLink object of %s has not arrived yet; is alioth-operator running?",
+			said.Name,
+			id,
+		)
 	}
 	return ""
 }
@@ -67,20 +79,38 @@ func unlinked(tx store.ReadTx, said netif.Interface) (missing string) {
 // So the MAC stays the same when the record is rebuilt.
 func outside(said netif.Interface, podUID string) (journal.Binding, journal.Interface, error) {
 	binding := journal.Binding{Outside: said.Outside}
-	iface := journal.Interface{Addrs: said.Addresses, Gateways: said.Gateways, MAC: macOf(podUID, said.Name), AltName: said.AltName}
+	iface := journal.Interface{
+		Addrs:    said.Addresses,
+		Gateways: said.Gateways,
+		MAC:      macOf(podUID, said.Name),
+		AltName:  said.AltName,
+	}
 	families := map[bool]bool{}
 	for _, prefix := range said.Addresses {
 		if !prefix.IsValid() || families[prefix.Addr().Is4()] {
-			return binding, iface, fmt.Errorf("interface %s: want at most one address per family, got %v", said.Name, said.Addresses)
+			return binding, iface, fmt.Errorf(
+				"interface %s: want at most one address per family, got %v",
+				said.Name,
+				said.Addresses,
+			)
 		}
 		families[prefix.Addr().Is4()] = true
 	}
 	if said.Link != nil {
 		if said.Link.VLAN != 0 && said.Link.VXLAN != 0 {
-			return binding, iface, fmt.Errorf("interface %s: it is on VLAN %d and VXLAN %d, want at most one of them", said.Name, said.Link.VLAN, said.Link.VXLAN)
+			return binding, iface, fmt.Errorf(
+				"interface %s: it is on VLAN %d and VXLAN %d, want at most one of them",
+				said.Name,
+				said.Link.VLAN,
+				said.Link.VXLAN,
+			)
 		}
 		if said.Link.VXLAN != 0 && said.Link.Pool != "" {
-			return binding, iface, fmt.Errorf("interface %s: a device of a pool has no VXLAN, got %d", said.Name, said.Link.VXLAN)
+			return binding, iface, fmt.Errorf(
+				"interface %s: a device of a pool has no VXLAN, got %d",
+				said.Name,
+				said.Link.VXLAN,
+			)
 		}
 		iface.Config = *said.Link
 		iface.Routes = slices.Clone(iface.Routes) // the row of the claim has them too
@@ -101,7 +131,8 @@ func delegateOf(said netif.Interface) *attach.Delegate {
 		return nil
 	}
 	return &attach.Delegate{
-		Conf: said.Delegate.Conf, File: said.Delegate.File, Args: pluginconf.Plain{IP: said.Delegate.IP, MAC: said.Delegate.MAC}.Args(), InOrder: said.Definition != "",
+		Conf: said.Delegate.Conf, File: said.Delegate.File,
+		Args: pluginconf.Plain{IP: said.Delegate.IP, MAC: said.Delegate.MAC}.Args(), InOrder: said.Definition != "",
 	}
 }
 

@@ -120,7 +120,8 @@ func TestDecide_ForgedElement_ClaimDecides(t *testing.T) {
 			t.Fatalf("%s: answer %+v", name, got)
 		}
 		one := got.decisions[0]
-		if one.Parent != "ens4" || one.MTU != 1400 || one.VLAN != 0 || one.Delegate != nil || one.Kind != attachmenttest.Kind || one.Addrs[0] != claimed.Addresses[0] {
+		if one.Parent != "ens4" || one.MTU != 1400 || one.VLAN != 0 || one.Delegate != nil || one.Kind != attachmenttest.Kind ||
+			one.Addrs[0] != claimed.Addresses[0] {
 			t.Errorf("%s: decided %+v", name, one)
 		}
 	}
@@ -304,9 +305,15 @@ func TestDecision_UnservableOutsideVPC_Refused(t *testing.T) {
 		change func(*decided)
 		want   string
 	}{
-		"ports of the node":            {func(d *decided) { d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} }, "ports of nodes lead to pods in VPCs only"},
-		"two of a family":              {func(d *decided) { d.said = physical("eth0", "198.51.100.7/24", "198.51.100.8/24") }, "at most one address per family"},
-		"a link that no network wants": {func(d *decided) { d.said.Link = &netif.Config{Parent: "ens4", VLAN: 100} }, "the HostLink object of VLAN 100 on ens4 has not arrived yet"},
+		"ports of the node": {
+			func(d *decided) { d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} },
+			"ports of nodes lead to pods in VPCs only",
+		},
+		"two of a family": {func(d *decided) { d.said = physical("eth0", "198.51.100.7/24", "198.51.100.8/24") }, "at most one address per family"},
+		"a link that no network wants": {
+			func(d *decided) { d.said.Link = &netif.Config{Parent: "ens4", VLAN: 100} },
+			"the HostLink object of VLAN 100 on ens4 has not arrived yet",
+		},
 		"two links": {func(d *decided) {
 			d.said.Link = &netif.Config{Parent: "ens4", VLAN: 100, VXLAN: 200}
 			d.links = []multinet.LinkID{{Device: "ens4", Type: multinet.VXLAN, VNI: 200}}
@@ -417,7 +424,9 @@ func TestRebuild_EachInterface_KindFromKernel(t *testing.T) {
 func TestRebuild_PluginGrantEnded_StillRebuilt(t *testing.T) {
 	d := newDecided()
 	one := physical("net1")
-	one.Outside, one.Delegate = "NetworkAttachmentDefinition/other/lab", &netif.Delegate{Conf: []byte(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`)}
+	one.Outside, one.Delegate = "NetworkAttachmentDefinition/other/lab", &netif.Delegate{
+		Conf: []byte(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`),
+	}
 	d.more = []netif.Interface{one}
 	if got := d.decide(t, thePod); got.missing == "" {
 		t.Fatalf("a new pod without a grant gets %+v", got)

@@ -181,7 +181,8 @@ func TestDecision_PortRaceLost_ToldAtNextAttempt(t *testing.T) {
 	if _, err := asked.Await(t.Context(), thePod); !errors.As(err, &notReady) {
 		t.Errorf("its next attempt: %v", err)
 	}
-	if len(events.events) != 1 || !strings.HasPrefix(events.events[0], "ns/p1 "+v1alpha1.HostPortConflictReason+" ") || !strings.Contains(events.events[0], "ns/first") {
+	if len(events.events) != 1 || !strings.HasPrefix(events.events[0], "ns/p1 "+v1alpha1.HostPortConflictReason+" ") ||
+		!strings.Contains(events.events[0], "ns/first") {
 		t.Errorf("told %q", events.events)
 	}
 }

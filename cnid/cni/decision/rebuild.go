@@ -34,7 +34,12 @@ func holderOf(tx store.ReadTx, uid, node string) store.Holder {
 // objects that they refer to: neither the pod's annotations nor the content of its network
 // namespace is trusted. Other interfaces without a datapath lead outside of every VPC, unless
 // another CNI plugin has made them: their AttachmentClaims describe them.
-func Rebuild(tx store.ReadTx, cfg plan.Config, can attach.Capabilities, found attach.Found) (rec journal.Record, err error) {
+func Rebuild(
+	tx store.ReadTx,
+	cfg plan.Config,
+	can attach.Capabilities,
+	found attach.Found,
+) (rec journal.Record, err error) {
 	name := v1alpha1.PodAttachment
 	if found.Request != "" {
 		name = found.IfName
@@ -63,7 +68,8 @@ func Rebuild(tx store.ReadTx, cfg plan.Config, can attach.Capabilities, found at
 	if can.Datapath() {
 		rec.Routes = rebuiltRoutes(tx, cfg, pod, rec)
 	}
-	if byDefault := found.Request == ""; can.Datapath() && !routedNow(tx, pod, name, byDefault) || !can.Datapath() && !byDefault {
+	if byDefault := found.Request == ""; can.Datapath() && !routedNow(tx, pod, name, byDefault) ||
+		!can.Datapath() && !byDefault {
 		rec.Gateways = nil // as it was decided
 	}
 	if found.Request == "" && pod != nil {
@@ -106,7 +112,10 @@ func rebuildInVPC(tx store.ReadTx, node, name string, found attach.Found) (journ
 		return journal.Record{}, fmt.Errorf("read Address object %s: %w", first.Name, err)
 	}
 	rec := journal.Record{
-		Identity:  journal.Identity{Pod: journal.Pod{Namespace: first.Holder.Namespace, Name: first.Holder.Name, UID: first.Holder.UID}, Attachment: first.Attachment},
+		Identity: journal.Identity{
+			Pod:        journal.Pod{Namespace: first.Holder.Namespace, Name: first.Holder.Name, UID: first.Holder.UID},
+			Attachment: first.Attachment,
+		},
 		Binding:   journal.Binding{VPC: vpc.Name, VNI: vpc.VNI, External: first.External},
 		Interface: journal.Interface{MAC: mac},
 	}

@@ -130,5 +130,8 @@ func (d *Delegates) command(ctx context.Context, command string, c chain, i int,
 	if err != nil {
 		return nil, &PluginError{Plugin: kind, Command: command, Msg: err.Error()}
 	}
-	return d.run(ctx, program{kind: kind, command: command, path: path, stdin: stdin, env: d.environment(command, k.Attachment)})
+	return d.run(
+		ctx,
+		program{kind: kind, command: command, path: path, stdin: stdin, env: d.environment(command, k.Attachment)},
+	)
 }

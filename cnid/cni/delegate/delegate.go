@@ -164,7 +164,11 @@ func (d *Delegates) Add(ctx context.Context, a Attachment) (*attach.Result, erro
 	}
 	// The context may have ended, and DEL has to run nevertheless.
 	if undo := d.undo(context.WithoutCancel(ctx), k, reached, err); undo != nil {
-		err = fmt.Errorf("%w (and undoing it failed, a DEL will try again: %v)", err, undo) //nolint:errorlint // callers match the cause only
+		err = fmt.Errorf(
+			"%w (and undoing it failed, a DEL will try again: %v)",
+			err,
+			undo,
+		) //nolint:errorlint // callers match the cause only
 	}
 	return nil, err
 }
@@ -243,7 +247,12 @@ func (d *Delegates) slot(ctx context.Context, a Attachment) (release func(), err
 	_, late := d.failing.Load(d.path(a.ContainerID, a.IfName))
 	release, err = d.queue.acquire(ctx, party{namespace: a.arg("K8S_POD_NAMESPACE"), container: a.ContainerID}, late)
 	if err != nil {
-		return nil, fmt.Errorf("the CNI plugins of %s did not run, because those of %d others are running: %w", a.IfName, d.queue.running(), err)
+		return nil, fmt.Errorf(
+			"the CNI plugins of %s did not run, because those of %d others are running: %w",
+			a.IfName,
+			d.queue.running(),
+			err,
+		)
 	}
 	return release, nil
 }

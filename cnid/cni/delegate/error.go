@@ -56,7 +56,13 @@ func pluginError(p program, failure error, stdout, stderr []byte) error {
 	case !errors.As(failure, &exited):
 		e.Msg = failure.Error()
 	case json.Unmarshal(stdout, &reported) == nil && (reported.Msg != "" || reported.Code != 0):
-		e.Code, e.Msg, e.Details = reported.Code, quote.Bounded(reported.Msg, quote.MaxQuoted), quote.Bounded(reported.Details, quote.MaxQuoted)
+		e.Code, e.Msg, e.Details = reported.Code, quote.Bounded(
+			reported.Msg,
+			quote.MaxQuoted,
+		), quote.Bounded(
+			reported.Details,
+			quote.MaxQuoted,
+		)
 		if e.Msg == "" {
 			e.Msg = "no error message: " + failure.Error()
 		}
@@ -98,6 +104,11 @@ func otherName(result *attach.Result, ifName string, kinds []string) error {
 	if len(names) == 0 {
 		return nil // the version or the plugin reports none
 	}
-	return fmt.Errorf("%w: CNI plugin %s made interface %s in the pod, not %s; use it for the interface of that name only, or another plugin",
-		ErrIfName, strings.Join(kinds, ", "), quote.Names(names), ifName)
+	return fmt.Errorf(
+		"%w: CNI plugin %s made interface %s in the pod, not %s; use it for the interface of that name only, or another plugin",
+		ErrIfName,
+		strings.Join(kinds, ", "),
+		quote.Names(names),
+		ifName,
+	)
 }

@@ -40,7 +40,11 @@ func (d *Delegates) keep(k Kept) error {
 	}
 	file, err := durable.Create(d.path(k.ContainerID, k.IfName), text)
 	if err != nil {
-		return fmt.Errorf("keep the configuration of a delegated attachment: %w; make room in %s, or its file system writable", err, d.cfg.Dir)
+		return fmt.Errorf(
+			"keep the configuration of a delegated attachment: %w; make room in %s, or its file system writable",
+			err,
+			d.cfg.Dir,
+		)
 	}
 	return file.Close()
 }

@@ -86,7 +86,8 @@ func plain(res *types100.Result) (*attach.Result, error) {
 			return nil, errors.New("the result has an interface that is null")
 		}
 		out.Interfaces = append(out.Interfaces, attach.ResultInterface{
-			Name: i.Name, MAC: i.Mac, MTU: i.Mtu, Sandbox: i.Sandbox, SocketPath: i.SocketPath, PCIID: quote.Cut(i.PciID, maxPCIID),
+			Name: i.Name, MAC: i.Mac, MTU: i.Mtu, Sandbox: i.Sandbox, SocketPath: i.SocketPath,
+			PCIID: quote.Cut(i.PciID, maxPCIID),
 		})
 	}
 	for _, ip := range res.IPs {
@@ -119,7 +120,12 @@ func plainAddr(ip *types100.IPConfig, interfaces int) (attach.ResultAddr, error)
 		addr.Interface = *ip.Interface
 	}
 	if addr.Interface < -1 || addr.Interface >= interfaces {
-		return addr, fmt.Errorf("the result has address %s of interface %d, and %d interfaces", prefix, addr.Interface, interfaces)
+		return addr, fmt.Errorf(
+			"the result has address %s of interface %d, and %d interfaces",
+			prefix,
+			addr.Interface,
+			interfaces,
+		)
 	}
 	return addr, nil
 }

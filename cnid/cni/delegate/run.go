@@ -64,7 +64,13 @@ func (d *Delegates) run(ctx context.Context, p program) ([]byte, error) {
 	err := d.start(within, p, stdout, stderr)
 	switch {
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("CNI plugin %s: %s did not end in time and was killed: %w%s", p.kind, p.command, ctx.Err(), printed(stderr))
+		return nil, fmt.Errorf(
+			"CNI plugin %s: %s did not end in time and was killed: %w%s",
+			p.kind,
+			p.command,
+			ctx.Err(),
+			printed(stderr),
+		)
 	case errors.Is(context.Cause(within), errTooMuch):
 		return nil, &PluginError{Plugin: p.kind, Command: p.command, Msg: errTooMuch.Error()}
 	case err != nil:

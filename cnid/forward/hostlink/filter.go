@@ -55,7 +55,14 @@ func (f filter) guard(space ns.NetNS) error {
 	for _, c := range f.chains() {
 		at := conn.AddChain(c.chain)
 		for _, r := range c.rules {
-			conn.AddRule(&nftables.Rule{Table: table(), Chain: at, Exprs: r, UserData: userdata.AppendString(nil, userdata.TypeComment, f.fingerprint())})
+			conn.AddRule(
+				&nftables.Rule{
+					Table:    table(),
+					Chain:    at,
+					Exprs:    r,
+					UserData: userdata.AppendString(nil, userdata.TypeComment, f.fingerprint()),
+				},
+			)
 		}
 	}
 	if err := conn.Flush(); err != nil {

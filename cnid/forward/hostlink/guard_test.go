@@ -160,7 +160,9 @@ func TestHostLink_HostBehindOtherDevice_NotNode(t *testing.T) {
 	})
 	thief.Do(t, func() error {
 		return errors.Join(childtest.AddAddrs("eth0", "192.0.2.2/24"), netnstest.OnLink("eth0", func(l netlink.Link) error {
-			return netlink.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: netip.MustParseAddr("192.0.2.1").AsSlice(), HardwareAddr: at, State: netlink.NUD_PERMANENT})
+			return netlink.NeighSet(
+				&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: netip.MustParseAddr("192.0.2.1").AsSlice(), HardwareAddr: at, State: netlink.NUD_PERMANENT},
+			)
 		})())
 	})
 	thief.Do(t, func() error { return sendVXLAN("192.0.2.2", 100) })

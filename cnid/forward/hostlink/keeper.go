@@ -268,7 +268,14 @@ func refusals(want links.State, refused map[multinet.LinkID]error) []multinet.Li
 			all = append(all, multinet.LinkFailure{LinkID: w.LinkID, Reason: v1alpha1.LinkRefusedReason, Message: err.Error()})
 		case !lacking[w.Type]:
 			lacking[w.Type] = true
-			all = append(all, multinet.LinkFailure{LinkID: multinet.LinkID{Type: w.Type}, Reason: v1alpha1.KernelUnsupportedReason, Message: err.Error()})
+			all = append(
+				all,
+				multinet.LinkFailure{
+					LinkID:  multinet.LinkID{Type: w.Type},
+					Reason:  v1alpha1.KernelUnsupportedReason,
+					Message: err.Error(),
+				},
+			)
 		}
 	}
 	return all

@@ -98,7 +98,9 @@ func TestVXLAN_UDPPort_MatchesDANM(t *testing.T) {
 				n.port = ports.links
 				n.start(t)
 				n.Do(t, func() error {
-					return netlink.LinkAdd(&netlink.Vxlan{LinkAttrs: netlink.LinkAttrs{Name: "alioth_vxlan", TxQLen: -1, Flags: net.FlagUp}, FlowBased: true, Port: int(ports.tunnel)})
+					return netlink.LinkAdd(
+						&netlink.Vxlan{LinkAttrs: netlink.LinkAttrs{Name: "alioth_vxlan", TxQLen: -1, Flags: net.FlagUp}, FlowBased: true, Port: int(ports.tunnel)},
+					)
 				})
 				n.wants(t, vxlan(100, "red"))
 				n.pass(t)

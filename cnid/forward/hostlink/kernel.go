@@ -101,8 +101,9 @@ func lasts(addr netlink.Addr) bool {
 func deviceOf(link netlink.Link) links.Device {
 	a := link.Attrs()
 	d := links.Device{
-		Index: a.Index, Names: append([]string{a.Name}, a.AltNames...), Kind: link.Type(), Alias: a.Alias, Group: a.Group, MTU: a.MTU,
-		Up: a.Flags&net.FlagUp != 0, Ethernet: a.EncapType == "ether" && len(a.HardwareAddr) == 6, Lower: a.ParentIndex,
+		Index: a.Index, Names: append([]string{a.Name}, a.AltNames...), Kind: link.Type(), Alias: a.Alias, Group: a.Group,
+		MTU: a.MTU,
+		Up:  a.Flags&net.FlagUp != 0, Ethernet: a.EncapType == "ether" && len(a.HardwareAddr) == 6, Lower: a.ParentIndex,
 	}
 	switch own := link.(type) {
 	case *netlink.Vlan:
@@ -165,11 +166,22 @@ var modules = map[string]string{
 func remedy(err error, l links.Link) string {
 	switch {
 	case errors.Is(err, unix.EEXIST) && l.Type == multinet.VLAN:
-		return fmt.Sprintf("; another program has made VLAN %d on %s: delete its device, or use another VLAN", l.VNI, l.Device)
+		return fmt.Sprintf(
+			"; another program has made VLAN %d on %s: delete its device, or use another VLAN",
+			l.VNI,
+			l.Device,
+		)
 	case errors.Is(err, unix.EEXIST):
-		return fmt.Sprintf("; another device of the node has VXLAN %d and UDP port %d: delete it, or use another number", l.VNI, l.Port)
+		return fmt.Sprintf(
+			"; another device of the node has VXLAN %d and UDP port %d: delete it, or use another number",
+			l.VNI,
+			l.Port,
+		)
 	case errors.Is(err, unix.EADDRINUSE):
-		return fmt.Sprintf("; UDP port %d is taken by another program: choose another with --host-link-vxlan-port (hostLinks.vxlanPort of the chart)", l.Port)
+		return fmt.Sprintf(
+			"; UDP port %d is taken by another program: choose another with --host-link-vxlan-port (hostLinks.vxlanPort of the chart)",
+			l.Port,
+		)
 	}
 	return ""
 }

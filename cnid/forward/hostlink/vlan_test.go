@@ -53,7 +53,8 @@ func TestHostLink_KernelWithoutVLAN_OneFailure(t *testing.T) {
 		return
 	}
 	want := multinet.LinkID{Type: multinet.VLAN}
-	if len(failures) != 1 || failures[0].LinkID != want || failures[0].Reason != v1alpha1.KernelUnsupportedReason || !strings.Contains(failures[0].Message, "kernel module 8021q") {
+	if len(failures) != 1 || failures[0].LinkID != want || failures[0].Reason != v1alpha1.KernelUnsupportedReason ||
+		!strings.Contains(failures[0].Message, "kernel module 8021q") {
 		t.Errorf("failures are %+v", failures)
 	}
 	if diff := cmp.Diff([]string{"vx_red"}, a.links(t)); diff != "" {

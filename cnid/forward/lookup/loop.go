@@ -109,7 +109,12 @@ type Loop struct {
 // New returns a Loop that has read nothing.
 func New(cfg Config) *Loop {
 	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	return &Loop{cfg: cfg, cache: cache.New(cfg.Node, random), answers: make(chan cache.Answer, atOnce), misses: make(chan state.Miss)}
+	return &Loop{
+		cfg:     cfg,
+		cache:   cache.New(cfg.Node, random),
+		answers: make(chan cache.Answer, atOnce),
+		misses:  make(chan state.Miss),
+	}
 }
 
 // Adopted reports whether the rows that an earlier daemon has left are known; the channel

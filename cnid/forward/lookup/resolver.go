@@ -49,7 +49,10 @@ func resultOf(ctx context.Context, err error) cache.Result {
 		return cache.NotFound
 	case apierrors.IsTooManyRequests(err):
 		return cache.Refused
-	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+	case ctx.Err() != nil,
+		errors.Is(err, context.DeadlineExceeded),
+		apierrors.IsTimeout(err),
+		apierrors.IsServerTimeout(err):
 		return cache.Slow
 	}
 	return cache.Failed

@@ -220,7 +220,10 @@ func (w *world) update(t *testing.T, do func(tx store.Tx) error) {
 func (w *world) node(t *testing.T, name string, last byte, ready bool) {
 	t.Helper()
 	w.update(t, func(tx store.Tx) error {
-		return store.PutNode(tx, &store.Node{Meta: store.Meta{UID: name}, Name: name, Ready: ready, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, last})}})
+		return store.PutNode(
+			tx,
+			&store.Node{Meta: store.Meta{UID: name}, Name: name, Ready: ready, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, last})}},
+		)
 	})
 }
 
@@ -231,7 +234,15 @@ func (w *world) vpc(t *testing.T, name, uid string, vni uint32) {
 		if old := store.GetVPC(tx, name); old != nil {
 			store.DeleteVPC(tx, name, old.UID)
 		}
-		return store.PutVPC(tx, &store.VPC{Meta: store.Meta{UID: uid}, Name: name, VNI: vni, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/16")}})
+		return store.PutVPC(
+			tx,
+			&store.VPC{
+				Meta:     store.Meta{UID: uid},
+				Name:     name,
+				VNI:      vni,
+				Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/16")},
+			},
+		)
 	})
 }
 

@@ -37,9 +37,17 @@ func (w LinkWatch) Run(ctx context.Context) {
 	go listen(ctx, unix.NETLINK_ROUTE, groups, hints, func() {}, func(messages []syscall.NetlinkMessage, _ bool) bool {
 		return slices.ContainsFunc(messages, w.concerns)
 	}, w.Log)
-	go listen(ctx, unix.NETLINK_NETFILTER, []uint32{unix.NFNLGRP_NFTABLES}, hints, func() {}, func(messages []syscall.NetlinkMessage, _ bool) bool {
-		return slices.ContainsFunc(messages, func(m syscall.NetlinkMessage) bool { return filterConcerns(m, w.Table) })
-	}, w.Log)
+	go listen(
+		ctx,
+		unix.NETLINK_NETFILTER,
+		[]uint32{unix.NFNLGRP_NFTABLES},
+		hints,
+		func() {},
+		func(messages []syscall.NetlinkMessage, _ bool) bool {
+			return slices.ContainsFunc(messages, func(m syscall.NetlinkMessage) bool { return filterConcerns(m, w.Table) })
+		},
+		w.Log,
+	)
 	pass(ctx, hints, w.Changed)
 }
 

@@ -69,19 +69,43 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 	judge := linkJudge{}
 	var held Managed
-	go listen(ctx, unix.NETLINK_ROUTE, routes, hints, func() { held = w.node.Managed() }, func(messages []syscall.NetlinkMessage, whole bool) bool {
-		return judge.concerned(messages, held, whole)
-	}, w.log)
-	go listen(ctx, unix.NETLINK_NETFILTER, []uint32{unix.NFNLGRP_NFTABLES}, hints, func() {}, func(messages []syscall.NetlinkMessage, _ bool) bool {
-		return slices.ContainsFunc(messages, func(m syscall.NetlinkMessage) bool { return filterConcerns(m, netfilter.TableName) })
-	}, w.log)
+	go listen(
+		ctx,
+		unix.NETLINK_ROUTE,
+		routes,
+		hints,
+		func() { held = w.node.Managed() },
+		func(messages []syscall.NetlinkMessage, whole bool) bool {
+			return judge.concerned(messages, held, whole)
+		},
+		w.log,
+	)
+	go listen(
+		ctx,
+		unix.NETLINK_NETFILTER,
+		[]uint32{unix.NFNLGRP_NFTABLES},
+		hints,
+		func() {},
+		func(messages []syscall.NetlinkMessage, _ bool) bool {
+			return slices.ContainsFunc(
+				messages,
+				func(m syscall.NetlinkMessage) bool { return filterConcerns(m, netfilter.TableName) },
+			)
+		},
+		w.log,
+	)
 	pass(ctx, hints, w.node.Recheck)
 }
 
 // filterConcerns reports whether a message of nf_tables is about a table.
 func filterConcerns(m syscall.NetlinkMessage, table string) bool {
 	switch m.Header.Type & 0xff {
-	case unix.NFT_MSG_NEWTABLE, unix.NFT_MSG_DELTABLE, unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN, unix.NFT_MSG_NEWRULE, unix.NFT_MSG_DELRULE:
+	case unix.NFT_MSG_NEWTABLE,
+		unix.NFT_MSG_DELTABLE,
+		unix.NFT_MSG_NEWCHAIN,
+		unix.NFT_MSG_DELCHAIN,
+		unix.NFT_MSG_NEWRULE,
+		unix.NFT_MSG_DELRULE:
 	default:
 		return false
 	}
@@ -101,7 +125,8 @@ func deletedRouteConcerns(m syscall.NetlinkMessage, o Managed) bool {
 		return true
 	}
 	dst, ok := netip.AddrFromSlice(attribute(m.Data, unix.SizeofRtMsg, unix.RTA_DST))
-	return ok && slices.ContainsFunc(o.Records, func(rec journal.Record) bool { return rec.Shadow4 == dst || rec.Shadow6 == dst })
+	return ok &&
+		slices.ContainsFunc(o.Records, func(rec journal.Record) bool { return rec.Shadow4 == dst || rec.Shadow6 == dst })
 }
 
 // attribute returns the value of a netlink attribute behind a message's header

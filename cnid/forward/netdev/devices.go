@@ -84,8 +84,11 @@ func (h *Host) tunnel(want Devices) (netlink.Link, error) {
 		UDPCSum: true, UDP6ZeroCSumRx: true,
 	})
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EADDRINUSE) {
-		return nil, fmt.Errorf("UDP port %d is taken by another VXLAN device or program; free it or choose another with --tunnel-port: %w",
-			want.TunnelPort, err)
+		return nil, fmt.Errorf(
+			"UDP port %d is taken by another VXLAN device or program; free it or choose another with --tunnel-port: %w",
+			want.TunnelPort,
+			err,
+		)
 	}
 	if err != nil {
 		return nil, err

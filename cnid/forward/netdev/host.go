@@ -49,7 +49,12 @@ func New(settingsFile string, log *slog.Logger) (*Host, error) {
 		handle.Close()
 		return nil, fmt.Errorf("open socket: %w", err)
 	}
-	return &Host{netlink: handle, socket: socket, sysctls: &settings{file: settingsFile, root: hostdev.SettingsRoot}, log: log}, nil
+	return &Host{
+		netlink: handle,
+		socket:  socket,
+		sysctls: &settings{file: settingsFile, root: hostdev.SettingsRoot},
+		log:     log,
+	}, nil
 }
 
 // Close releases the netlink sockets and leaves everything else as it is.

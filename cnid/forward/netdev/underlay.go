@@ -56,11 +56,20 @@ func (h *Host) Underlay(tunnelAddress netip.Addr) (Underlay, error) {
 		if tunnelAddress.Is4() {
 			overhead = OverheadIPv4
 		}
-		found := Underlay{Device: link.Attrs().Name, Ifindex: addr.LinkIndex, Group: link.Attrs().Group, PodMTU: link.Attrs().MTU - overhead}
+		found := Underlay{
+			Device:  link.Attrs().Name,
+			Ifindex: addr.LinkIndex,
+			Group:   link.Attrs().Group,
+			PodMTU:  link.Attrs().MTU - overhead,
+		}
 		copy(found.MAC[:], link.Attrs().HardwareAddr)
 		return found, nil
 	}
-	return Underlay{}, fmt.Errorf("%w %v; does the Node's InternalIP belong to this machine?", ErrNoUnderlay, tunnelAddress)
+	return Underlay{}, fmt.Errorf(
+		"%w %v; does the Node's InternalIP belong to this machine?",
+		ErrNoUnderlay,
+		tunnelAddress,
+	)
 }
 
 // Existing returns the indexes of the existing devices, by name. It uses an ioctl for

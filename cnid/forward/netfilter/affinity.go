@@ -97,7 +97,8 @@ func clientMap(name string, id uint32) *nftables.Set {
 		ip = addressType(unix.NFPROTO_IPV4)
 	}
 	return &nftables.Set{
-		Table: table(), ID: id, Name: name, Concatenation: true, Dynamic: true, HasTimeout: true, Size: clientsPerVPC, IsMap: true,
+		Table: table(), ID: id, Name: name, Concatenation: true, Dynamic: true, HasTimeout: true, Size: clientsPerVPC,
+		IsMap:    true,
 		KeyType:  nftables.MustConcatSetType(ip, ip, nftables.TypeInetProto, nftables.TypeInetService),
 		DataType: nftables.MustConcatSetType(ip, nftables.TypeInetService),
 	}
@@ -143,12 +144,18 @@ func (p pick) settle(family byte) rule {
 const dynsetDelete = 2
 
 func (p pick) look(family byte, place uint32) expr.Any {
-	return &expr.Lookup{SourceRegister: keyRegister, SetName: clientsName(p.vni, family), DestRegister: place, IsDestRegSet: true}
+	return &expr.Lookup{
+		SourceRegister: keyRegister,
+		SetName:        clientsName(p.vni, family),
+		DestRegister:   place,
+		IsDestRegSet:   true,
+	}
 }
 
 func (p pick) remember(family byte, place, operation uint32) expr.Any {
 	return &expr.Dynset{
-		SrcRegKey: keyRegister, SrcRegData: place, SetName: clientsName(p.vni, family), Operation: operation, Timeout: p.affinity,
+		SrcRegKey: keyRegister, SrcRegData: place, SetName: clientsName(p.vni, family), Operation: operation,
+		Timeout: p.affinity,
 	}
 }
 

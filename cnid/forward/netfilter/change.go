@@ -32,7 +32,9 @@ func (t *Table) Apply(want ruleset.State) (replaced bool, err error) {
 }
 
 // errNotHeld: Apply has to be called first.
-var errNotHeld = errors.New("what the packet filter table holds is not known, or differs in more than ports of services")
+var errNotHeld = errors.New(
+	"what the packet filter table holds is not known, or differs in more than ports of services",
+)
 
 // Change does what Apply does if the state differs from the last one in its frontends
 // only: it reads nothing and writes the difference. If another program has changed the

@@ -102,8 +102,14 @@ func changedPorts(last, s ruleset.State) []uint16 {
 // onPorts returns a state without the places at other ports, which do not matter for
 // flows to these.
 func onPorts(s ruleset.State, ports []uint16) ruleset.State {
-	s.HostPorts = slices.DeleteFunc(slices.Clone(s.HostPorts), func(p ruleset.HostPort) bool { return !slices.Contains(ports, p.HostPort) })
-	s.Frontends = slices.DeleteFunc(slices.Clone(s.Frontends), func(f *ruleset.Frontend) bool { return !slices.Contains(ports, f.Port) })
+	s.HostPorts = slices.DeleteFunc(
+		slices.Clone(s.HostPorts),
+		func(p ruleset.HostPort) bool { return !slices.Contains(ports, p.HostPort) },
+	)
+	s.Frontends = slices.DeleteFunc(
+		slices.Clone(s.Frontends),
+		func(f *ruleset.Frontend) bool { return !slices.Contains(ports, f.Port) },
+	)
 	return s
 }
 
@@ -145,7 +151,12 @@ type portFlow struct {
 }
 
 func placesOf(s ruleset.State, own map[netip.Addr]bool) *udpPlaces {
-	u := &udpPlaces{shadows: s.Shadows, own: own, ports: map[portFlow]bool{}, frontends: map[netip.AddrPort]map[netip.AddrPort]bool{}}
+	u := &udpPlaces{
+		shadows:   s.Shadows,
+		own:       own,
+		ports:     map[portFlow]bool{},
+		frontends: map[netip.AddrPort]map[netip.AddrPort]bool{},
+	}
 	for _, p := range s.HostPorts {
 		if p.Protocol == unix.IPPROTO_UDP {
 			u.ports[portFlow{p.HostPort, netip.AddrPortFrom(p.Shadow, p.Port)}] = p.Own
@@ -174,7 +185,8 @@ func (u *udpPlaces) stale(client netip.Addr, asked, answers netip.AddrPort) bool
 	if places, ok := u.places(asked); ok {
 		return !places[answers]
 	}
-	return asked != answers && slices.ContainsFunc(u.shadows, func(p netip.Prefix) bool { return p.Contains(answers.Addr()) })
+	return asked != answers &&
+		slices.ContainsFunc(u.shadows, func(p netip.Prefix) bool { return p.Contains(answers.Addr()) })
 }
 
 func (u *udpPlaces) places(asked netip.AddrPort) (map[netip.AddrPort]bool, bool) {

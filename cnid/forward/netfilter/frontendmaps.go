@@ -66,7 +66,9 @@ func isJump(set *nftables.Set) bool {
 }
 
 var frontendMaps = map[string]shape{
-	fromOutsideMap: {verdict: true}, fromInsideMap: {verdict: true}, fromNodesMap: {verdict: true}, fromSelfMap: {verdict: true},
+	fromOutsideMap: {
+		verdict: true,
+	}, fromInsideMap: {verdict: true}, fromNodesMap: {verdict: true}, fromSelfMap: {verdict: true},
 	preserveMap: {verdict: true}, sourceRangesMap: {verdict: true},
 	allPlaces: {slot: true, place: true}, ownPlaces: {slot: true, place: true}, placesHere: {slot: true, place: true},
 	placesSet: {}, addressesSet: {},

@@ -74,9 +74,15 @@ func frontendChains() []chain {
 	return []chain{
 		{name: refusedChain, rules: refusal()},
 		{name: noLocalEndpointChain, rules: []rule{drop(ReasonNoLocalEndpoint)}},
-		{name: outsideChain, rules: slices.Concat(lookups(sourceRangesMap), lookups(preserveMap), lookups(fromOutsideMap), others())},
+		{
+			name:  outsideChain,
+			rules: slices.Concat(lookups(sourceRangesMap), lookups(preserveMap), lookups(fromOutsideMap), others()),
+		},
 		{name: insideChain, rules: slices.Concat(loopback(), lookups(fromInsideMap), others())},
-		{name: selfChain, rules: slices.Concat(loopback(), lookups(preserveMap), lookups(fromSelfMap), lookups(fromInsideMap), others())},
+		{
+			name:  selfChain,
+			rules: slices.Concat(loopback(), lookups(preserveMap), lookups(fromSelfMap), lookups(fromInsideMap), others()),
+		},
 		{name: nodesChain, rules: ofNodeLookups(fromNodesMap)},
 	}
 }
@@ -152,7 +158,12 @@ func (p pick) chain(ruleset.State) chain {
 			c.rules = append(c.rules, p.stay(family), p.settle(family))
 		}
 		c.rules = append(c.rules, when(ofFamily(family), loadKey(family, p.ofNode), p.number(family), rule{
-			&expr.Lookup{SourceRegister: keyRegister, SetName: mapName(p.from, family), DestRegister: keyRegister, IsDestRegSet: true},
+			&expr.Lookup{
+				SourceRegister: keyRegister,
+				SetName:        mapName(p.from, family),
+				DestRegister:   keyRegister,
+				IsDestRegSet:   true,
+			},
 			translate(family, keyRegister),
 		}))
 	}
@@ -162,7 +173,13 @@ func (p pick) chain(ruleset.State) chain {
 
 // translate replaces the destination of a packet with the one in registers.
 func translate(family byte, place uint32) expr.Any {
-	return &expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(family), RegAddrMin: place, RegProtoMin: place + words(family), Specified: true}
+	return &expr.NAT{
+		Type:        expr.NATTypeDestNAT,
+		Family:      uint32(family),
+		RegAddrMin:  place,
+		RegProtoMin: place + words(family),
+		Specified:   true,
+	}
 }
 
 // number puts a slot behind the key: a random one, or, for a frontend with affinity
@@ -175,7 +192,8 @@ func (p pick) number(family byte) rule {
 	client := load(source, family).(*expr.Payload)
 	client.DestRegister = clientRegister
 	return rule{client, &expr.Hash{
-		SourceRegister: clientRegister, DestRegister: slot, Length: client.Len, Modulus: uint32(p.slots), Seed: pickSeed, Type: expr.HashTypeJenkins,
+		SourceRegister: clientRegister, DestRegister: slot, Length: client.Len, Modulus: uint32(p.slots), Seed: pickSeed,
+		Type: expr.HashTypeJenkins,
 	}}
 }
 

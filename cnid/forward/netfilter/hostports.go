@@ -26,7 +26,16 @@ const (
 
 // hostPortChains are the chains that change with the pods of the node.
 func hostPortChains(s ruleset.State) []chain {
-	ports, own, served := chain{name: hostPortsChain, variable: true}, chain{name: ownPortsChain, variable: true}, chain{name: servedChain, variable: true}
+	ports, own, served := chain{
+		name:     hostPortsChain,
+		variable: true,
+	}, chain{
+		name:     ownPortsChain,
+		variable: true,
+	}, chain{
+		name:     servedChain,
+		variable: true,
+	}
 	for _, p := range s.HostPorts {
 		ports.rules = append(ports.rules, when(asked(p), translated(p)))
 		if p.Own {
@@ -56,7 +65,8 @@ func translated(p ruleset.HostPort) rule {
 		&expr.Immediate{Register: 1, Data: p.Shadow.AsSlice()},
 		&expr.Immediate{Register: 2, Data: binaryutil.BigEndian.PutUint16(p.Port)},
 		&expr.NAT{
-			Type: expr.NATTypeDestNAT, Family: uint32(ipfamily.Of(p.Shadow).Number()), RegAddrMin: 1, RegProtoMin: 2, Specified: true,
+			Type: expr.NATTypeDestNAT, Family: uint32(ipfamily.Of(p.Shadow).Number()), RegAddrMin: 1, RegProtoMin: 2,
+			Specified: true,
 		},
 	}
 }

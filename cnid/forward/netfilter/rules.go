@@ -74,7 +74,8 @@ const (
 func Reasons() []string {
 	return []string{
 		ReasonUnhandled, ReasonUnshadowed, ReasonForeignShadow, ReasonForeignDefaultVPC, ReasonNodeClosed,
-		ReasonForwardClosed, ReasonDefaultVPCClosed, ReasonShadowUnsolicited, ReasonTunnelPort, ReasonTunnelDevice, ReasonRewritten,
+		ReasonForwardClosed, ReasonDefaultVPCClosed, ReasonShadowUnsolicited, ReasonTunnelPort, ReasonTunnelDevice,
+		ReasonRewritten,
 		ReasonShadowSocket, ReasonTunnelSocket,
 		ReasonNoLocalEndpoint, ReasonSourceRange, ReasonFrontendChanged, ReasonFlowLimit,
 		ReasonInvalid, ReasonShadowNotTranslated,
@@ -232,7 +233,11 @@ func disguised(s ruleset.State, pod rule) []rule {
 func postrouting(s ruleset.State) []rule {
 	rules := asNode(s)
 	for _, family := range families() {
-		rules = append(rules, when(relayed(s, family), rule{&expr.Masq{}}), when(asksAnotherNode(s, family), rule{&expr.Masq{}}))
+		rules = append(
+			rules,
+			when(relayed(s, family), rule{&expr.Masq{}}),
+			when(asksAnotherNode(s, family), rule{&expr.Masq{}}),
+		)
 	}
 	for _, shadow := range s.Shadows {
 		rules = append(rules, when(not(toPods(s)), inside(source, shadow), leaving(), rule{&expr.Masq{}}))

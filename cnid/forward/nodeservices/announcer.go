@@ -70,7 +70,13 @@ func (a *Announcer) Update(at netdev.Underlay, ips []netip.Addr) {
 	a.at = at
 	// The next pass tries again.
 	if err := a.Join(at.Ifindex, ips); err != nil {
-		a.log.Warn("can't join the multicast groups of external addresses; neighbours behind a switch that filters multicast may not find them", "device", at.Device, "error", err)
+		a.log.Warn(
+			"can't join the multicast groups of external addresses; neighbours behind a switch that filters multicast may not find them",
+			"device",
+			at.Device,
+			"error",
+			err,
+		)
 	}
 	maps.DeleteFunc(a.due, func(ip netip.Addr, _ int) bool { return moved || !slices.Contains(ips, ip) })
 	for _, ip := range ips {
@@ -120,7 +126,13 @@ func (a *Announcer) round() (more bool) {
 		return false
 	}
 	if err := a.Announce(at.Ifindex, at.MAC, ips); err != nil {
-		a.log.Warn("can't announce an external address; neighbours learn it by their next request", "device", at.Device, "error", err)
+		a.log.Warn(
+			"can't announce an external address; neighbours learn it by their next request",
+			"device",
+			at.Device,
+			"error",
+			err,
+		)
 	}
 	return more
 }

@@ -70,7 +70,11 @@ func (h *HealthChecks) Update(list []serviceplan.HealthCheck) {
 // open begins to serve one, called with mu held. After an error the next update tries
 // again.
 func (h *HealthChecks) open(check serviceplan.HealthCheck) {
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("", strconv.Itoa(int(check.Port))))
+	listener, err := (&net.ListenConfig{}).Listen(
+		context.Background(),
+		"tcp",
+		net.JoinHostPort("", strconv.Itoa(int(check.Port))),
+	)
 	if err != nil {
 		if !h.failed[check.Port] {
 			h.log.Error("can't serve a healthCheckNodePort; load balancers see the node as one without backends",

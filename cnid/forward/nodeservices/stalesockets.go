@@ -147,7 +147,9 @@ func (s *StaleSockets) end() (ended int, err error) {
 
 func destroy(sockets []connections.StaleSocket) (ended int, err error) {
 	for _, one := range sockets {
-		err := sockdiag.Destroy(sockdiag.Socket{Cookie: one.Cookie, Local: one.Local, Remote: one.Remote, Ifindex: one.Ifindex})
+		err := sockdiag.Destroy(
+			sockdiag.Socket{Cookie: one.Cookie, Local: one.Local, Remote: one.Remote, Ifindex: one.Ifindex},
+		)
 		switch {
 		case err == nil:
 			ended++

@@ -77,7 +77,10 @@ var crowds = map[string]func(i int) []any{
 		return []any{&scaled.Endpoint{
 			Meta: store.Meta{UID: name}, Name: name, ID: scaled.ID{Namespace: "red", Service: name, ServiceUID: name, VPC: "red", VPCUID: "red", Exposed: true},
 			Head: &scaled.Head{
-				Created: time.Unix(1000, 0), Tenant: "red", ClusterIPs: ips(fmt.Sprintf("10.97.%d.%d", i/250, 1+i%250)), InVPC: &scaled.VPC{VNI: 30, Prefixes: prefixes("10.10.0.0/16")},
+				Created: time.Unix(
+					1000,
+					0,
+				), Tenant: "red", ClusterIPs: ips(fmt.Sprintf("10.97.%d.%d", i/250, 1+i%250)), InVPC: &scaled.VPC{VNI: 30, Prefixes: prefixes("10.10.0.0/16")},
 				Ports: []store.ServicePort{{Protocol: "TCP", Port: 80, NodePort: uint16(1024 + i)}}, UsedRows: 1, UsedBackends: 1,
 			},
 		}}
@@ -134,12 +137,22 @@ func victimRows(n int) map[string]any {
 			Meta: store.Meta{UID: "far"}, Name: "blue.10.10.1.20", VPC: "blue", IP: ip("10.10.1.20"), MAC: fmt.Sprintf("02:00:00:00:01:0%d", n%2), Node: "node2",
 			Holder: store.Holder{Kind: store.HolderPod, Namespace: "blue", Name: "far", UID: "far"}, Set: ips("10.10.1.20"),
 		},
-		"a Network": &store.Network{Meta: store.Meta{UID: "bluedefault"}, Namespace: "blue", Name: "default", Tenant: "blue", Type: "vpc", VPC: "blue", Ready: n%2 == 0},
+		"a Network": &store.Network{
+			Meta:      store.Meta{UID: "bluedefault"},
+			Namespace: "blue",
+			Name:      "default",
+			Tenant:    "blue",
+			Type:      "vpc",
+			VPC:       "blue",
+			Ready:     n%2 == 0,
+		},
 		"the VPC": &store.VPC{
 			Meta: store.Meta{UID: "blue"}, Name: "blue", VNI: 20, Prefixes: prefixes("10.10.0.0/16"), AllowedTenants: []string{"blue"}, Ready: n%2 == 0,
 		},
 		"a Subnet": &store.Subnet{
-			Meta: store.Meta{UID: "blue1"}, Name: "blue1", VPC: "blue", ShortName: "blue1", Prefixes: prefixes("10.10.1.0/24"), Gateways: ips("10.10.1.1"), Ready: n%2 == 0,
+			Meta: store.Meta{
+				UID: "blue1",
+			}, Name: "blue1", VPC: "blue", ShortName: "blue1", Prefixes: prefixes("10.10.1.0/24"), Gateways: ips("10.10.1.1"), Ready: n%2 == 0,
 		},
 		"an external address": &external.Address{
 			Meta: store.Meta{UID: "lb"}, IP: ip("198.18.1.1"), Pool: "lb", Node: []string{"node1", "node2"}[n%2],
@@ -168,8 +181,14 @@ func newCrowd(t testing.TB, rows func(i int) []any, count int) *world {
 	w := scaledTenants(t)
 	w.records[0].Pod.Namespace, w.records[0].HostPorts = "blue", []journal.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
 	w.put(t, vpc("absent", 40, "10.10.0.0/16"), allow("absent", "red"), network("red", "absent", "absent"))
-	w.putAll(t,
-		&external.HostAccess{Meta: store.Meta{UID: "ports"}, Name: "ports", AllowedTenants: []string{"*"}, Ports: []external.HostPortRange{{First: 8080, Last: 8080}}},
+	w.putAll(
+		t,
+		&external.HostAccess{
+			Meta:           store.Meta{UID: "ports"},
+			Name:           "ports",
+			AllowedTenants: []string{"*"},
+			Ports:          []external.HostPortRange{{First: 8080, Last: 8080}},
+		},
 		&external.Pool{
 			Meta: store.Meta{UID: "pool"}, Name: "pool", AllowedTenants: []string{"*"}, ForExternalIPs: true, Ready: true,
 			Ranges: []store.AddrRange{{First: ip(crowded), Last: ip(crowded)}},
@@ -272,7 +291,10 @@ func BenchmarkAPlanBesideACrowd(b *testing.B) {
 		w.plan(p, adapt)
 		b.Run(sort+"/after a change of its own Network", func(b *testing.B) {
 			measure(b, func(n int) {
-				w.putAll(b, &store.Network{Meta: store.Meta{UID: "reddefault"}, Namespace: "red", Name: "default", Tenant: "red", Type: "vpc", VPC: []string{"absent", "red"}[n%2]})
+				w.putAll(
+					b,
+					&store.Network{Meta: store.Meta{UID: "reddefault"}, Namespace: "red", Name: "default", Tenant: "red", Type: "vpc", VPC: []string{"absent", "red"}[n%2]},
+				)
 			}, func() { w.plan(p, adapt) })
 		})
 		for what := range victimRows(0) {

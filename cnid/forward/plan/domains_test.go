@@ -63,7 +63,9 @@ func (w *world) attachOutside(t *testing.T, network store.NetworkRef, pod string
 
 func claimed(network store.NetworkRef, pod string) *multinet.Claim {
 	return &multinet.Claim{
-		Meta: store.Meta{UID: pod}, Namespace: "ns", Name: pod + ".net1", PodName: pod, PodUID: pod, Node: "node1", Interface: "net1", Driver: "macvlan", Network: network,
+		Meta: store.Meta{
+			UID: pod,
+		}, Namespace: "ns", Name: pod + ".net1", PodName: pod, PodUID: pod, Node: "node1", Interface: "net1", Driver: "macvlan", Network: network,
 	}
 }
 

@@ -84,7 +84,10 @@ func closedLists(vpc *store.VPC, metadata []netip.Addr) []state.ClosedPrefix {
 			classes[prefix] = state.OpenMetadata
 		}
 	}
-	maps.DeleteFunc(classes, func(prefix netip.Prefix, _ state.ClosedClass) bool { return covered(prefix, vpc.EgressDeny) })
+	maps.DeleteFunc(
+		classes,
+		func(prefix netip.Prefix, _ state.ClosedClass) bool { return covered(prefix, vpc.EgressDeny) },
+	)
 	for _, prefix := range vpc.EgressDeny {
 		classes[prefix] = state.ClosedDenied
 	}
@@ -97,7 +100,10 @@ func closedLists(vpc *store.VPC, metadata []netip.Addr) []state.ClosedPrefix {
 
 // covered reports whether one of the ranges contains the whole of a prefix.
 func covered(prefix netip.Prefix, ranges []netip.Prefix) bool {
-	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Bits() <= prefix.Bits() && r.Contains(prefix.Addr()) })
+	return slices.ContainsFunc(
+		ranges,
+		func(r netip.Prefix) bool { return r.Bits() <= prefix.Bits() && r.Contains(prefix.Addr()) },
+	)
 }
 
 // single is the prefix that has this address alone.

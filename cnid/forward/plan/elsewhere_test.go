@@ -46,7 +46,14 @@ func TestPlan_AddressElsewhere_OtherNodeOrNowhere(t *testing.T) {
 		"of another CNI plugin on this node":       {func(a *store.Address) { a.External, a.Node = true, "node1" }, outside},
 		"of another one, naming a pod of this one": {func(a *store.Address) { a.External, a.Holder.UID = true, "here" }, state.Address{}},
 	} {
-		row := &store.Address{Name: "blue.10.10.1.11", VPC: "blue", IP: ip("10.10.1.11"), MAC: "02:00:00:00:01:01", Node: "node2", Holder: store.Holder{Kind: store.HolderPod, UID: "there"}}
+		row := &store.Address{
+			Name:   "blue.10.10.1.11",
+			VPC:    "blue",
+			IP:     ip("10.10.1.11"),
+			MAC:    "02:00:00:00:01:01",
+			Node:   "node2",
+			Holder: store.Holder{Kind: store.HolderPod, UID: "there"},
+		}
 		tc.change(row)
 		w.store.View(func(tx store.ReadTx) {
 			got, ok := Elsewhere(tx, self, "node1", 20, row)

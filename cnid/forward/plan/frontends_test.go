@@ -91,7 +91,11 @@ func TestNodePort_LocalAndRemoteBackends_BothUsed(t *testing.T) {
 func TestFrontends_ServiceWithoutVPC_None(t *testing.T) {
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}}
 	w := scaledTenants(t)
-	w.put(t, service("nowhere", "web", []string{"10.96.1.1"}, ports...), service("blue", "plain", []string{"10.96.1.2"}, store.ServicePort{Name: "web", Protocol: "TCP", Port: 80}))
+	w.put(
+		t,
+		service("nowhere", "web", []string{"10.96.1.1"}, ports...),
+		service("blue", "plain", []string{"10.96.1.2"}, store.ServicePort{Name: "web", Protocol: "TCP", Port: 80}),
+	)
 	if got := w.build(serveNodePorts).Filter.Frontends; len(got) != 0 {
 		t.Errorf("frontends %+v", got)
 	}

@@ -66,7 +66,12 @@ func hostileRows() []any {
 			Meta: meta("external"), IP: ip("198.18.1.66"), Pool: "bad", Node: "node1",
 			Holder: store.Holder{Kind: store.HolderService, Namespace: "bad", Name: "web", UID: "bad-service"},
 		},
-		&external.HostAccess{Meta: meta("access"), Name: "bad", AllowedTenants: []string{"bad"}, Ports: []external.HostPortRange{{Protocol: "TCP", First: 6000, Last: 7000}}},
+		&external.HostAccess{
+			Meta:           meta("access"),
+			Name:           "bad",
+			AllowedTenants: []string{"bad"},
+			Ports:          []external.HostPortRange{{Protocol: "TCP", First: 6000, Last: 7000}},
+		},
 		&roles.Member{Meta: meta("member"), Name: "bad.node2", VPC: "bad", VPCUID: "bad-vpc", Node: "node2", NodeUID: "node2", Stage: roles.Serving, Revision: 3},
 		&multinet.Claim{
 			Meta: meta("claim"), Namespace: "bad", Name: "bad-pod.net1", PodName: "pod", PodUID: "bad-pod", Node: "node1", Interface: "net1",

@@ -35,7 +35,11 @@ func HostPortRace(tx store.ReadTx, cfg Config, records []journal.Record, rec jou
 }
 
 func leadsTo(port journal.HostPort, holder journal.Pod) string {
-	return fmt.Sprintf("hostPort %s already leads to pod %s on this node; choose another port, or wait until that pod is deleted", port, holder)
+	return fmt.Sprintf(
+		"hostPort %s already leads to pod %s on this node; choose another port, or wait until that pod is deleted",
+		port,
+		holder,
+	)
 }
 
 // PortRefusal explains why a port of the node must not lead to a pod.
@@ -59,7 +63,13 @@ func lasting(format string, args ...any) *PortRefusal {
 
 // HostPortConflict explains why a pod can't have the ports of the node that its record
 // asks for, or nil.
-func HostPortConflict(tx store.ReadTx, cfg Config, records []journal.Record, asking journal.Record, listens Listens) *PortRefusal {
+func HostPortConflict(
+	tx store.ReadTx,
+	cfg Config,
+	records []journal.Record,
+	asking journal.Record,
+	listens Listens,
+) *PortRefusal {
 	for _, port := range asking.HostPorts {
 		if port.Protocol == "UDP" && port.HostPort == cfg.TunnelPort {
 			return lasting("hostPort %s is the port of the tunnel between nodes; choose another one", port)
@@ -97,13 +107,22 @@ func whyClosed(tx store.ReadTx, cfg Config, rec journal.Record, port journal.Hos
 	if !tenancy.HostPortGranted(tx, namespace.Tenant, port.Protocol, port.HostPort) {
 		return &PortRefusal{Reason: v1alpha1.HostPortNotGrantedReason, Message: fmt.Sprintf(
 			"hostPort %s: no HostAccess grants it to tenant %q; ask the cluster's operator for one, or reach the pod by a Service",
-			port, namespace.Tenant)}
+			port,
+			namespace.Tenant,
+		)}
 	}
 	if owner := tenancy.OwnerOfNodePort(tx, port.Protocol, port.HostPort); owner != nil {
-		return conflict("hostPort %s is a node port of %s, which has it on every node; choose another one", port, nameOf(owner, namespace.Tenant))
+		return conflict(
+			"hostPort %s is a node port of %s, which has it on every node; choose another one",
+			port,
+			nameOf(owner, namespace.Tenant),
+		)
 	}
 	if port.HostIP.IsLoopback() && !asksItself(tx, cfg, rec) {
-		return conflict("hostPort %s: packets that a node sends to itself go to no pod of a tenant, nor of a VPC other than the default one; leave hostIP out, or name another address", port)
+		return conflict(
+			"hostPort %s: packets that a node sends to itself go to no pod of a tenant, nor of a VPC other than the default one; leave hostIP out, or name another address",
+			port,
+		)
 	}
 	return nil
 }
@@ -125,7 +144,13 @@ func asksItself(tx store.ReadTx, cfg Config, rec journal.Record) bool {
 
 // holderOf finds the pod that has a port. An attachment that is being removed has it
 // until its record is gone.
-func holderOf(tx store.ReadTx, cfg Config, port journal.HostPort, records []journal.Record, uid string) (journal.Pod, bool) {
+func holderOf(
+	tx store.ReadTx,
+	cfg Config,
+	port journal.HostPort,
+	records []journal.Record,
+	uid string,
+) (journal.Pod, bool) {
 	for _, rec := range records {
 		if rec.Pod.UID != uid && slices.ContainsFunc(rec.HostPorts, func(held journal.HostPort) bool {
 			return port.Clashes(held) && whyClosed(tx, cfg, rec, held) == nil
@@ -175,7 +200,9 @@ func (b *nodeBuilder) opened(rec journal.Record, port journal.HostPort) []rulese
 	for _, shadow := range shadowsOf(rec) {
 		if !port.HostIP.IsValid() || port.HostIP.Is4() == shadow.Is4() {
 			list = append(list, ruleset.HostPort{
-				Protocol: hostProtocol(port.Protocol), HostIP: port.HostIP, HostPort: port.HostPort, Port: port.Port, Shadow: shadow,
+				Protocol: hostProtocol(
+					port.Protocol,
+				), HostIP: port.HostIP, HostPort: port.HostPort, Port: port.Port, Shadow: shadow,
 				Own: asksItself(b.tx, b.in.Config, rec),
 			})
 		}

@@ -92,7 +92,8 @@ func TestHostPorts_ServicePort_LeadsToNoPod(t *testing.T) {
 					continue
 				}
 				refusal := got.Closed[0].Refusal
-				if got.Closed[0].Pod != w.records[0].Pod || refusal.Reason != v1alpha1.HostPortConflictReason || refusal.Lasting || !strings.Contains(refusal.Message, c.want) {
+				if got.Closed[0].Pod != w.records[0].Pod || refusal.Reason != v1alpha1.HostPortConflictReason || refusal.Lasting ||
+					!strings.Contains(refusal.Message, c.want) {
 					t.Errorf("closed: %+v", got.Closed)
 				}
 			}

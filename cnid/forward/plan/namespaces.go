@@ -138,7 +138,8 @@ func identify(addrs []netip.Prefix) bool {
 // operator writes AttachmentClaims; the name in the record is for people.
 func networkOf(tx store.ReadTx, node string, rec journal.Record) (network store.NetworkRef, ok bool) {
 	for _, claim := range multinet.ClaimsNaming(tx, rec.Pod.UID) {
-		if claim.Node == node && claim.Namespace == rec.Pod.Namespace && claim.Interface == rec.Attachment && !claim.Released {
+		if claim.Node == node && claim.Namespace == rec.Pod.Namespace && claim.Interface == rec.Attachment &&
+			!claim.Released {
 			return claim.Network, true
 		}
 	}

@@ -76,7 +76,10 @@ var nodeParts = []nodePart{
 	}}, (*nodeBuilder).closed},
 	{part{namespacesPart, nil}, (*nodeBuilder).namespaces},
 	{part{probesPart, []dependency{
-		onPart[store.Pod](probesPart, nil), onPart(probesPart, isThisNode), onPart(probesPart, isOfAPIServer), onPart(probesPart, isJudgedAPIServer),
+		onPart[store.Pod](
+			probesPart,
+			nil,
+		), onPart(probesPart, isThisNode), onPart(probesPart, isOfAPIServer), onPart(probesPart, isJudgedAPIServer),
 	}}, (*nodeBuilder).probes},
 	{part{hostPortsPart, []dependency{
 		onPart[external.HostAccess](hostPortsPart, nil), onPart[store.Namespace](hostPortsPart, nil),
@@ -85,7 +88,10 @@ var nodeParts = []nodePart{
 	}}, (*nodeBuilder).hostPorts},
 	{part{devicesPart, []dependency{onPart[store.Namespace](devicesPart, nil)}}, (*nodeBuilder).devices},
 	{part{filterPart, []dependency{
-		onPart(filterPart, isDefaultVPC), onPart(filterPart, isOfDefaultVPC), onPart[store.Node](filterPart, nil), onPart(filterPart, isOfAPIServer), onPart(filterPart, isJudgedAPIServer),
+		onPart(
+			filterPart,
+			isDefaultVPC,
+		), onPart(filterPart, isOfDefaultVPC), onPart[store.Node](filterPart, nil), onPart(filterPart, isOfAPIServer), onPart(filterPart, isJudgedAPIServer),
 	}}, (*nodeBuilder).filter},
 }
 
@@ -165,7 +171,8 @@ var servicesPart = part{"services", []dependency{
 
 // irrelevant are rows that a node follows, and on which no part of its plan depends.
 var irrelevant = []reflect.Type{
-	reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*multinet.HostLink](), reflect.TypeFor[*multinet.LinkReport](), reflect.TypeFor[*multinet.Grant](),
+	reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*multinet.HostLink](), reflect.TypeFor[*multinet.LinkReport](),
+	reflect.TypeFor[*multinet.Grant](),
 	reflect.TypeFor[*nmstate.State](), reflect.TypeFor[*nmstate.Policy](), reflect.TypeFor[*nmstate.Enactment](),
 }
 

@@ -136,7 +136,8 @@ func (p *Planner) planNode(tx store.ReadTx, stale *stale) (changed bool) {
 // the node's, comes to it here; a part that is the same stays.
 func (p *Planner) join() Wanted {
 	want := Wanted{
-		Devices: p.node.devices, Filter: p.node.filter, Health: p.services.HealthChecks(), ClosedPorts: p.node.closed, Lost: p.node.lost,
+		Devices: p.node.devices, Filter: p.node.filter, Health: p.services.HealthChecks(), ClosedPorts: p.node.closed,
+		Lost:  p.node.lost,
 		Roles: Roles{Listed: map[string]int64{}, Complete: map[string]bool{}},
 	}
 	want.Filter.Frontends = p.services.Frontends()
@@ -176,7 +177,8 @@ func (p *Planner) joinedVPC(v *vpcPlan, e *serviceplan.Exposure) *state.State {
 		now.preserves, now.ports = e.Preserves, e.Ports
 	}
 	last := v.joint
-	if last.part == now.part && last.exposed == now.exposed && last.preserves == now.preserves && sameList(last.ports, now.ports) {
+	if last.part == now.part && last.exposed == now.exposed && last.preserves == now.preserves &&
+		sameList(last.ports, now.ports) {
 		return last.whole
 	}
 	now.whole = p.joined(v.here.vni, v.part, func(part *state.State) {
@@ -231,7 +233,8 @@ func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 		s.parts[probesPart] = true
 	}
 	changes, ok := store.ChangesSince(tx, p.revision)
-	if p.node == nil || !ok || (p.in.Tables == nil) != (in.Tables == nil) || p.in.NodePeer != in.NodePeer || !reflect.DeepEqual(p.in.Config, in.Config) {
+	if p.node == nil || !ok || (p.in.Tables == nil) != (in.Tables == nil) || p.in.NodePeer != in.NodePeer ||
+		!reflect.DeepEqual(p.in.Config, in.Config) {
 		s.vpcs[p.in.DefaultVPC], s.domains, s.node, s.services.All = true, true, true, true
 		s.vpcsOf(p.here(tx, in))
 		p.owners = map[netip.Addr]string{}
@@ -310,7 +313,10 @@ func (p *Planner) here(tx store.ReadTx, in Input) map[string]bool {
 
 // hasRole reports whether a node is a role member of a VPC.
 func hasRole(tx store.ReadTx, node, vpc string) bool {
-	return slices.ContainsFunc(roles.MembersByNode(tx, node), func(m *roles.Member) bool { return m.VPC == vpc && roles.IsOn(tx, m, node) })
+	return slices.ContainsFunc(
+		roles.MembersByNode(tx, node),
+		func(m *roles.Member) bool { return m.VPC == vpc && roles.IsOn(tx, m, node) },
+	)
 }
 
 // vpcsOf marks VPCs.
@@ -333,5 +339,6 @@ func (in Input) attached() map[string][]journal.Record {
 
 func (in Input) isAttached(rec journal.Record) bool {
 	index, ok := in.Devices[rec.HostIfName]
-	return ok && in.Kinds[rec.Kind].Datapath() && rec.InVPC() && rec.Phase == journal.PhaseDone && index == rec.Device.HostIfindex
+	return ok && in.Kinds[rec.Kind].Datapath() && rec.InVPC() && rec.Phase == journal.PhaseDone &&
+		index == rec.Device.HostIfindex
 }

@@ -81,7 +81,13 @@ func shadowOf(rec journal.Record, ip netip.Addr) netip.Addr {
 // addresses on this node, and what to do; or "" when nothing is in the way. Only
 // records older than before count; 0 means all. Those in journal.PhaseLeaving count
 // too: the kubelet may probe what has just left.
-func ProbeConflict(tx store.ReadTx, records []journal.Record, pod *store.Pod, addrs []netip.Addr, before uint64) string {
+func ProbeConflict(
+	tx store.ReadTx,
+	records []journal.Record,
+	pod *store.Pod,
+	addrs []netip.Addr,
+	before uint64,
+) string {
 	if !pod.NetworkProbes {
 		return ""
 	}
@@ -90,11 +96,18 @@ func ProbeConflict(tx store.ReadTx, records []journal.Record, pod *store.Pod, ad
 		switch {
 		case other == nil:
 		case leaving:
-			return fmt.Sprintf("IP %s was pod %s's on this node, which the kubelet may still probe for a moment; this pod gets it after that", ip, other)
+			return fmt.Sprintf(
+				"IP %s was pod %s's on this node, which the kubelet may still probe for a moment; this pod gets it after that",
+				ip,
+				other,
+			)
 		default:
-			return fmt.Sprintf("IP %s also belongs to pod %s of another VPC on this node, which has network probes or hooks too: the kubelet"+
-				" couldn't tell them apart; use exec probes and hooks in one of them, give one another IP, or keep them on different nodes",
-				ip, other)
+			return fmt.Sprintf(
+				"IP %s also belongs to pod %s of another VPC on this node, which has network probes or hooks too: the kubelet"+
+					" couldn't tell them apart; use exec probes and hooks in one of them, give one another IP, or keep them on different nodes",
+				ip,
+				other,
+			)
 		}
 	}
 	return ""
@@ -105,8 +118,11 @@ func ProbeConflict(tx store.ReadTx, records []journal.Record, pod *store.Pod, ad
 // something of the node's for it.
 func ProbeRefusal(tx store.ReadTx, cfg Config, pod *store.Pod, addrs []netip.Addr) string {
 	if pod.ProbeHost != "" {
-		return fmt.Sprintf("a probe or hook names the host %s, which the kubelet would dial on the node's network; leave the field host away:"+
-			" the pod's own address is probed, and httpGet.httpHeaders can name a virtual host", quote.Text(pod.ProbeHost))
+		return fmt.Sprintf(
+			"a probe or hook names the host %s, which the kubelet would dial on the node's network; leave the field host away:"+
+				" the pod's own address is probed, and httpGet.httpHeaders can name a virtual host",
+			quote.Text(pod.ProbeHost),
+		)
 	}
 	if !pod.NetworkProbes {
 		return ""
@@ -115,11 +131,17 @@ func ProbeRefusal(tx store.ReadTx, cfg Config, pod *store.Pod, addrs []netip.Add
 	for _, ip := range addrs {
 		switch {
 		case own.has(ip):
-			return fmt.Sprintf("IP %s is also this node's, or in a range of the infrastructure (chart value infrastructureCIDRs), where the kubelet"+
-				" has business of its own; give the pod another IP or another node, or exec probes and hooks only", ip)
+			return fmt.Sprintf(
+				"IP %s is also this node's, or in a range of the infrastructure (chart value infrastructureCIDRs), where the kubelet"+
+					" has business of its own; give the pod another IP or another node, or exec probes and hooks only",
+				ip,
+			)
 		case pod.NetworkHooks && slices.Contains(servers, ip):
-			return fmt.Sprintf("IP %s is also the API server's, and the kubelet's calls of a hook can't be distinguished from those of the API server;"+
-				" give the pod another IP, or exec hooks only", ip)
+			return fmt.Sprintf(
+				"IP %s is also the API server's, and the kubelet's calls of a hook can't be distinguished from those of the API server;"+
+					" give the pod another IP, or exec hooks only",
+				ip,
+			)
 		}
 	}
 	return ""
@@ -142,13 +164,20 @@ func ownAddresses(tx store.ReadTx, cfg Config) nodesOwn {
 }
 
 func (n nodesOwn) has(ip netip.Addr) bool {
-	return slices.Contains(n.addrs, ip) || slices.ContainsFunc(n.ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
+	return slices.Contains(n.addrs, ip) ||
+		slices.ContainsFunc(n.ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // probedPod returns another pod of this node with network probes and the IP, and
 // whether it is ending, or gone from the API and still probed. For a pod that is gone
 // from the API, its record has whether it is probed.
-func probedPod(tx store.ReadTx, records []journal.Record, uid string, ip netip.Addr, before uint64) (other fmt.Stringer, leaving bool) {
+func probedPod(
+	tx store.ReadTx,
+	records []journal.Record,
+	uid string,
+	ip netip.Addr,
+	before uint64,
+) (other fmt.Stringer, leaving bool) {
 	for _, rec := range records {
 		if rec.Pod.UID == uid || before != 0 && rec.Seq >= before {
 			continue

@@ -57,7 +57,11 @@ func TestProbes_KubeletOwnTraffic_NeverLedToPod(t *testing.T) {
 
 func TestProbes_PodWithoutInterface_KubeletRefused(t *testing.T) {
 	refused := []state.ProbeTarget{{IP: ip("10.10.1.77")}}
-	old := journal.Record{Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "old", UID: "old"}}, Interface: journal.Interface{Addrs: prefixes("10.10.1.77/24")}, Probed: true}
+	old := journal.Record{
+		Identity:  journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "old", UID: "old"}},
+		Interface: journal.Interface{Addrs: prefixes("10.10.1.77/24")},
+		Probed:    true,
+	}
 	cases := map[string]struct {
 		change func(*world, *journal.Record)
 		want   []state.ProbeTarget

@@ -185,5 +185,8 @@ func (r *randomWorld) prepareRelay(tx store.Tx) error {
 	row.Selectorless, row.ExternalNodeLocal = true, true
 	row.Ports = []store.ServicePort{{Name: "p", Protocol: "TCP", Port: 443, NodePort: 30443}}
 	inside := on("node2", vpc.Prefixes[0].Addr().Next().String())
-	return errors.Join(store.PutService(tx, row), slice(row.Namespace, row.Name, row.Name, row.Ports, []store.Endpoint{inside, {Addresses: []netip.Addr{ip("10.10.1.2")}, Node: "node1"}}...)(tx))
+	return errors.Join(
+		store.PutService(tx, row),
+		slice(row.Namespace, row.Name, row.Name, row.Ports, []store.Endpoint{inside, {Addresses: []netip.Addr{ip("10.10.1.2")}, Node: "node1"}}...)(tx),
+	)
 }

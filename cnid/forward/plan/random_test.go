@@ -138,10 +138,19 @@ func (r *randomWorld) attachAny() {
 	number := int(200 + r.seq)
 	vpc := r.vpcName()
 	rec := journal.Record{
-		Identity:  journal.Identity{Key: journal.Key{ContainerID: fmt.Sprint(number)}, Pod: journal.Pod{Namespace: "ns", Name: "p", UID: fmt.Sprintf("p%d", r.IntN(4))}},
-		Binding:   journal.Binding{VPC: vpc, VNI: vnis[vpc][r.IntN(2)]},
-		Interface: journal.Interface{Kind: veth.Kind, HostIfName: fmt.Sprintf("alv-%d", number), Addrs: prefixes(r.ip() + "/24"), MAC: journal.MAC{2, 0, 0, 0, 1, byte(number)}, Device: journal.Device{HostIfindex: number, NetnsCookie: uint64(r.IntN(4))}},
-		Shadow4:   netip.AddrFrom4([4]byte{169, 254, 65, byte(number)}), Seq: 100 + r.seq, Phase: journal.PhaseDone,
+		Identity: journal.Identity{
+			Key: journal.Key{ContainerID: fmt.Sprint(number)},
+			Pod: journal.Pod{Namespace: "ns", Name: "p", UID: fmt.Sprintf("p%d", r.IntN(4))},
+		},
+		Binding: journal.Binding{VPC: vpc, VNI: vnis[vpc][r.IntN(2)]},
+		Interface: journal.Interface{
+			Kind:       veth.Kind,
+			HostIfName: fmt.Sprintf("alv-%d", number),
+			Addrs:      prefixes(r.ip() + "/24"),
+			MAC:        journal.MAC{2, 0, 0, 0, 1, byte(number)},
+			Device:     journal.Device{HostIfindex: number, NetnsCookie: uint64(r.IntN(4))},
+		},
+		Shadow4: netip.AddrFrom4([4]byte{169, 254, 65, byte(number)}), Seq: 100 + r.seq, Phase: journal.PhaseDone,
 	}
 	if r.IntN(3) == 0 {
 		rec.HostPorts = []journal.HostPort{{Protocol: "TCP", HostPort: []uint16{80, 81, 30443, 30444}[r.IntN(4)], Port: 80}}
@@ -474,7 +483,9 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 			Meta: r.meta(r.serviceUID(namespace, name)), Namespace: namespace, Name: name, Network: r.of("", "", "shop"), Ports: ports,
 			HealthCheckNodePort: []uint16{0, 0, 30444}[r.IntN(3)],
 			ClusterIPs:          ips("10.96.0.1", "10.96.0.2", "10.96.0.3")[r.IntN(3):],
-			Selectorless:        r.IntN(2) == 0, NodeLocal: r.IntN(3) == 0, ExternalNodeLocal: r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour, LoadBalancer: r.of("", store.LoadBalancerVPC, store.LoadBalancerExternal),
+			Selectorless: r.IntN(
+				2,
+			) == 0, NodeLocal: r.IntN(3) == 0, ExternalNodeLocal: r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour, LoadBalancer: r.of("", store.LoadBalancerVPC, store.LoadBalancerExternal),
 		})
 	case 1:
 		if remove {
@@ -488,7 +499,11 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 		store.DeleteEndpointSlice(tx, namespace, name, name)
 		return nil
 	}
-	ends := []store.Endpoint{ready(r.ip()), ready(r.of(r.ip(), "192.0.2.1", "203.0.113.7")), {Addresses: ips(r.of(r.ip(), "192.0.2.2", "10.97.0.1")), Terminating: true}}
+	ends := []store.Endpoint{
+		ready(r.ip()),
+		ready(r.of(r.ip(), "192.0.2.1", "203.0.113.7")),
+		{Addresses: ips(r.of(r.ip(), "192.0.2.2", "10.97.0.1")), Terminating: true},
+	}
 	for i := range ends {
 		ends[i].Node = r.of("node1", "node2", "node3", "")
 		ends[i].PodUID = r.of("", "p0", "p1", "p2", "b1", "b1")

@@ -42,7 +42,14 @@ type roleBuilder struct {
 }
 
 func newRoleBuilder(tx store.ReadTx, in Input, self *store.Node, vpc *store.VPC) *roleBuilder {
-	b := &roleBuilder{tx: tx, node: in.Node, self: self, vpc: vpc, table: in.Tables.Of(vpc.Name), members: map[string][]*roles.Member{}}
+	b := &roleBuilder{
+		tx:      tx,
+		node:    in.Node,
+		self:    self,
+		vpc:     vpc,
+		table:   in.Tables.Of(vpc.Name),
+		members: map[string][]*roles.Member{},
+	}
 	for _, m := range roles.MembersByVPC(tx, vpc.Name) {
 		if m.VPCUID == vpc.UID {
 			b.members[m.Key()] = append(b.members[m.Key()], m)
@@ -108,7 +115,10 @@ func (b *roleBuilder) role(key string, complete, has bool) uint32 {
 		b.identify()
 	}
 	role := state.Role{
-		Key: state.RoleKey{VNI: b.vpc.VNI, ID: b.ids[key]}, Members: b.others(key), Here: own != nil, Complete: own != nil && complete,
+		Key: state.RoleKey{
+			VNI: b.vpc.VNI,
+			ID:  b.ids[key],
+		}, Members: b.others(key), Here: own != nil, Complete: own != nil && complete,
 	}
 	b.out = append(b.out, role)
 	if role.Complete {

@@ -14,8 +14,9 @@ import (
 // forServices returns the part of the configuration that Services depend on.
 func (cfg Config) forServices() serviceplan.Config {
 	return serviceplan.Config{
-		Node: cfg.Node, DefaultVPC: cfg.DefaultVPC, Shadows: cfg.Shadows, ServiceRanges: cfg.ServiceRanges, SharedServices: cfg.SharedServices,
-		TunnelPort: cfg.TunnelPort, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints,
+		Node: cfg.Node, DefaultVPC: cfg.DefaultVPC, Shadows: cfg.Shadows, ServiceRanges: cfg.ServiceRanges,
+		SharedServices: cfg.SharedServices,
+		TunnelPort:     cfg.TunnelPort, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints,
 	}
 }
 

@@ -69,7 +69,13 @@ type vpcBuilder struct {
 // It reads the VPC's own rows and the rows of nodes; for the default VPC it also reads the
 // rows of the API server's Service.
 func planVPC(tx store.ReadTx, in Input, name string, attached []journal.Record) *vpcPlan {
-	b := &vpcBuilder{tx: tx, in: in, self: store.GetNode(tx, in.Node), row: store.GetVPC(tx, name), addresses: map[netip.Addr]state.Address{}}
+	b := &vpcBuilder{
+		tx:        tx,
+		in:        in,
+		self:      store.GetNode(tx, in.Node),
+		row:       store.GetVPC(tx, name),
+		addresses: map[netip.Addr]state.Address{},
+	}
 	b.chooseLive(attached)
 	if b.row == nil || b.row.VNI == 0 {
 		return &vpcPlan{here: b.here}
@@ -189,7 +195,11 @@ func (b *vpcBuilder) nodeInterface() {
 		b.addresses[ip] = localAddress(ip, iface)
 	}
 	b.part.Interfaces = append(b.part.Interfaces, iface)
-	b.here.node = hostdev.NodeInterface{Addrs: iface.Addrs, MAC: [6]byte(iface.MAC), Prefixes: harmless(b.tx, b.in.Config, b.row)}
+	b.here.node = hostdev.NodeInterface{
+		Addrs:    iface.Addrs,
+		MAC:      [6]byte(iface.MAC),
+		Prefixes: harmless(b.tx, b.in.Config, b.row),
+	}
 }
 
 // gatewayFor returns the subnet's gateway of an address's family, or the zero
@@ -333,7 +343,8 @@ func TunnelAddress(self, peer *store.Node) (netip.Addr, bool) {
 }
 
 func (b *vpcBuilder) opensAll() bool {
-	return b.row.Name == b.in.DefaultVPC && b.row.EgressMasquerade && len(b.row.EgressAllow) == 0 && len(b.row.EgressDeny) == 0
+	return b.row.Name == b.in.DefaultVPC && b.row.EgressMasquerade && len(b.row.EgressAllow) == 0 &&
+		len(b.row.EgressDeny) == 0
 }
 
 // sort brings every list into the order of its keys.

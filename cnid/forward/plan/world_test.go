@@ -94,10 +94,16 @@ func (w *world) put(t testing.TB, rows ...func(store.Tx) error) {
 func (w *world) attach(vpc string, vni uint32, pod string, addrs ...string) {
 	seq := uint64(len(w.records) + 1)
 	rec := journal.Record{
-		Identity:  journal.Identity{Key: journal.Key{ContainerID: "sandbox-" + pod, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: pod, UID: pod}},
-		Binding:   journal.Binding{VPC: vpc, VNI: vni},
-		Interface: journal.Interface{Kind: veth.Kind, HostIfName: "alv-" + pod, Addrs: prefixes(addrs...), MAC: journal.MAC{2, 0, 0, 0, 0, byte(seq)}, Device: journal.Device{HostIfindex: 100 + int(seq), NetnsCookie: 4000 + seq}},
-		Seq:       seq, Phase: journal.PhaseDone,
+		Identity: journal.Identity{Key: journal.Key{ContainerID: "sandbox-" + pod, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: pod, UID: pod}},
+		Binding:  journal.Binding{VPC: vpc, VNI: vni},
+		Interface: journal.Interface{
+			Kind:       veth.Kind,
+			HostIfName: "alv-" + pod,
+			Addrs:      prefixes(addrs...),
+			MAC:        journal.MAC{2, 0, 0, 0, 0, byte(seq)},
+			Device:     journal.Device{HostIfindex: 100 + int(seq), NetnsCookie: 4000 + seq},
+		},
+		Seq: seq, Phase: journal.PhaseDone,
 	}
 	for _, a := range rec.Addrs {
 		if a.Addr().Is4() {

@@ -24,7 +24,10 @@ func (k *Kernel) applyFilter(want ruleset.State, look Scope) error {
 		return err
 	}
 	if replaced && known {
-		k.repaired = append(k.repaired, finding.Repair{Kind: finding.RepairFilter, Detail: "packet filter table inet " + netfilter.TableName})
+		k.repaired = append(
+			k.repaired,
+			finding.Repair{Kind: finding.RepairFilter, Detail: "packet filter table inet " + netfilter.TableName},
+		)
 	}
 	k.forget(want)
 	k.filter = want
@@ -57,7 +60,11 @@ func (k *Kernel) forget(filter ruleset.State) {
 	count, err := netfilter.Forget(last, filter)
 	k.forgot = err == nil
 	if err != nil {
-		k.cfg.Log.Warn("can't forget UDP flows to backends that are gone; they go on until nobody sends for a while", "error", err)
+		k.cfg.Log.Warn(
+			"can't forget UDP flows to backends that are gone; they go on until nobody sends for a while",
+			"error",
+			err,
+		)
 	}
 	if count > 0 {
 		k.cfg.Log.Debug("forgot UDP flows to backends that are gone", "flows", count)

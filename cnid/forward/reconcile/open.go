@@ -44,11 +44,14 @@ func (k *Kernel) Prepare(self *store.Node, thorough bool) error {
 		}
 	}
 	return k.open(programs.Config{
-		PinDir: k.cfg.PinDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort, LinkPort: k.cfg.LinkPort,
-		UnderlayIfindex: k.pushOn(), UnderlayMAC: k.underlay.MAC, UnderlayIfindex6: k.over6, TunnelSource4: source4, TunnelSource6: source6,
+		PinDir: k.cfg.PinDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort,
+		LinkPort:        k.cfg.LinkPort,
+		UnderlayIfindex: k.pushOn(), UnderlayMAC: k.underlay.MAC, UnderlayIfindex6: k.over6, TunnelSource4: source4,
+		TunnelSource6:   source6,
 		FragmentIfindex: k.indexes.Fragment, FragmentPeerIfindex: k.indexes.FragmentPeer,
 		NodeShadow4: journal.NodeShadow(k.cfg.Shadow4), NodeShadow6: journal.NodeShadow(k.cfg.Shadow6),
-		KubeletPort: k.kubeletPort, PodCgroup: k.cfg.PodCgroup, GuardedPort: k.cfg.GuardedPort, ConnectedDatagrams: k.cfg.EndsSockets,
+		KubeletPort: k.kubeletPort, PodCgroup: k.cfg.PodCgroup, GuardedPort: k.cfg.GuardedPort,
+		ConnectedDatagrams:      k.cfg.EndsSockets,
 		ConnectionsPerInterface: min(k.cfg.ConnectionsPerInterface, programs.ShareOfConnections(k.pods.Load())),
 	})
 }
@@ -61,7 +64,9 @@ func (k *Kernel) makeDevices(tunnel, source6 netip.Addr) error {
 		return fmt.Errorf("find the node's network: %w", err)
 	}
 	// As for a pod with IPv6, which the node may have.
-	k.indexes, err = k.cfg.Host.Links(netdev.Devices{TunnelPort: k.cfg.TunnelPort, MTU: max(underlay.PodMTU, attach.MinMTU6)})
+	k.indexes, err = k.cfg.Host.Links(
+		netdev.Devices{TunnelPort: k.cfg.TunnelPort, MTU: max(underlay.PodMTU, attach.MinMTU6)},
+	)
 	if err != nil {
 		return err
 	}

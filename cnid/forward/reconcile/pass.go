@@ -87,7 +87,11 @@ type planned struct {
 }
 
 // plan makes the plan of a pass, and stores its VNIs before anything is programmed.
-func (p *planned) plan(s *store.Store, tables func() *tablesync.Tables, input plan.Input) (want plan.Wanted, revision uint64) {
+func (p *planned) plan(
+	s *store.Store,
+	tables func() *tablesync.Tables,
+	input plan.Input,
+) (want plan.Wanted, revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := tables()

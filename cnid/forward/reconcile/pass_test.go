@@ -21,7 +21,19 @@ func TestReconcilePass_ProgrammableVNI_AllReported(t *testing.T) {
 	has := &followed{records: []journal.Record{{Binding: journal.Binding{VPC: "blue", VNI: 20}}}, vpcs: []string{"green", "pending", "not yet there"}}
 	l.cfg.Journal, l.cfg.Sources = has, has
 	err := l.cfg.Store.Update(func(tx store.Tx) error {
-		green, pending, elsewhere := testrows.VPC("green", 40, "10.40.0.0/16"), testrows.VPC("pending", 0, "10.50.0.0/16"), testrows.VPC("elsewhere", 60, "10.60.0.0/16")
+		green, pending, elsewhere := testrows.VPC(
+			"green",
+			40,
+			"10.40.0.0/16",
+		), testrows.VPC(
+			"pending",
+			0,
+			"10.50.0.0/16",
+		), testrows.VPC(
+			"elsewhere",
+			60,
+			"10.60.0.0/16",
+		)
 		return errors.Join(store.PutVPC(tx, &green), store.PutVPC(tx, &pending), store.PutVPC(tx, &elsewhere))
 	})
 	if err != nil {

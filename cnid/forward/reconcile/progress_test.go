@@ -70,7 +70,10 @@ func TestADD_DeviceLost_FailsWithoutRetry(t *testing.T) {
 	p := &Progress{}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	last := outcome{upTo: 5, lost: []plan.Lost{{Record: journal.Record{Interface: journal.Interface{Device: journal.Device{HostIfindex: 7}}}, Reason: "10.10.1.10 is another's"}}}
+	last := outcome{
+		upTo: 5,
+		lost: []plan.Lost{{Record: journal.Record{Interface: journal.Interface{Device: journal.Device{HostIfindex: 7}}}, Reason: "10.10.1.10 is another's"}},
+	}
 	p.finish(last)
 	if err := p.settle(ended, 5, 7); !errors.Is(err, plan.ErrLost) || !strings.Contains(err.Error(), "another's") {
 		t.Errorf("its own: %v, want %v and why", err, plan.ErrLost)

@@ -33,15 +33,26 @@ type Collector struct {
 func NewCollector(path Counters, n Names, share func() (uint32, error), log *slog.Logger) *Collector {
 	return &Collector{
 		path: path, names: n, flows: share, log: log,
-		packets: prometheus.NewDesc("alioth_datapath_packets_total",
-			"Packets that the datapath's programs handled, by verdict, reason and direction.", []string{"verdict", "reason", "direction"}, nil),
-		theirs: prometheus.NewDesc("alioth_datapath_vpc_dropped_packets_total",
+		packets: prometheus.NewDesc(
+			"alioth_datapath_packets_total",
+			"Packets that the datapath's programs handled, by verdict, reason and direction.",
+			[]string{"verdict", "reason", "direction"},
+			nil,
+		),
+		theirs: prometheus.NewDesc(
+			"alioth_datapath_vpc_dropped_packets_total",
 			"Packets that the datapath's programs dropped, by reason, direction and VPC. The label is empty for packets of no VPC.",
-			[]string{"reason", "direction", "vpc"}, nil),
+			[]string{"reason", "direction", "vpc"},
+			nil,
+		),
 		dropped: prometheus.NewDesc("alioth_filter_dropped_packets_total",
 			"Packets that the host's packet filter dropped, by reason.", []string{"reason"}, nil),
-		share: prometheus.NewDesc("alioth_filter_flows_per_pod",
-			"Limit of flows through the host per pod: the configured limit, or less for a small conntrack table; 0: no limit.", nil, nil),
+		share: prometheus.NewDesc(
+			"alioth_filter_flows_per_pod",
+			"Limit of flows through the host per pod: the configured limit, or less for a small conntrack table; 0: no limit.",
+			nil,
+			nil,
+		),
 	}
 }
 

@@ -54,7 +54,10 @@ func (n Names) network(number uint32) (name string) {
 // device returns the attachment behind a device.
 func (n Names) device(ifindex int) (journal.Record, bool) {
 	records := n.records.Records()
-	at := slices.IndexFunc(records, func(rec journal.Record) bool { return ifindex != 0 && rec.Device.HostIfindex == ifindex })
+	at := slices.IndexFunc(
+		records,
+		func(rec journal.Record) bool { return ifindex != 0 && rec.Device.HostIfindex == ifindex },
+	)
 	if at < 0 {
 		return journal.Record{}, false
 	}

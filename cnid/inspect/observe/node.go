@@ -78,7 +78,10 @@ func ownLinks() ([]nodestatus.Link, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read settings of device %s: %w", attrs.Name, err)
 		}
-		own = append(own, nodestatus.Link{Name: attrs.Name, Index: attrs.Index, Up: attrs.Flags&net.FlagUp != 0, Settings: settings})
+		own = append(
+			own,
+			nodestatus.Link{Name: attrs.Name, Index: attrs.Index, Up: attrs.Flags&net.FlagUp != 0, Settings: settings},
+		)
 	}
 	slices.SortFunc(own, func(a, b nodestatus.Link) int { return strings.Compare(a.Name, b.Name) })
 	return own, nil
@@ -106,7 +109,10 @@ func uplinks(own []netip.Addr) ([]nodestatus.Link, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read settings of device %s: %w", attrs.Name, err)
 		}
-		found = append(found, nodestatus.Link{Name: attrs.Name, Index: attrs.Index, Up: attrs.Flags&net.FlagUp != 0, Settings: settings})
+		found = append(
+			found,
+			nodestatus.Link{Name: attrs.Name, Index: attrs.Index, Up: attrs.Flags&net.FlagUp != 0, Settings: settings},
+		)
 	}
 	slices.SortFunc(found, func(a, b nodestatus.Link) int { return strings.Compare(a.Name, b.Name) })
 	return found, nil

@@ -32,10 +32,20 @@ func (t Tracer) socketFacts(s state.State, q nodestatus.Question) (facts []strin
 			backends = append(backends, fmt.Sprintf("%s port %d", b.IP, b.Port))
 		}
 		if len(backends) == 0 {
-			return append(facts, fmt.Sprintf("sockets of the pod are refused: service %s has no backend in %s, where the pod reaches it", t.words.service(q.To.Addr()), t.words.network(m.VNI)))
+			return append(
+				facts,
+				fmt.Sprintf(
+					"sockets of the pod are refused: service %s has no backend in %s, where the pod reaches it",
+					t.words.service(q.To.Addr()),
+					t.words.network(m.VNI),
+				),
+			)
 		}
-		return append(facts, fmt.Sprintf("sockets of the pod reach service %s in %s instead, at %s; no program sees their packets",
-			t.words.service(q.To.Addr()), t.words.network(m.VNI), strings.Join(backends, ", ")))
+		return append(
+			facts,
+			fmt.Sprintf("sockets of the pod reach service %s in %s instead, at %s; no program sees their packets",
+				t.words.service(q.To.Addr()), t.words.network(m.VNI), strings.Join(backends, ", ")),
+		)
 	}
 	return facts
 }

@@ -147,9 +147,16 @@ func (t Tracer) sender(q nodestatus.Question, s state.State) (from state.Interfa
 		index = rec.Device.HostIfindex
 		at = fmt.Sprintf("pod %s, interface %s in VPC %s (%s on the node)", rec.Pod, rec.IfName, rec.VPC, rec.HostIfName)
 	}
-	found := slices.IndexFunc(s.Interfaces, func(i state.Interface) bool { return i.Ifindex == index || q.Outgoing && i.Node })
+	found := slices.IndexFunc(
+		s.Interfaces,
+		func(i state.Interface) bool { return i.Ifindex == index || q.Outgoing && i.Node },
+	)
 	if found < 0 {
-		return from, "", fmt.Errorf("%s is not programmed on node %s; aliothctl verify says what is wrong", at, t.words.nodeName)
+		return from, "", fmt.Errorf(
+			"%s is not programmed on node %s; aliothctl verify says what is wrong",
+			at,
+			t.words.nodeName,
+		)
 	}
 	return s.Interfaces[found], at, nil
 }
@@ -168,7 +175,12 @@ func untraceable(rec journal.Record, named bool) string {
 	default:
 		return ""
 	}
-	text := fmt.Sprintf("interface %s of pod %s %s: Alioth forwards none of its packets, so there is nothing to trace", rec.IfName, rec.Pod, why)
+	text := fmt.Sprintf(
+		"interface %s of pod %s %s: Alioth forwards none of its packets, so there is nothing to trace",
+		rec.IfName,
+		rec.Pod,
+		why,
+	)
 	if !named {
 		text += "; --interface names another interface of the pod"
 	}
@@ -185,7 +197,11 @@ func (t Tracer) attachment(pod, name string) (journal.Record, error) {
 	if name != "" {
 		pod += " with an interface " + name
 	}
-	return journal.Record{}, fmt.Errorf("node %s has no pod %s: it is on the host's network, or still waits for its interface; kubectl describe pod shows why", t.words.nodeName, pod)
+	return journal.Record{}, fmt.Errorf(
+		"node %s has no pod %s: it is on the host's network, or still waits for its interface; kubectl describe pod shows why",
+		t.words.nodeName,
+		pod,
+	)
 }
 
 func ownAddress(from state.Interface, to netip.Addr) (netip.Addr, error) {
@@ -198,7 +214,11 @@ func ownAddress(from state.Interface, to netip.Addr) (netip.Addr, error) {
 }
 
 // forwarded adds the destination of a packet that was not dropped.
-func (t Tracer) forwarded(step nodestatus.PacketTrace, a arrival, q nodestatus.Question) (nodestatus.PacketTrace, error) {
+func (t Tracer) forwarded(
+	step nodestatus.PacketTrace,
+	a arrival,
+	q nodestatus.Question,
+) (nodestatus.PacketTrace, error) {
 	row := rowOf(a.state, a.vni, a.after.Dst)
 	switch a.outcome.Reason {
 	case telemetry.ForwardedLocal:
@@ -206,9 +226,19 @@ func (t Tracer) forwarded(step nodestatus.PacketTrace, a arrival, q nodestatus.Q
 	case telemetry.ForwardedRemote:
 		return t.tunneled(step, a, a.outcome.Next, "sent through the tunnel to "+t.nodeName(a.outcome.Next)), nil
 	case telemetry.ForwardedRole:
-		return t.tunneled(step, a, a.outcome.Next, fmt.Sprintf("sent through the tunnel to %s, %s", t.nodeName(a.outcome.Next), a.outcome.Hop)), nil
+		return t.tunneled(
+			step,
+			a,
+			a.outcome.Next,
+			fmt.Sprintf("sent through the tunnel to %s, %s", t.nodeName(a.outcome.Next), a.outcome.Hop),
+		), nil
 	case telemetry.Returned:
-		return t.tunneled(step, a, q.Tunnel.From, fmt.Sprintf("returned to %s: its destination is not here", t.nodeName(q.Tunnel.From))), nil
+		return t.tunneled(
+			step,
+			a,
+			q.Tunnel.From,
+			fmt.Sprintf("returned to %s: its destination is not here", t.nodeName(q.Tunnel.From)),
+		), nil
 	case telemetry.Replied:
 		step.Does = "answered in place"
 	case telemetry.RepliedTooBig:
@@ -227,7 +257,9 @@ func (t Tracer) forwarded(step nodestatus.PacketTrace, a arrival, q nodestatus.Q
 // tunneled adds the next node of a packet.
 func (t Tracer) tunneled(step nodestatus.PacketTrace, a arrival, next netip.Addr, does string) nodestatus.PacketTrace {
 	step.Does, step.NextNode = does, t.words.node(next)
-	step.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{VNI: a.vni, From: t.path.TunnelSource(ipfamily.Of(next)), Frame: a.outcome.Frame}}
+	step.Next = &nodestatus.Question{
+		Tunnel: &nodestatus.Tunnel{VNI: a.vni, From: t.path.TunnelSource(ipfamily.Of(next)), Frame: a.outcome.Frame},
+	}
 	return step
 }
 
@@ -244,7 +276,12 @@ func (t Tracer) throughHost(step nodestatus.PacketTrace, a arrival, q nodestatus
 		backend := nodestatus.End{IP: to.Addr(), Port: to.Port(), Name: t.words.holder(t.defaultVPC(a.state), to.Addr())}
 		step.Does = fmt.Sprintf("sent to a backend of the shared service: %s", backend)
 		if t.inDefaultVPC(a.state, to.Addr()) {
-			step.Next, step.NextNode = &nodestatus.Question{Outgoing: true, To: to, Proto: a.proto, Size: q.Size}, t.words.nodeName
+			step.Next, step.NextNode = &nodestatus.Question{
+				Outgoing: true,
+				To:       to,
+				Proto:    a.proto,
+				Size:     q.Size,
+			}, t.words.nodeName
 		} else {
 			step.Does += "; the node's routes apply"
 		}
@@ -323,12 +360,18 @@ func (t Tracer) facts(a arrival) []string {
 	facts := append([]string{fmt.Sprintf("address table: VPC %s has no %s", t.vpcName(a.vni), dst)}, t.beyondFacts(dst)...)
 	for _, subnet := range a.state.Subnets {
 		if subnet.VNI == a.vni && subnet.Prefix.Contains(dst) {
-			return append(facts, fmt.Sprintf("subnet %s would have it%s", subnet.Prefix, t.membersOf(a, subnet.Role, "bouncers")))
+			return append(
+				facts,
+				fmt.Sprintf("subnet %s would have it%s", subnet.Prefix, t.membersOf(a, subnet.Role, "bouncers")),
+			)
 		}
 	}
 	for _, vpc := range a.state.VPCs {
 		if vpc.VNI == a.vni && within(vpc.Prefixes, dst) {
-			return append(facts, "the VPC's ranges have it, but no subnet that is known here"+t.membersOf(a, vpc.Role, "dividers"))
+			return append(
+				facts,
+				"the VPC's ranges have it, but no subnet that is known here"+t.membersOf(a, vpc.Role, "dividers"),
+			)
 		}
 	}
 	return append(facts, t.outsideFacts(a)...)
@@ -362,8 +405,11 @@ func (t Tracer) membersOf(a arrival, id uint32, kind string) string {
 func (t Tracer) beyondFacts(ip netip.Addr) (facts []string) {
 	for _, rec := range t.words.records.Records() {
 		if !rec.InVPC() && slices.ContainsFunc(rec.Addrs, func(p netip.Prefix) bool { return p.Addr() == ip }) {
-			facts = append(facts, fmt.Sprintf("pod %s has %s on interface %s in network %q outside of every VPC, to which Alioth does not forward",
-				rec.Pod, ip, rec.IfName, rec.Outside))
+			facts = append(
+				facts,
+				fmt.Sprintf("pod %s has %s on interface %s in network %q outside of every VPC, to which Alioth does not forward",
+					rec.Pod, ip, rec.IfName, rec.Outside),
+			)
 		}
 	}
 	return facts

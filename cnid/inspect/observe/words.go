@@ -31,8 +31,9 @@ func NewWords(names Names, node, defaultVPC string, nodeShadows []netip.Addr) Wo
 func (w Words) tell(e telemetry.Event) nodestatus.Packet {
 	packet := nodestatus.Packet{
 		Time: wallTime(e.Time), Node: w.nodeName, VPC: w.vpc(e.VNI), VNI: e.VNI, Passed: !e.Reason.Drop(),
-		Direction: e.Direction.String(), Reason: e.Reason.String(), Means: e.Means(), Remedy: e.Reason.Remedy(), Routine: e.Reason.Routine(),
-		Device: fmt.Sprintf("device %d", e.Ifindex),
+		Direction: e.Direction.String(), Reason: e.Reason.String(), Means: e.Means(), Remedy: e.Reason.Remedy(),
+		Routine: e.Reason.Routine(),
+		Device:  fmt.Sprintf("device %d", e.Ifindex),
 	}
 	rec, ok := w.device(e.Ifindex)
 	if ok {

@@ -102,7 +102,12 @@ func JudgeCluster(c Cluster, v Values, inside bool) []Finding {
 	}
 	c.judgeAPI(l, v)
 	if len(c.Nodes) > 0 && len(c.labelled(v)) == 0 {
-		l.add(Note, NodePlatform, "label the nodes one by one ("+guide+"), or correct the value", "the chart value daemon.nodeSelector selects no node now; all Linux nodes were checked")
+		l.add(
+			Note,
+			NodePlatform,
+			"label the nodes one by one ("+guide+"), or correct the value",
+			"the chart value daemon.nodeSelector selects no node now; all Linux nodes were checked",
+		)
 	}
 	for _, n := range c.selected(v) {
 		l.all = append(l.all, n.judge(inside)...)
@@ -113,8 +118,12 @@ func JudgeCluster(c Cluster, v Values, inside bool) []Finding {
 	c.judgeSecurity(l)
 	c.judgeCRDs(l, v)
 	if !inside {
-		l.add(Note, NodeInside, "run aliothctl preflight --node as root on each kind of node, or repeat this command with --node-checks",
-			"the kernel features, ports, packet filters and CNI folders of the nodes were not checked")
+		l.add(
+			Note,
+			NodeInside,
+			"run aliothctl preflight --node as root on each kind of node, or repeat this command with --node-checks",
+			"the kernel features, ports, packet filters and CNI folders of the nodes were not checked",
+		)
 	}
 	return l.all
 }
@@ -174,10 +183,24 @@ func features(v Values) []feature {
 		{"coordination.k8s.io/v1/leases", "the operator's election", "upgrade Kubernetes"},
 	}
 	if v.FlowControl.Enabled {
-		list = append(list, feature{"flowcontrol.apiserver.k8s.io/v1/flowschemas", "priorities of requests", "set the chart value flowControl.enabled to false"})
+		list = append(
+			list,
+			feature{
+				"flowcontrol.apiserver.k8s.io/v1/flowschemas",
+				"priorities of requests",
+				"set the chart value flowControl.enabled to false",
+			},
+		)
 	}
 	if len(v.ServiceCIDRs) == 0 {
-		list = append(list, feature{"networking.k8s.io/v1/servicecidrs", "the ranges of Services", "set the chart value serviceCIDRs to the ranges of the API server's --service-cluster-ip-range"})
+		list = append(
+			list,
+			feature{
+				"networking.k8s.io/v1/servicecidrs",
+				"the ranges of Services",
+				"set the chart value serviceCIDRs to the ranges of the API server's --service-cluster-ip-range",
+			},
+		)
 	}
 	return list
 }
@@ -189,7 +212,13 @@ func (c Cluster) judgeAPI(l *list, v Values) {
 	case err != nil || errHave != nil:
 		l.add(Warning, KubernetesVersion, "", "the version of Kubernetes %q can't be compared", c.Version)
 	case have.LessThan(oldest):
-		l.add(Blocking, KubernetesVersion, "upgrade Kubernetes to "+oldest.String()+" or newer", "Kubernetes is %s", c.Version)
+		l.add(
+			Blocking,
+			KubernetesVersion,
+			"upgrade Kubernetes to "+oldest.String()+" or newer",
+			"Kubernetes is %s",
+			c.Version,
+		)
 	}
 	for _, f := range features(v) {
 		if len(c.Served) > 0 && !slices.Contains(c.Served, f.served) {
@@ -201,8 +230,14 @@ func (c Cluster) judgeAPI(l *list, v Values) {
 		return // values were given at the installation
 	}
 	if v.APIServer.Host == "" {
-		l.add(Blocking, APIServerAddress, "set the chart values apiServer.host and apiServer.port to an address that all nodes reach without a Service"+likely(c.Endpoints),
-			"the chart value apiServer.host is not set")
+		l.add(
+			Blocking,
+			APIServerAddress,
+			"set the chart values apiServer.host and apiServer.port to an address that all nodes reach without a Service"+likely(
+				c.Endpoints,
+			),
+			"the chart value apiServer.host is not set",
+		)
 	} else if host, err := netip.ParseAddr(v.APIServer.Host); err == nil && within(host, c.serviceRanges(v)) {
 		l.add(Blocking, APIServerAddress, "give the address of a control plane node or of a load balancer"+likely(c.Endpoints),
 			"the chart value apiServer.host (%s) is the ClusterIP of a Service, which is not served before Alioth runs", host)
@@ -213,8 +248,13 @@ func (c Cluster) judgeAPI(l *list, v Values) {
 func (c Cluster) judgeShared(l *list, v Values) {
 	for _, service := range v.SharedServices {
 		if len(c.Services) > 0 && !slices.Contains(c.Services, service) {
-			l.add(Warning, SharedServices, "set the chart value sharedServices to the Services of the Kubernetes API and of cluster DNS",
-				"the chart value sharedServices has %s, and there is no such Service", service)
+			l.add(
+				Warning,
+				SharedServices,
+				"set the chart value sharedServices to the Services of the Kubernetes API and of cluster DNS",
+				"the chart value sharedServices has %s, and there is no such Service",
+				service,
+			)
 		}
 	}
 }
@@ -234,26 +274,61 @@ func TestedRuntimes() []string { return []string{"containerd://2.", "containerd:
 func (n ClusterNode) judge(inside bool) []Finding {
 	l := &list{nodes: []string{n.Name}}
 	if len(n.Name) > v1alpha1.MaxNodeName {
-		l.add(Blocking, NodeNames, "give the node a shorter name", "the name has %d characters, and Alioth serves %d at most", len(n.Name), v1alpha1.MaxNodeName)
+		l.add(
+			Blocking,
+			NodeNames,
+			"give the node a shorter name",
+			"the name has %d characters, and Alioth serves %d at most",
+			len(n.Name),
+			v1alpha1.MaxNodeName,
+		)
 	}
 	if n.OS != "linux" {
-		l.add(Blocking, NodePlatform, "exclude the node by the chart value daemon.nodeSelector", "the operating system is %s", n.OS)
+		l.add(
+			Blocking,
+			NodePlatform,
+			"exclude the node by the chart value daemon.nodeSelector",
+			"the operating system is %s",
+			n.OS,
+		)
 		return l.all
 	}
 	if n.Arch != "amd64" && n.Arch != "arm64" {
-		l.add(Blocking, NodePlatform, "exclude the node by the chart value daemon.nodeSelector", "the architecture is %s, and images exist for amd64 and arm64", n.Arch)
+		l.add(
+			Blocking,
+			NodePlatform,
+			"exclude the node by the chart value daemon.nodeSelector",
+			"the architecture is %s, and images exist for amd64 and arm64",
+			n.Arch,
+		)
 	}
 	if !n.Ready {
-		l.add(Warning, NodesReady, "expected on a node without a network for pods; otherwise see kubectl describe node", "the node is not Ready")
+		l.add(
+			Warning,
+			NodesReady,
+			"expected on a node without a network for pods; otherwise see kubectl describe node",
+			"the node is not Ready",
+		)
 	}
 	if !inside {
 		l.all = append(l.all, n.judgeKernel()...)
 	}
 	if !slices.ContainsFunc(TestedRuntimes(), func(begin string) bool { return strings.HasPrefix(n.Runtime, begin) }) {
-		l.add(Warning, ContainerRuntime, "use containerd 2, or test the runtime first", "the container runtime is %s, with which Alioth is not tested", n.Runtime)
+		l.add(
+			Warning,
+			ContainerRuntime,
+			"use containerd 2, or test the runtime first",
+			"the container runtime is %s, with which Alioth is not tested",
+			n.Runtime,
+		)
 	}
 	if len(n.Internal) == 0 {
-		l.add(Blocking, NodeAddresses, "set --node-ip of the kubelet", "the Node has no address of type InternalIP, which tunnels lead to")
+		l.add(
+			Blocking,
+			NodeAddresses,
+			"set --node-ip of the kubelet",
+			"the Node has no address of type InternalIP, which tunnels lead to",
+		)
 	}
 	return l.all
 }
@@ -292,8 +367,16 @@ func (c Cluster) judgeFamilies(l *list, v Values) {
 	}
 	if len(nodes["IPv4 and IPv6"]) == 0 && v.DefaultVPC.Enabled {
 		have := families(slices.Concat(c.internal(v)...), ipfamily.Of)
-		if want := families(v.DefaultVPC.CIDRs, func(p netip.Prefix) ipfamily.Family { return ipfamily.Of(p.Addr()) }); have != "" && want != have {
-			l.add(Note, NodeAddresses, "", "the Nodes have addresses of %s, and the default VPC has ranges of %s: pods reach the outside by the family of the nodes alone", have, want)
+		if want := families(v.DefaultVPC.CIDRs, func(p netip.Prefix) ipfamily.Family { return ipfamily.Of(p.Addr()) }); have != "" &&
+			want != have {
+			l.add(
+				Note,
+				NodeAddresses,
+				"",
+				"the Nodes have addresses of %s, and the default VPC has ranges of %s: pods reach the outside by the family of the nodes alone",
+				have,
+				want,
+			)
 		}
 	}
 }

@@ -80,7 +80,8 @@ func Checks() []Check {
 	return []Check{
 		Rights, KernelVersion, KernelFeatures, CgroupV2, BPFFilesystem, PortsInUse, NodeMTU, CNIFolder, CNIConfiguration,
 		ForeignPrograms, PacketFilter, Masquerading, KubeProxy, NodeSettings, DiskSpace, ContainerRuntime, Present,
-		NotRead, KubernetesVersion, APIFeatures, APIServerAddress, NodeNames, NodePlatform, NodesReady, NodeAddresses, NodeInside,
+		NotRead, KubernetesVersion, APIFeatures, APIServerAddress, NodeNames, NodePlatform, NodesReady, NodeAddresses,
+		NodeInside,
 		Ranges, OtherNetworks, PresentPods, SharedServices, PodSecurity, ForeignCRDs, Webhooks,
 	}
 }
@@ -123,7 +124,9 @@ func Sorted(findings []Finding) []Finding {
 	var merged []Finding
 	for _, f := range findings {
 		i := slices.IndexFunc(merged, func(m Finding) bool {
-			return len(m.Nodes) > 0 && len(f.Nodes) > 0 && m.Severity == f.Severity && m.Check == f.Check && m.Found == f.Found && m.Remedy == f.Remedy
+			return len(m.Nodes) > 0 && len(f.Nodes) > 0 && m.Severity == f.Severity && m.Check == f.Check &&
+				m.Found == f.Found &&
+				m.Remedy == f.Remedy
 		})
 		if i < 0 {
 			f.Nodes = slices.Clone(f.Nodes)
@@ -155,5 +158,14 @@ type list struct {
 
 // add adds a finding. Parts of both texts may come from a node's pod or from a tenant.
 func (l *list) add(severity Severity, check Check, remedy, format string, values ...any) {
-	l.all = append(l.all, Finding{Severity: severity, Check: check, Nodes: l.nodes, Found: quote.Message(fmt.Sprintf(format, values...)), Remedy: quote.Message(remedy)})
+	l.all = append(
+		l.all,
+		Finding{
+			Severity: severity,
+			Check:    check,
+			Nodes:    l.nodes,
+			Found:    quote.Message(fmt.Sprintf(format, values...)),
+			Remedy:   quote.Message(remedy),
+		},
+	)
 }

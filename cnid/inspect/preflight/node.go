@@ -167,9 +167,16 @@ func (n Node) judgePorts(l *list, v Values) {
 			return have.Protocol == want.protocol && have.Address.Port() == want.number
 		})
 		if i >= 0 {
-			l.add(Blocking, PortsInUse, "end the program that listens there, or set the chart value "+want.value+" to another port on all nodes",
+			l.add(
+				Blocking,
+				PortsInUse,
+				"end the program that listens there, or set the chart value "+want.value+" to another port on all nodes",
 				"another program listens at %s port %d (%s), which the chart value %s gives to Alioth",
-				strings.ToUpper(want.protocol), want.number, n.Listening[i].Address, want.value)
+				strings.ToUpper(want.protocol),
+				want.number,
+				n.Listening[i].Address,
+				want.value,
+			)
 		}
 	}
 }
@@ -177,8 +184,15 @@ func (n Node) judgePorts(l *list, v Values) {
 func (n Node) judgeMTU(l *list) {
 	for _, u := range n.Uplinks {
 		if u.PodMTU < attach.MinMTU6 {
-			l.add(Warning, NodeMTU, fmt.Sprintf("raise the MTU of the nodes' network by %d bytes", attach.MinMTU6-u.PodMTU),
-				"device %s carries packets of pods up to %d bytes, and IPv6 needs %d, so the tunnel fragments larger packets", u.Device, u.PodMTU, attach.MinMTU6)
+			l.add(
+				Warning,
+				NodeMTU,
+				fmt.Sprintf("raise the MTU of the nodes' network by %d bytes", attach.MinMTU6-u.PodMTU),
+				"device %s carries packets of pods up to %d bytes, and IPv6 needs %d, so the tunnel fragments larger packets",
+				u.Device,
+				u.PodMTU,
+				attach.MinMTU6,
+			)
 		}
 	}
 }
@@ -189,20 +203,48 @@ func (n Node) judgeCNI(l *list, v Values) {
 			continue
 		}
 		if file < cnidir.ConflistName {
-			l.add(Blocking, CNIConfiguration, "remove it, or rename it so that its name sorts after "+cnidir.ConflistName,
-				"%s sorts before %s, so the container runtime uses it for new pods", filepath.Join(v.Daemon.CNIConfDir, file), cnidir.ConflistName)
+			l.add(
+				Blocking,
+				CNIConfiguration,
+				"remove it, or rename it so that its name sorts after "+cnidir.ConflistName,
+				"%s sorts before %s, so the container runtime uses it for new pods",
+				filepath.Join(v.Daemon.CNIConfDir, file),
+				cnidir.ConflistName,
+			)
 			continue
 		}
-		l.add(Warning, CNIConfiguration, "remove it once the node has been drained: the runtime would use it again without "+cnidir.ConflistName,
-			"%s is the configuration of another network; pods get addresses of Alioth as soon as %s is there", filepath.Join(v.Daemon.CNIConfDir, file), cnidir.ConflistName)
+		l.add(
+			Warning,
+			CNIConfiguration,
+			"remove it once the node has been drained: the runtime would use it again without "+cnidir.ConflistName,
+			"%s is the configuration of another network; pods get addresses of Alioth as soon as %s is there",
+			filepath.Join(v.Daemon.CNIConfDir, file),
+			cnidir.ConflistName,
+		)
 	}
 	for _, folder := range n.OtherFolders {
-		l.add(Warning, CNIFolder, "set the chart values daemon.cniConfDir and daemon.cniBinDir to the folders of the container runtime",
-			"%s has CNI configurations, and the chart's folder is %s", folder, v.Daemon.CNIConfDir)
+		l.add(
+			Warning,
+			CNIFolder,
+			"set the chart values daemon.cniConfDir and daemon.cniBinDir to the folders of the container runtime",
+			"%s has CNI configurations, and the chart's folder is %s",
+			folder,
+			v.Daemon.CNIConfDir,
+		)
 	}
-	others := slices.DeleteFunc(slices.Clone(n.Plugins), func(name string) bool { return slices.Contains(cnidir.Programs(), name) })
+	others := slices.DeleteFunc(
+		slices.Clone(n.Plugins),
+		func(name string) bool { return slices.Contains(cnidir.Programs(), name) },
+	)
 	if len(others) > 0 {
-		l.add(Note, CNIConfiguration, "", "%s has the plugins %s, which Alioth leaves alone", v.Daemon.CNIBinDir, strings.Join(others, ", "))
+		l.add(
+			Note,
+			CNIConfiguration,
+			"",
+			"%s has the plugins %s, which Alioth leaves alone",
+			v.Daemon.CNIBinDir,
+			strings.Join(others, ", "),
+		)
 	}
 }
 
@@ -212,14 +254,26 @@ func (n Node) judgeOthers(l *list, v Values) {
 		if p.Device != "" {
 			where += " of device " + p.Device
 		}
-		l.add(Warning, ForeignPrograms, "end the program that attached it, if it is of a network that Alioth replaces",
-			"a BPF program of another project (%s) is attached to %s, and sees packets or sockets before Alioth does", p.Name, where)
+		l.add(
+			Warning,
+			ForeignPrograms,
+			"end the program that attached it, if it is of a network that Alioth replaces",
+			"a BPF program of another project (%s) is attached to %s, and sees packets or sockets before Alioth does",
+			p.Name,
+			where,
+		)
 	}
 	for _, block := range n.Blocks {
 		l.add(Blocking, PacketFilter, "", "%s", block)
 	}
 	if len(n.Masquerading) > 0 {
-		l.add(Note, Masquerading, "", "other programs translate the sources of packets in %s; Alioth leaves these chains alone", strings.Join(n.Masquerading, ", "))
+		l.add(
+			Note,
+			Masquerading,
+			"",
+			"other programs translate the sources of packets in %s; Alioth leaves these chains alone",
+			strings.Join(n.Masquerading, ", "),
+		)
 	}
 	if n.ProxyMode == "" {
 		return
@@ -239,12 +293,26 @@ func (n Node) judgeHost(l *list) {
 			if path.Base(name) == "forwarding" {
 				continue // the daemon turns it on
 			}
-			l.add(Warning, NodeSettings, "change it, for the reason in docs/security/node-settings.md", "the kernel setting %s is %s", name, u.Settings[name])
+			l.add(
+				Warning,
+				NodeSettings,
+				"change it, for the reason in docs/security/node-settings.md",
+				"the kernel setting %s is %s",
+				name,
+				u.Settings[name],
+			)
 		}
 	}
 	switch free := ptr.Deref(n.FreeBytes, someSpace); {
 	case free < leastSpace:
-		l.add(Blocking, DiskSpace, "free some space", "the file system of /var/lib has %d MiB left, and the journal needs %d", free>>20, leastSpace>>20)
+		l.add(
+			Blocking,
+			DiskSpace,
+			"free some space",
+			"the file system of /var/lib has %d MiB left, and the journal needs %d",
+			free>>20,
+			leastSpace>>20,
+		)
 	case free < someSpace:
 		l.add(Warning, DiskSpace, "free some space", "the file system of /var/lib has %d MiB left", free>>20)
 	}
@@ -252,6 +320,12 @@ func (n Node) judgeHost(l *list) {
 		l.add(Warning, ContainerRuntime, "", "no socket of a known container runtime (containerd, CRI-O) was found")
 	}
 	if len(n.Alioth) > 0 {
-		l.add(Note, Present, "upgrade it with helm upgrade, or remove it with helm uninstall", "Alioth is or was installed here: %s", strings.Join(n.Alioth, ", "))
+		l.add(
+			Note,
+			Present,
+			"upgrade it with helm upgrade, or remove it with helm uninstall",
+			"Alioth is or was installed here: %s",
+			strings.Join(n.Alioth, ", "),
+		)
 	}
 }

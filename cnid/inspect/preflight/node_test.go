@@ -54,8 +54,13 @@ func expect(t *testing.T, got []preflight.Finding, want ...finding) {
 func goodNode() preflight.Node {
 	return preflight.Node{
 		Name: "node1", Root: true, Kernel: "6.12.41+deb13-amd64", FreeBytes: ptr.To[uint64](20 << 30), Sockets: []string{"containerd"},
-		Listening: []preflight.Listener{{Protocol: "tcp", Address: netip.MustParseAddrPort("0.0.0.0:4789")}, {Protocol: "udp", Address: netip.MustParseAddrPort("0.0.0.0:68")}},
-		Uplinks:   []preflight.Uplink{{Address: netip.MustParseAddr("192.0.2.1"), Device: "eth0", PodMTU: 1450, Settings: map[string]string{"ipv4/conf/eth0/forwarding": "off"}}},
+		Listening: []preflight.Listener{
+			{Protocol: "tcp", Address: netip.MustParseAddrPort("0.0.0.0:4789")},
+			{Protocol: "udp", Address: netip.MustParseAddrPort("0.0.0.0:68")},
+		},
+		Uplinks: []preflight.Uplink{
+			{Address: netip.MustParseAddr("192.0.2.1"), Device: "eth0", PodMTU: 1450, Settings: map[string]string{"ipv4/conf/eth0/forwarding": "off"}},
+		},
 	}
 }
 
@@ -106,23 +111,58 @@ func nodeCases() []nodeCase {
 		{"the daemon's port", "", listens("tcp", "127.0.0.1:9472"), []finding{{blocking, preflight.PortsInUse, "daemon.metricsPort"}}},
 		{"a port of the second replica", "", listens("tcp", "127.0.0.1:9484"), []finding{{blocking, preflight.PortsInUse, "operator.port"}}},
 		{"the port of an IPAM API that is off", "nodeIPAM: {listen: 'localhost:10090'}", listens("tcp", "127.0.0.1:10090"), nil},
-		{"the port of the IPAM API", "nodeIPAM: {enabled: true, listen: 'localhost:10090'}", listens("tcp", "127.0.0.1:10090"), []finding{{blocking, preflight.PortsInUse, "nodeIPAM.listen"}}},
+		{
+			"the port of the IPAM API",
+			"nodeIPAM: {enabled: true, listen: 'localhost:10090'}",
+			listens("tcp", "127.0.0.1:10090"),
+			[]finding{{blocking, preflight.PortsInUse, "nodeIPAM.listen"}},
+		},
 		{"a small MTU", "", func(n *preflight.Node) { n.Uplinks[0].PodMTU = 1230 }, []finding{{warning, preflight.NodeMTU, "by 50 bytes"}}},
 		{"a configuration before", "", configurations("00-multus.conf"), []finding{{blocking, preflight.CNIConfiguration, "00-multus.conf"}}},
 		{"a configuration behind", "", configurations("10-flannel.conflist", "README"), []finding{{warning, preflight.CNIConfiguration, "10-flannel.conflist"}}},
-		{"other folders", "", func(n *preflight.Node) { n.OtherFolders = []string{"/var/lib/rancher/net.d"} }, []finding{{warning, preflight.CNIFolder, "daemon.cniConfDir"}}},
-		{"other plugins", "", func(n *preflight.Node) { n.Plugins = []string{"alioth", "alioth-ipam", "bridge"} }, []finding{{note, preflight.CNIConfiguration, "plugins bridge,"}}},
+		{
+			"other folders",
+			"",
+			func(n *preflight.Node) { n.OtherFolders = []string{"/var/lib/rancher/net.d"} },
+			[]finding{{warning, preflight.CNIFolder, "daemon.cniConfDir"}},
+		},
+		{
+			"other plugins",
+			"",
+			func(n *preflight.Node) { n.Plugins = []string{"alioth", "alioth-ipam", "bridge"} },
+			[]finding{{note, preflight.CNIConfiguration, "plugins bridge,"}},
+		},
 		{"a program", "", func(n *preflight.Node) {
 			n.Programs = []preflight.Program{{Name: "cil_from_netdev", Hook: "tc ingress", Device: "eth0"}}
 		}, []finding{{warning, preflight.ForeignPrograms, "tc ingress of device eth0"}}},
 		{"a filter", "", func(n *preflight.Node) { n.Blocks = []string{"let them through"} }, []finding{{blocking, preflight.PacketFilter, "let them through"}}},
-		{"masquerading", "", func(n *preflight.Node) { n.Masquerading = []string{"table nat chain POSTROUTING"} }, []finding{{note, preflight.Masquerading, "POSTROUTING"}}},
+		{
+			"masquerading",
+			"",
+			func(n *preflight.Node) { n.Masquerading = []string{"table nat chain POSTROUTING"} },
+			[]finding{{note, preflight.Masquerading, "POSTROUTING"}},
+		},
 		{"kube-proxy", "", func(n *preflight.Node) { n.ProxyMode = "nftables" }, []finding{{note, preflight.KubeProxy, "nftables"}}},
-		{"kube-proxy and health pages", "daemon: {proxyHealth: true}", func(n *preflight.Node) { n.ProxyMode = "nftables" }, []finding{{blocking, preflight.KubeProxy, "daemon.proxyHealth to false"}}},
-		{"a setting", "", func(n *preflight.Node) { n.Uplinks[0].Settings["ipv4/conf/eth0/accept_redirects"] = "on" }, []finding{{warning, preflight.NodeSettings, "accept_redirects is on"}}},
+		{
+			"kube-proxy and health pages",
+			"daemon: {proxyHealth: true}",
+			func(n *preflight.Node) { n.ProxyMode = "nftables" },
+			[]finding{{blocking, preflight.KubeProxy, "daemon.proxyHealth to false"}},
+		},
+		{
+			"a setting",
+			"",
+			func(n *preflight.Node) { n.Uplinks[0].Settings["ipv4/conf/eth0/accept_redirects"] = "on" },
+			[]finding{{warning, preflight.NodeSettings, "accept_redirects is on"}},
+		},
 		{"no space", "", func(n *preflight.Node) { n.FreeBytes = ptr.To[uint64](50 << 20) }, []finding{{blocking, preflight.DiskSpace, "50 MiB left"}}},
 		{"little space", "", func(n *preflight.Node) { n.FreeBytes = ptr.To[uint64](500 << 20) }, []finding{{warning, preflight.DiskSpace, "500 MiB left"}}},
-		{"unread space", "", func(n *preflight.Node) { n.FreeBytes, n.Unread = nil, []string{"read the free space: no"} }, []finding{{warning, preflight.NotRead, "free space"}}},
+		{
+			"unread space",
+			"",
+			func(n *preflight.Node) { n.FreeBytes, n.Unread = nil, []string{"read the free space: no"} },
+			[]finding{{warning, preflight.NotRead, "free space"}},
+		},
 		{"no runtime", "", func(n *preflight.Node) { n.Sockets = nil }, []finding{{warning, preflight.ContainerRuntime, "no socket"}}},
 		{"Alioth itself", "", func(n *preflight.Node) {
 			listens("udp", "[::]:4789")(n)
@@ -198,7 +238,8 @@ func TestPreflight_EqualNodeFindings_Merged(t *testing.T) {
 	all = append(all, preflight.Finding{Severity: preflight.Blocking, Check: preflight.Ranges, Found: "overlap", Remedy: "move it"},
 		preflight.Finding{Severity: preflight.Blocking, Check: preflight.Ranges, Found: "overlap", Remedy: "move it"})
 	got := preflight.Sorted(all)
-	if len(got) != 3 || got[0].Severity != preflight.Blocking || got[2].String() != "Warning  mtu: node a, b, c, d, e and 2 more: small" || len(got[2].Nodes) != 7 {
+	if len(got) != 3 || got[0].Severity != preflight.Blocking || got[2].String() != "Warning  mtu: node a, b, c, d, e and 2 more: small" ||
+		len(got[2].Nodes) != 7 {
 		t.Errorf("got %v", got)
 	}
 	if !preflight.Blocks(got) || preflight.Blocks(got[2:]) {
@@ -207,7 +248,10 @@ func TestPreflight_EqualNodeFindings_Merged(t *testing.T) {
 }
 
 func TestPreflightValues_SeveralSources_MergedLikeHelm(t *testing.T) {
-	v, err := preflight.ParseValues([]byte("daemon: {healthPort: 1000}\ndefaultVPC: {cidrs: [10.1.0.0/16]}"), []byte("daemon: {metricsPort: 1001, nodeSelector: {kubernetes.io/os: null, a: b}}"))
+	v, err := preflight.ParseValues(
+		[]byte("daemon: {healthPort: 1000}\ndefaultVPC: {cidrs: [10.1.0.0/16]}"),
+		[]byte("daemon: {metricsPort: 1001, nodeSelector: {kubernetes.io/os: null, a: b}}"),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

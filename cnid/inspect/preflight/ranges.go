@@ -39,11 +39,17 @@ func (c Cluster) uses(v Values) (list []use) {
 	}
 	for _, n := range c.Nodes {
 		for _, ip := range n.Addresses {
-			list = append(list, use{prefix: netip.PrefixFrom(ip, ip.BitLen()), what: fmt.Sprintf("the address of node %s", n.Name)})
+			list = append(
+				list,
+				use{prefix: netip.PrefixFrom(ip, ip.BitLen()), what: fmt.Sprintf("the address of node %s", n.Name)},
+			)
 		}
 	}
 	for _, endpoint := range c.Endpoints {
-		list = append(list, use{prefix: netip.PrefixFrom(endpoint.Addr(), endpoint.Addr().BitLen()), what: "the address of the API server"})
+		list = append(
+			list,
+			use{prefix: netip.PrefixFrom(endpoint.Addr(), endpoint.Addr().BitLen()), what: "the address of the API server"},
+		)
 	}
 	if c.hasAlioth() {
 		return list // pods are in the ranges of VPCs
@@ -54,7 +60,10 @@ func (c Cluster) uses(v Values) (list []use) {
 		}
 	}
 	for _, ip := range c.PodIPs {
-		list = append(list, use{prefix: netip.PrefixFrom(ip, ip.BitLen()), what: "the address of a running pod", passing: true})
+		list = append(
+			list,
+			use{prefix: netip.PrefixFrom(ip, ip.BitLen()), what: "the address of a running pod", passing: true},
+		)
 	}
 	return list
 }
@@ -73,7 +82,16 @@ func (c Cluster) judgeRanges(l *list, v Values) {
 			if passing {
 				remedy += ", because nodes would route both networks while pods of the present one run; a cluster without running pods may keep the range"
 			}
-			l.add(Blocking, Ranges, remedy, "the chart value %s has %s, which overlaps %s (%s)", value, mine, uses[i].what, uses[i].prefix)
+			l.add(
+				Blocking,
+				Ranges,
+				remedy,
+				"the chart value %s has %s, which overlaps %s (%s)",
+				value,
+				mine,
+				uses[i].what,
+				uses[i].prefix,
+			)
 		}
 	}
 	// Pods of other VPCs may have any addresses; nodes route the addresses of the default VPC.
@@ -88,8 +106,17 @@ func (c Cluster) judgeRanges(l *list, v Values) {
 		return
 	}
 	for _, have := range c.ServiceCIDRs {
-		if !slices.ContainsFunc(v.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(have.Addr()) && p.Bits() <= have.Bits() }) {
-			l.add(Blocking, Ranges, "leave the value empty, or give all ranges of the cluster", "the chart value serviceCIDRs lacks %s, which a ServiceCIDR of the cluster has", have)
+		if !slices.ContainsFunc(
+			v.ServiceCIDRs,
+			func(p netip.Prefix) bool { return p.Contains(have.Addr()) && p.Bits() <= have.Bits() },
+		) {
+			l.add(
+				Blocking,
+				Ranges,
+				"leave the value empty, or give all ranges of the cluster",
+				"the chart value serviceCIDRs lacks %s, which a ServiceCIDR of the cluster has",
+				have,
+			)
 		}
 	}
 }

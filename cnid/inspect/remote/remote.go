@@ -66,9 +66,16 @@ func (e *Executor) Run(ctx context.Context, pod *corev1.Pod, stdout io.Writer, c
 }
 
 // RunIn does the same as Run, for a container of any pod of Alioth.
-func (e *Executor) RunIn(ctx context.Context, pod *corev1.Pod, container string, stdout io.Writer, command ...string) error {
+func (e *Executor) RunIn(
+	ctx context.Context,
+	pod *corev1.Pod,
+	container string,
+	stdout io.Writer,
+	command ...string,
+) error {
 	url := e.rest.Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
+		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).
+		URL()
 	websocket, err := remotecommand.NewWebSocketExecutor(e.config, "GET", url.String())
 	if err != nil {
 		return err

@@ -101,7 +101,9 @@ func (c *comparison) addresses() {
 }
 
 func (c *comparison) claim(kind Kind, row *store.Address, do, what string, values ...any) {
-	c.add(Difference{Kind: kind, Node: row.Node, Subject: "Address " + row.Name, What: fmt.Sprintf(what, values...), Do: do})
+	c.add(
+		Difference{Kind: kind, Node: row.Node, Subject: "Address " + row.Name, What: fmt.Sprintf(what, values...), Do: do},
+	)
 }
 
 func (c *comparison) nodeAddress(row *store.Address) {
@@ -115,9 +117,24 @@ func (c *comparison) serviceAddress(row *store.Address) {
 	service := store.GetService(c.tx, row.Holder.Namespace, row.Holder.Name)
 	switch {
 	case service == nil || service.UID != row.Holder.UID:
-		c.claim(AddressLeft, row, seeOperator, "is held by Service %s/%s (UID %s), which is gone", row.Holder.Namespace, row.Holder.Name, row.Holder.UID)
+		c.claim(
+			AddressLeft,
+			row,
+			seeOperator,
+			"is held by Service %s/%s (UID %s), which is gone",
+			row.Holder.Namespace,
+			row.Holder.Name,
+			row.Holder.UID,
+		)
 	case service.LoadBalancer != store.LoadBalancerVPC:
-		c.claim(AddressLeft, row, seeOperator, "is held by Service %s/%s, which requests no address in a VPC", row.Holder.Namespace, row.Holder.Name)
+		c.claim(
+			AddressLeft,
+			row,
+			seeOperator,
+			"is held by Service %s/%s, which requests no address in a VPC",
+			row.Holder.Namespace,
+			row.Holder.Name,
+		)
 	}
 }
 
@@ -125,12 +142,18 @@ func (c *comparison) serviceAddress(row *store.Address) {
 func (c *comparison) externalAddresses() {
 	for _, row := range external.ListAddresses(c.tx) {
 		service := store.GetService(c.tx, row.Holder.Namespace, row.Holder.Name)
-		if row.Deleting || service != nil && service.UID == row.Holder.UID && service.LoadBalancer == store.LoadBalancerExternal {
+		if row.Deleting ||
+			service != nil && service.UID == row.Holder.UID && service.LoadBalancer == store.LoadBalancerExternal {
 			continue
 		}
 		c.add(Difference{
 			Kind: AddressLeft, Subject: "ExternalAddress " + row.IP.String(), Do: seeOperator,
-			What: fmt.Sprintf("is held by Service %s/%s (UID %s), which is gone or requests none", row.Holder.Namespace, row.Holder.Name, row.Holder.UID),
+			What: fmt.Sprintf(
+				"is held by Service %s/%s (UID %s), which is gone or requests none",
+				row.Holder.Namespace,
+				row.Holder.Name,
+				row.Holder.UID,
+			),
 		})
 	}
 }
@@ -139,17 +162,36 @@ func (c *comparison) podAddress(row *store.Address) {
 	pod := store.GetPod(c.tx, row.Holder.UID)
 	records, known := c.attachments(row.Node, row.Holder.UID)
 	holder := fmt.Sprintf("pod %s/%s (UID %s)", row.Holder.Namespace, row.Holder.Name, row.Holder.UID)
-	byHand := fmt.Sprintf("if it lasts, see the log of %s, and release it: aliothctl release %s %s", c.releaser(row.Node), row.Domain(), row.IP)
+	byHand := fmt.Sprintf(
+		"if it lasts, see the log of %s, and release it: aliothctl release %s %s",
+		c.releaser(row.Node),
+		row.Domain(),
+		row.IP,
+	)
 	switch {
 	case len(records) > 0 && pod == nil:
 		// Reported as an attachment, which has to be removed first.
 	case pod == nil && !known && !c.fenced(row.Node):
-		c.claim(AddressWaits, row, "get the node back, or vouch that nothing runs there: delete the Node, or taint it with node.kubernetes.io/out-of-service",
-			"is held by %s, which is gone, but its node does not answer and may still run it", holder)
+		c.claim(
+			AddressWaits,
+			row,
+			"get the node back, or vouch that nothing runs there: delete the Node, or taint it with node.kubernetes.io/out-of-service",
+			"is held by %s, which is gone, but its node does not answer and may still run it",
+			holder,
+		)
 	case pod == nil:
 		c.claim(AddressLeft, row, byHand, "is held by %s, which is gone", holder)
 	case !pod.Holds(row):
-		c.claim(AddressMisplaced, row, seeOperator, "counts for nothing: it names %s, which is %s/%s on node %q", holder, pod.Namespace, pod.Name, pod.Node)
+		c.claim(
+			AddressMisplaced,
+			row,
+			seeOperator,
+			"counts for nothing: it names %s, which is %s/%s on node %q",
+			holder,
+			pod.Namespace,
+			pod.Name,
+			pod.Node,
+		)
 	case (pod.Terminal || pod.Deleting) && known && len(records) == 0:
 		c.claim(AddressLeft, row, byHand, "is held by %s, which has ended and is no longer attached", holder)
 	}
@@ -172,11 +214,24 @@ func (c *comparison) fenced(name string) bool {
 func (c *comparison) inSubnet(row *store.Address) {
 	subnet := store.GetSubnet(c.tx, row.Subnet)
 	if subnet == nil || subnet.VPC != row.VPC {
-		c.claim(AddressOutside, row, "make the subnet again with its ranges, or delete the holder", "is of subnet %s, which VPC %s does not have", row.Subnet, row.VPC)
+		c.claim(
+			AddressOutside,
+			row,
+			"make the subnet again with its ranges, or delete the holder",
+			"is of subnet %s, which VPC %s does not have",
+			row.Subnet,
+			row.VPC,
+		)
 		return
 	}
 	if !slices.ContainsFunc(subnet.Prefixes, func(p netip.Prefix) bool { return p.Contains(row.IP) }) {
-		c.claim(AddressOutside, row, "give the subnet a range that contains it, or delete the holder", "lies in no range of its subnet %s", row.Subnet)
+		c.claim(
+			AddressOutside,
+			row,
+			"give the subnet a range that contains it, or delete the holder",
+			"lies in no range of its subnet %s",
+			row.Subnet,
+		)
 	}
 }
 
@@ -199,13 +254,20 @@ func (c *comparison) pods() {
 		status := c.in.Pods[pod.UID]
 		if len(held) == 0 {
 			if status.Running && !outsideOnly(pod) {
-				c.pod(AddressMissing, pod, recreatePod+"; until then another pod may get its IP", "runs with IPs %v and has no Address", status.IPs)
+				c.pod(
+					AddressMissing,
+					pod,
+					recreatePod+"; until then another pod may get its IP",
+					"runs with IPs %v and has no Address",
+					status.IPs,
+				)
 			}
 			continue
 		}
 		c.annotation(pod, held)
 		// The kubelet reports the IPs of the first interface.
-		if first := c.held(pod, v1alpha1.PodAttachment); len(first) > 0 && len(status.IPs) > 0 && !slices.Equal(sorted(status.IPs), first) {
+		if first := c.held(pod, v1alpha1.PodAttachment); len(first) > 0 && len(status.IPs) > 0 &&
+			!slices.Equal(sorted(status.IPs), first) {
 			c.pod(PodIPDiffers, pod, recreatePod, "has IPs %v in its status, and Addresses for %v", status.IPs, first)
 		}
 		if records, known := c.attachments(pod.Node, pod.UID); known && len(records) == 0 && status.Running {
@@ -215,7 +277,15 @@ func (c *comparison) pods() {
 }
 
 func (c *comparison) pod(kind Kind, pod *store.Pod, do, what string, values ...any) {
-	c.add(Difference{Kind: kind, Node: pod.Node, Subject: "pod " + pod.Namespace + "/" + pod.Name, What: fmt.Sprintf(what, values...), Do: do})
+	c.add(
+		Difference{
+			Kind:    kind,
+			Node:    pod.Node,
+			Subject: "pod " + pod.Namespace + "/" + pod.Name,
+			What:    fmt.Sprintf(what, values...),
+			Do:      do,
+		},
+	)
 }
 
 // annotation compares the allocation status of a pod with the claims.
@@ -225,7 +295,13 @@ func (c *comparison) annotation(pod *store.Pod, held []netip.Addr) {
 	}
 	list, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil {
-		c.pod(AnnotationDiffers, pod, recreatePod, "has an unusable annotation about its attachments: %s", strings.TrimSpace(err.Error()))
+		c.pod(
+			AnnotationDiffers,
+			pod,
+			recreatePod,
+			"has an unusable annotation about its attachments: %s",
+			strings.TrimSpace(err.Error()),
+		)
 		return
 	}
 	var annotated []netip.Addr

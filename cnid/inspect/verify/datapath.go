@@ -38,7 +38,13 @@ func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[strin
 	for _, i := range want.Interfaces {
 		for _, filter := range convert.FiltersOf(i) {
 			if !slices.Contains(d.Hooks.Filters, filter) {
-				c.onNode(node, ProgramMissing, fmt.Sprintf("program %s on device %d", filter.Program, i.Ifindex), seeDaemon, "is not attached")
+				c.onNode(
+					node,
+					ProgramMissing,
+					fmt.Sprintf("program %s on device %d", filter.Program, i.Ifindex),
+					seeDaemon,
+					"is not attached",
+				)
 			}
 		}
 	}
@@ -69,11 +75,20 @@ func (c *comparison) roles(node string, want state.State) {
 			continue
 		}
 		what := fmt.Sprintf("role %d in VNI %d", role.Key.ID, role.Key.VNI)
-		at := slices.IndexFunc(want.Subnets, func(s state.Subnet) bool { return s.VNI == role.Key.VNI && s.Role == role.Key.ID })
+		at := slices.IndexFunc(
+			want.Subnets,
+			func(s state.Subnet) bool { return s.VNI == role.Key.VNI && s.Role == role.Key.ID },
+		)
 		if at >= 0 {
 			what = fmt.Sprintf("role of the bouncers of subnet %s in VNI %d", want.Subnets[at].Prefix, role.Key.VNI)
 		}
-		c.onNode(node, RoleWithoutMember, what, "see the condition RolesReady of the Subnet or VPC", "has no member that serves: packets to addresses that the node does not know are dropped")
+		c.onNode(
+			node,
+			RoleWithoutMember,
+			what,
+			"see the condition RolesReady of the Subnet or VPC",
+			"has no member that serves: packets to addresses that the node does not know are dropped",
+		)
 	}
 }
 

@@ -60,7 +60,14 @@ const (
 func (c *comparison) node(node Node) {
 	if node.Dump == nil {
 		if !c.fenced(node.Name) {
-			c.onNode(node.Name, NodeSilent, "alioth-cnid", "see the pod of alioth-cnid on that node", "gives no answer: %s", node.Silent)
+			c.onNode(
+				node.Name,
+				NodeSilent,
+				"alioth-cnid",
+				"see the pod of alioth-cnid on that node",
+				"gives no answer: %s",
+				node.Silent,
+			)
 		}
 		return
 	}
@@ -78,7 +85,13 @@ func (c *comparison) node(node Node) {
 		c.device(node.Name, rec, devices)
 	}
 	for _, rec := range d.Releasing {
-		c.record(node.Name, ReleasePending, rec, "wait; if it lasts, "+seeDaemon, "is gone, and its Addresses are not released yet")
+		c.record(
+			node.Name,
+			ReleasePending,
+			rec,
+			"wait; if it lasts, "+seeDaemon,
+			"is gone, and its Addresses are not released yet",
+		)
 	}
 	for _, broken := range d.Broken {
 		c.broken(node.Name, broken, d.Attachments)
@@ -88,7 +101,13 @@ func (c *comparison) node(node Node) {
 	switch {
 	case len(d.Unreadable) > 0:
 	case d.Rows == nil:
-		c.onNode(node.Name, NodeUnreadable, "daemon", "use the aliothctl of the daemon's image", "sends no rows of its maps as text: it is of another build")
+		c.onNode(
+			node.Name,
+			NodeUnreadable,
+			"daemon",
+			"use the aliothctl of the daemon's image",
+			"sends no rows of its maps as text: it is of another build",
+		)
 	default:
 		c.datapath(node.Name, d, devices)
 	}
@@ -110,7 +129,13 @@ func (c *comparison) condition(node string, d *nodestatus.Dump) {
 	const self = "alioth-cnid"
 	switch {
 	case !d.Synced:
-		c.onNode(node, NodeUnprogrammed, self, "see whether the node reaches the API server", "is still reading from the API server")
+		c.onNode(
+			node,
+			NodeUnprogrammed,
+			self,
+			"see whether the node reaches the API server",
+			"is still reading from the API server",
+		)
 	case d.Problem != "":
 		c.onNode(node, NodeUnprogrammed, self, "remove the cause that it names", "can't program the node: %s", d.Problem)
 	case !d.Programmed:
@@ -128,8 +153,18 @@ func (c *comparison) ownAddress(node string, d *nodestatus.Dump) {
 	if vpc == nil || !vpc.Ready || vpc.VNI == 0 || vpc.Deleting || len(store.OwnAddresses(c.tx, node, vpc.Name)) > 0 {
 		return
 	}
-	if slices.ContainsFunc(store.SubnetsByVPC(c.tx, vpc.Name), func(s *store.Subnet) bool { return s.Ready && !s.Deleting }) {
-		c.onNode(node, NodeAddressMissing, "node "+node, "see the events of the Node; "+seeOperator, "has no Address of its own in the default VPC %s", vpc.Name)
+	if slices.ContainsFunc(
+		store.SubnetsByVPC(c.tx, vpc.Name),
+		func(s *store.Subnet) bool { return s.Ready && !s.Deleting },
+	) {
+		c.onNode(
+			node,
+			NodeAddressMissing,
+			"node "+node,
+			"see the events of the Node; "+seeOperator,
+			"has no Address of its own in the default VPC %s",
+			vpc.Name,
+		)
 	}
 }
 
@@ -141,14 +176,27 @@ func (c *comparison) attachment(node string, rec nodestatus.Attachment, all []no
 	}
 	pod := store.GetPod(c.tx, rec.Pod.UID)
 	if pod == nil {
-		c.record(node, AttachmentLeft, rec, "see whether its container still runs there, and end it: the container runtime sent no DEL",
-			"is attached, and the pod (UID %s) is gone", rec.Pod.UID)
+		c.record(
+			node,
+			AttachmentLeft,
+			rec,
+			"see whether its container still runs there, and end it: the container runtime sent no DEL",
+			"is attached, and the pod (UID %s) is gone",
+			rec.Pod.UID,
+		)
 		return
 	}
 	for _, other := range all {
 		same := other.Pod.UID == rec.Pod.UID && other.Name == rec.Name && other.Key != rec.Key
 		if same && other.Seq > rec.Seq {
-			c.record(node, AttachmentTwice, rec, unlessNow, "is attached, and so is the pod's newer container %s", abbreviated(other.ContainerID))
+			c.record(
+				node,
+				AttachmentTwice,
+				rec,
+				unlessNow,
+				"is attached, and so is the pod's newer container %s",
+				abbreviated(other.ContainerID),
+			)
 		}
 	}
 	if !rec.InVPC() {
@@ -189,10 +237,25 @@ func (c *comparison) device(node string, rec nodestatus.Attachment, devices map[
 	case !found:
 		c.record(node, DeviceMissing, rec, recreatePod+"; it has no network", "has lost its device %s", rec.HostIfName)
 	case link.Index != rec.Device.HostIfindex:
-		c.record(node, DeviceMissing, rec, recreatePod+"; it has no network", "has a different device of the name %s: index %d, expected %d",
-			rec.HostIfName, link.Index, rec.Device.HostIfindex)
+		c.record(
+			node,
+			DeviceMissing,
+			rec,
+			recreatePod+"; it has no network",
+			"has a different device of the name %s: index %d, expected %d",
+			rec.HostIfName,
+			link.Index,
+			rec.Device.HostIfindex,
+		)
 	case !link.Up:
-		c.record(node, DeviceMissing, rec, "bring it up: ip link set dev "+rec.HostIfName+" up", "has its device %s down", rec.HostIfName)
+		c.record(
+			node,
+			DeviceMissing,
+			rec,
+			"bring it up: ip link set dev "+rec.HostIfName+" up",
+			"has its device %s down",
+			rec.HostIfName,
+		)
 	}
 }
 
@@ -207,7 +270,14 @@ func (c *comparison) broken(node string, broken nodestatus.Broken, records []nod
 // settings reports each kernel setting of a device that another program has changed.
 func (c *comparison) settings(node string, link nodestatus.Link) {
 	for _, name := range slices.Sorted(maps.Keys(link.Settings)) {
-		c.onNode(node, SettingDiffers, "setting "+name, "find out which program sets it; "+seeDaemon, "is %.32q, against docs/security/node-settings.md", link.Settings[name])
+		c.onNode(
+			node,
+			SettingDiffers,
+			"setting "+name,
+			"find out which program sets it; "+seeDaemon,
+			"is %.32q, against docs/security/node-settings.md",
+			link.Settings[name],
+		)
 	}
 }
 
@@ -215,8 +285,14 @@ func (c *comparison) settings(node string, link nodestatus.Link) {
 func (c *comparison) uplinks(node string, links []nodestatus.Link) {
 	for _, link := range links {
 		for _, name := range slices.Sorted(maps.Keys(link.Settings)) {
-			c.onNode(node, SettingDiffers, "setting "+name, "set it on the node with sysctl: Alioth does not change the node's own devices",
-				"is %.8s in effect, against docs/security/node-settings.md", link.Settings[name])
+			c.onNode(
+				node,
+				SettingDiffers,
+				"setting "+name,
+				"set it on the node with sysctl: Alioth does not change the node's own devices",
+				"is %.8s in effect, against docs/security/node-settings.md",
+				link.Settings[name],
+			)
 		}
 	}
 }
@@ -228,7 +304,13 @@ func (c *comparison) leftDevices(node string, d *nodestatus.Dump) {
 		}
 		named := func(rec nodestatus.Attachment) bool { return rec.HostIfName == link.Name }
 		if !slices.ContainsFunc(d.Attachments, named) {
-			c.onNode(node, DeviceLeft, "device "+link.Name, unlessNow+"; then: ip link del "+link.Name, "belongs to no attachment in the journal")
+			c.onNode(
+				node,
+				DeviceLeft,
+				"device "+link.Name,
+				unlessNow+"; then: ip link del "+link.Name,
+				"belongs to no attachment in the journal",
+			)
 		}
 	}
 }

@@ -41,7 +41,15 @@ func TestVerify_OutsideAndFurtherAttachments_NoDifference(t *testing.T) {
 		}
 	}
 	outside := netif.Interface{Name: "eth0", Kind: "bridge", Outside: "physical", Addresses: prefixes("198.51.100.7/24")}
-	w.pods["p3"] = &store.Pod{Meta: store.Meta{UID: "uid-p3"}, Namespace: "ns", Name: "p3", Node: "node1", Attachments: "[]", NetworkReady: true, Reason: v1alpha1.AttachedReason}
+	w.pods["p3"] = &store.Pod{
+		Meta:         store.Meta{UID: "uid-p3"},
+		Namespace:    "ns",
+		Name:         "p3",
+		Node:         "node1",
+		Attachments:  "[]",
+		NetworkReady: true,
+		Reason:       v1alpha1.AttachedReason,
+	}
 	w.status["uid-p3"] = Pod{Running: true, IPs: ips("198.51.100.7")}
 	tell("p3", outside)
 	outside.Name = "net1"
@@ -119,7 +127,12 @@ type difference struct {
 
 func inAPI() []difference {
 	return []difference{
-		{"an object contradicts another", func(_ *testing.T, w *world) { w.refused = []Refused{{Object: "VPC red", Why: "VNI 20 is taken"}} }, []Kind{ObjectRefused}, "VNI 20"},
+		{
+			"an object contradicts another",
+			func(_ *testing.T, w *world) { w.refused = []Refused{{Object: "VPC red", Why: "VNI 20 is taken"}} },
+			[]Kind{ObjectRefused},
+			"VNI 20",
+		},
 		{"a VNI claim is gone", func(_ *testing.T, w *world) { delete(w.claims, "blue") }, []Kind{VNIUnclaimed}, "VPC blue"},
 		{"a VNI is claimed for a predecessor", func(_ *testing.T, w *world) { w.claims["blue"].VPCUID = "v0" }, []Kind{VNILeft, VNIUnclaimed}, "vni-20"},
 		{"an address is held by a pod that is gone", func(_ *testing.T, w *world) {
@@ -145,7 +158,15 @@ func inAPI() []difference {
 			w.claim("blue", "net1", "10.10.1.99", "", "", store.Holder{Kind: store.HolderService, Namespace: "ns", Name: "s9", UID: "u9"}, "10.10.1.99")
 		}, []Kind{AddressLeft}, "Service ns/s9"},
 		{"an address is held by a Service that does not ask for it", func(_ *testing.T, w *world) {
-			w.claim("blue", "net1", "10.10.1.99", "", "", store.Holder{Kind: store.HolderService, Namespace: w.service.Namespace, Name: w.service.Name, UID: w.service.UID}, "10.10.1.99")
+			w.claim(
+				"blue",
+				"net1",
+				"10.10.1.99",
+				"",
+				"",
+				store.Holder{Kind: store.HolderService, Namespace: w.service.Namespace, Name: w.service.Name, UID: w.service.UID},
+				"10.10.1.99",
+			)
 		}, []Kind{AddressLeft}, "requests no address in a VPC"},
 		{"an external address is held by a Service that is gone", func(_ *testing.T, w *world) {
 			holder := store.Holder{Kind: store.HolderService, Namespace: "ns", Name: "s9", UID: "u9"}
@@ -206,7 +227,12 @@ func (w *world) detach(t *testing.T, node string) {
 func onNode() []difference {
 	record := func(w *world) *nodestatus.Attachment { return &w.dumps["node1"].Attachments[0] }
 	return []difference{
-		{"a daemon gives no answer", func(_ *testing.T, w *world) { w.dumps["node1"], w.silent["node1"] = nil, "container not found" }, []Kind{NodeSilent}, "container not found"},
+		{
+			"a daemon gives no answer",
+			func(_ *testing.T, w *world) { w.dumps["node1"], w.silent["node1"] = nil, "container not found" },
+			[]Kind{NodeSilent},
+			"container not found",
+		},
 		{"a daemon has not read everything", func(_ *testing.T, w *world) { w.dumps["node1"].Synced = false }, []Kind{NodeUnprogrammed}, "still reading"},
 		{"a daemon has programmed nothing", func(_ *testing.T, w *world) { w.dumps["node1"].Programmed = false }, []Kind{NodeUnprogrammed}, "not programmed"},
 		{"a daemon can't program", func(_ *testing.T, w *world) { w.dumps["node1"].Problem = "the disk is full" }, []Kind{NodeUnprogrammed}, "the disk is full"},
@@ -268,8 +294,18 @@ func (w *world) link(t *testing.T, name string) *nodestatus.Link {
 
 func inKernel() []difference {
 	return []difference{
-		{"a pod's device is gone", func(t *testing.T, w *world) { *w.link(t, "alvp1") = nodestatus.Link{} }, []Kind{DeviceMissing, MapRowLeft, MapRowMissing}, "alvp1"},
-		{"a pod's device is another one", func(t *testing.T, w *world) { w.link(t, "alvp1").Index = 99 }, []Kind{DeviceMissing, MapRowLeft, MapRowMissing}, "index 99"},
+		{
+			"a pod's device is gone",
+			func(t *testing.T, w *world) { *w.link(t, "alvp1") = nodestatus.Link{} },
+			[]Kind{DeviceMissing, MapRowLeft, MapRowMissing},
+			"alvp1",
+		},
+		{
+			"a pod's device is another one",
+			func(t *testing.T, w *world) { w.link(t, "alvp1").Index = 99 },
+			[]Kind{DeviceMissing, MapRowLeft, MapRowMissing},
+			"index 99",
+		},
 		{"a pod's device is down", func(t *testing.T, w *world) { w.link(t, "alvp1").Up = false }, []Kind{DeviceMissing}, "ip link set"},
 		{"a pod's device accepts redirects", func(t *testing.T, w *world) {
 			w.link(t, "alvp1").Settings = map[string]string{"ipv4/conf/alvp1/accept_redirects": "1"}
@@ -292,15 +328,30 @@ func inKernel() []difference {
 			stray := state.State{NodePorts: []state.NodePort{{VNI: 20, Proto: state.ProtoTCP, Port: 30080, Family: ipfamily.IPv4}}}
 			maps.Copy(w.dumps["node1"].Rows, stray.Rows())
 		}, []Kind{MapRowLeft}, "node port 30080 protocol 6 in VNI 20, IPv4 true"},
-		{"a network namespace is not known", func(_ *testing.T, w *world) { delete(w.dumps["node1"].Rows, "network namespace 4711") }, []Kind{MapRowMissing}, "network namespace 4711"},
+		{
+			"a network namespace is not known",
+			func(_ *testing.T, w *world) { delete(w.dumps["node1"].Rows, "network namespace 4711") },
+			[]Kind{MapRowMissing},
+			"network namespace 4711",
+		},
 		{"a row has another value", func(_ *testing.T, w *world) { w.dumps["node1"].Rows["interface 10"] = "of VNI 21" }, []Kind{MapRowMissing}, "has to be"},
 		{"nobody has the table that a node relies on", func(_ *testing.T, w *world) {
 			w.dumps["node1"].Tables = map[string]nodestatus.Table{
 				"default": {Members: true, Subnets: true, Addresses: true}, "blue": {Members: true, Subnets: true},
 			}
 		}, []Kind{MapRowLeft, MapRowMissing, RoleWithoutMember}, "bouncers of subnet 10.10.1.0/24 in VNI 20"},
-		{"a looked-up row leads to a node that is gone", func(_ *testing.T, w *world) { w.look("10.10.1.11", "192.0.2.9", mac2) }, []Kind{CachedRowLeft}, "10.10.1.11 in VNI 20"},
-		{"a looked-up row leads to the node itself", func(_ *testing.T, w *world) { w.look("10.10.1.11", "192.0.2.1", mac2) }, []Kind{CachedRowLeft}, "no other node has"},
+		{
+			"a looked-up row leads to a node that is gone",
+			func(_ *testing.T, w *world) { w.look("10.10.1.11", "192.0.2.9", mac2) },
+			[]Kind{CachedRowLeft},
+			"10.10.1.11 in VNI 20",
+		},
+		{
+			"a looked-up row leads to the node itself",
+			func(_ *testing.T, w *world) { w.look("10.10.1.11", "192.0.2.1", mac2) },
+			[]Kind{CachedRowLeft},
+			"no other node has",
+		},
 		{"a looked-up row of a VPC that is gone", func(_ *testing.T, w *world) {
 			w.look("10.10.1.11", "192.0.2.2", mac2)
 			w.dumps["node1"].Cached[0].VNI = 99

@@ -158,7 +158,16 @@ func (w *world) addPod(t *testing.T, name, node, mac, ip4, ip6 string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.pods[name] = &store.Pod{Meta: store.Meta{UID: uid}, Namespace: "ns", Name: name, Node: node, Attachments: told, NetworkReady: true, Reason: v1alpha1.AttachedReason, NetworkProbes: true}
+	w.pods[name] = &store.Pod{
+		Meta:          store.Meta{UID: uid},
+		Namespace:     "ns",
+		Name:          name,
+		Node:          node,
+		Attachments:   told,
+		NetworkReady:  true,
+		Reason:        v1alpha1.AttachedReason,
+		NetworkProbes: true,
+	}
 	w.status[uid] = Pod{Running: true, IPs: ips(ip4, ip6)}
 	holder := store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: name, UID: uid}
 	w.claim("blue", "net1", ip4, mac, node, holder, ip4, ip6)
@@ -170,10 +179,22 @@ func (w *world) addPod(t *testing.T, name, node, mac, ip4, ip6 string) {
 	d := w.dumps[node]
 	d.Links = append(d.Links, nodestatus.Link{Name: "alv" + name, Index: 10, Up: true})
 	d.Attachments = append(d.Attachments, convert.Attachments([]journal.Record{{
-		Identity:  journal.Identity{Key: journal.Key{ContainerID: "container-of-" + name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: uid}, Attachment: "eth0"},
-		Binding:   journal.Binding{VPC: "blue", VNI: 20},
-		Interface: journal.Interface{Kind: veth.Kind, HostIfName: "alv" + name, Addrs: addrs, Gateways: gateways, MAC: parsed, Config: netif.Config{MTU: 1450}, Device: journal.Device{HostIfindex: 10, NetnsCookie: 4711}},
-		Shadow4:   netip.MustParseAddr("169.254.64.2"), Shadow6: netip.MustParseAddr("fd41::2"), Seq: 1, Begun: time.Unix(1, 0), Phase: journal.PhaseDone,
+		Identity: journal.Identity{
+			Key:        journal.Key{ContainerID: "container-of-" + name, IfName: "eth0"},
+			Pod:        journal.Pod{Namespace: "ns", Name: name, UID: uid},
+			Attachment: "eth0",
+		},
+		Binding: journal.Binding{VPC: "blue", VNI: 20},
+		Interface: journal.Interface{
+			Kind:       veth.Kind,
+			HostIfName: "alv" + name,
+			Addrs:      addrs,
+			Gateways:   gateways,
+			MAC:        parsed,
+			Config:     netif.Config{MTU: 1450},
+			Device:     journal.Device{HostIfindex: 10, NetnsCookie: 4711},
+		},
+		Shadow4: netip.MustParseAddr("169.254.64.2"), Shadow6: netip.MustParseAddr("fd41::2"), Seq: 1, Begun: time.Unix(1, 0), Phase: journal.PhaseDone,
 	}})...)
 }
 

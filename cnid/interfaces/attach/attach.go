@@ -275,7 +275,10 @@ type Drivers map[Kind]Driver
 func (d Drivers) Of(kind Kind) (Driver, error) {
 	driver, ok := d[kind]
 	if !ok {
-		return nil, fmt.Errorf("this node has no attachments of kind %q: start alioth-cnid with the settings with which they were made", kind)
+		return nil, fmt.Errorf(
+			"this node has no attachments of kind %q: start alioth-cnid with the settings with which they were made",
+			kind,
+		)
 	}
 	return driver, nil
 }

@@ -112,5 +112,8 @@ func (r *Result) Lacks(route netif.Route, ifName string) bool {
 
 // HasRoute reports whether the plugins have made that route.
 func (r *Result) HasRoute(route netif.Route) bool {
-	return slices.ContainsFunc(r.Routes, func(made ResultRoute) bool { return made.Dst == route.Dst && r.GatewayOf(made) == route.Gateway })
+	return slices.ContainsFunc(
+		r.Routes,
+		func(made ResultRoute) bool { return made.Dst == route.Dst && r.GatewayOf(made) == route.Gateway },
+	)
 }

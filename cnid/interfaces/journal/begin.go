@@ -88,7 +88,14 @@ func deviceFree(rec Record, others []Record) error {
 	}
 	for _, other := range others {
 		if other.PCI == rec.PCI {
-			return fmt.Errorf("%w: interface %s of pod %s has %s; its sandbox %s has to end first", ErrDeviceHeld, other.IfName, other.Pod, rec.PCI, other.ContainerID)
+			return fmt.Errorf(
+				"%w: interface %s of pod %s has %s; its sandbox %s has to end first",
+				ErrDeviceHeld,
+				other.IfName,
+				other.Pod,
+				rec.PCI,
+				other.ContainerID,
+			)
 		}
 	}
 	return nil

@@ -232,7 +232,11 @@ func (j *Journal) note(err error) error {
 	case j.failure == nil:
 		j.failing = time.Now()
 	}
-	j.failure = fmt.Errorf("the journal %s can't be written; make room for it, or its file system writable: %w", j.cfg.Path, err)
+	j.failure = fmt.Errorf(
+		"the journal %s can't be written; make room for it, or its file system writable: %w",
+		j.cfg.Path,
+		err,
+	)
 	return j.failure
 }
 

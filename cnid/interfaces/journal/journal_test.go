@@ -59,7 +59,13 @@ func testRecord(i int, addrs ...string) Record {
 		addrs = []string{"10.10.1.7/24", "fd10:10:0:1::7/64"}
 	}
 	rec := Record{
-		Identity:  Identity{Key: Key{ContainerID: fmt.Sprintf("c%04d", i), IfName: "eth0"}, Pod: Pod{Namespace: "customer-a", Name: fmt.Sprintf("web-%d", i), UID: fmt.Sprintf("uid-%d", i)}, CNINetwork: "alioth", NetnsPath: "/var/run/netns/x", Attachment: "eth0"},
+		Identity: Identity{
+			Key:        Key{ContainerID: fmt.Sprintf("c%04d", i), IfName: "eth0"},
+			Pod:        Pod{Namespace: "customer-a", Name: fmt.Sprintf("web-%d", i), UID: fmt.Sprintf("uid-%d", i)},
+			CNINetwork: "alioth",
+			NetnsPath:  "/var/run/netns/x",
+			Attachment: "eth0",
+		},
 		Binding:   Binding{VPC: "vpc-1", VNI: 7},
 		Interface: Interface{Kind: "veth", HostIfName: "alv0", MAC: MAC{2, 0, 10, 10, 1, 7}, Config: netif.Config{MTU: 1450}},
 	}

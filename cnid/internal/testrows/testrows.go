@@ -92,12 +92,17 @@ func PutClaims(tx store.Tx, pod *store.Pod) error {
 		}
 		err = errors.Join(err, multinet.PutClaim(tx, &multinet.Claim{
 			Interfaces: names,
-			Meta:       Meta(pod.UID + said.Name), Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, said.Name),
-			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: said.Name, Driver: said.Kind, Network: network, Config: &said.Interface, ConfigHash: said.Hash,
+			Meta: Meta(
+				pod.UID + said.Name,
+			), Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, said.Name),
+			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: said.Name, Driver: said.Kind, Network: network,
+			Config: &said.Interface, ConfigHash: said.Hash,
 		}))
 		for _, prefix := range said.Addresses {
 			row := &store.Address{
-				Meta: Meta(network.Domain() + prefix.String()), Name: v1alpha1.AddressName(network.Domain(), prefix.Addr()), Network: network,
+				Meta: Meta(
+					network.Domain() + prefix.String(),
+				), Name: v1alpha1.AddressName(network.Domain(), prefix.Addr()), Network: network,
 				IP: prefix.Addr(), Node: pod.Node, Holder: pod.AsHolder(), Attachment: said.Name, Set: []netip.Addr{prefix.Addr()},
 			}
 			if i == 0 {

@@ -34,8 +34,10 @@ func CgroupRoot(configured string) (string, error) {
 			return dir, nil
 		}
 	}
-	return "", errors.New("the root of the cgroup2 hierarchy is not mounted here: mount it (mount -t cgroup2 none /sys/fs/cgroup/unified)," +
-		" give a container the host's /sys/fs/cgroup, or name it with --cgroup-root")
+	return "", errors.New(
+		"the root of the cgroup2 hierarchy is not mounted here: mount it (mount -t cgroup2 none /sys/fs/cgroup/unified)," +
+			" give a container the host's /sys/fs/cgroup, or name it with --cgroup-root",
+	)
 }
 
 // cgroup2Mounts reads a mount table in the format of proc(5).

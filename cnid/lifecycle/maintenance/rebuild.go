@@ -59,13 +59,18 @@ func (r *Rebuilder) Rebuild(ctx context.Context) (lost int, err error) {
 		// The only effect is that their flows with shadow addresses end.
 		r.cfg.Log.Warn("can't read the shadow addresses that are programmed", "error", err)
 	}
-	unknown, err := r.cfg.Attachments.Adopt(ctx, func(kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
-		r.cfg.Store.View(func(tx store.ReadTx) { rec, err = decision.Rebuild(tx, r.cfg.Plan, r.cfg.Plan.Kinds[kind], found) })
-		if last := programmed[found.Link.HostIfindex]; last.VNI == rec.VNI {
-			rec.Shadow4, rec.Shadow6 = last.Shadow4, last.Shadow6
-		}
-		return rec, err
-	})
+	unknown, err := r.cfg.Attachments.Adopt(
+		ctx,
+		func(kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
+			r.cfg.Store.View(
+				func(tx store.ReadTx) { rec, err = decision.Rebuild(tx, r.cfg.Plan, r.cfg.Plan.Kinds[kind], found) },
+			)
+			if last := programmed[found.Link.HostIfindex]; last.VNI == rec.VNI {
+				rec.Shadow4, rec.Shadow6 = last.Shadow4, last.Shadow6
+			}
+			return rec, err
+		},
+	)
 	for _, left := range unknown {
 		var pod *store.Pod
 		r.cfg.Store.View(func(tx store.ReadTx) { pod = store.GetPod(tx, left.PodUID) })

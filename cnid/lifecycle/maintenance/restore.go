@@ -50,7 +50,12 @@ type Restorer struct {
 
 // NewRestorer returns a Restorer that has restored nothing.
 func NewRestorer(cfg RestorerConfig) *Restorer {
-	return &Restorer{cfg: cfg, todo: make(chan []journal.Record, 1), look: make(chan struct{}, 1), failed: map[uint64]bool{}}
+	return &Restorer{
+		cfg:    cfg,
+		todo:   make(chan []journal.Record, 1),
+		look:   make(chan struct{}, 1),
+		failed: map[uint64]bool{},
+	}
 }
 
 // Missing requests to restore attachments whose device is gone. It does not block: an attachment
@@ -108,7 +113,15 @@ func (r *Restorer) restore(ctx context.Context, rec journal.Record) {
 		r.cfg.Reporter.Restored(rec.Pod, nil)
 	case !r.failed[rec.Seq]: // the next passes find it again
 		r.failed[rec.Seq] = true
-		r.cfg.Log.Warn("can't make a pod's interface anew; delete the pod", "pod", rec.Pod.String(), "containerID", rec.ContainerID, "error", err)
+		r.cfg.Log.Warn(
+			"can't make a pod's interface anew; delete the pod",
+			"pod",
+			rec.Pod.String(),
+			"containerID",
+			rec.ContainerID,
+			"error",
+			err,
+		)
 		r.cfg.Reporter.Restored(rec.Pod, err)
 	}
 }

@@ -40,8 +40,15 @@ func Check(dir string) error {
 	if err == nil && format <= version.State {
 		return nil
 	}
-	return fmt.Errorf("%w: %s has the format %s, and v%s knows formats up to %d; nothing was changed, and pods keep their connections; "+
-		"install the newer release again (docs/operate/upgrade.md)", ErrNewer, filepath.Join(dir, File), quote.Text(number), version.Number, version.State)
+	return fmt.Errorf(
+		"%w: %s has the format %s, and v%s knows formats up to %d; nothing was changed, and pods keep their connections; "+
+			"install the newer release again (docs/operate/upgrade.md)",
+		ErrNewer,
+		filepath.Join(dir, File),
+		quote.Text(number),
+		version.Number,
+		version.State,
+	)
 }
 
 // Note writes the format of this release, if the file has another one. The caller holds the lock

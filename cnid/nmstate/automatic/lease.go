@@ -52,7 +52,8 @@ func routesOf(l *dhcp.Lease, settings *document.IP) []kernel.LearnedRoute {
 		list = append(list, kernel.LearnedRoute{Destination: l.Address.Masked(), Table: table, Metric: metric, MTU: l.MTU})
 	}
 	for _, r := range l.Routes {
-		if isFalse(settings.AutoRoutes) || isFalse(settings.AutoGateway) && r.Destination.Bits() == 0 || r.Destination == l.Address.Masked() {
+		if isFalse(settings.AutoRoutes) || isFalse(settings.AutoGateway) && r.Destination.Bits() == 0 ||
+			r.Destination == l.Address.Masked() {
 			continue
 		}
 		list = append(list, kernel.LearnedRoute{
@@ -66,7 +67,11 @@ func routesOf(l *dhcp.Lease, settings *document.IP) []kernel.LearnedRoute {
 // clients have learned, and then the entries that routers advertise (RFC 8106, section 5.3.1),
 // each once.
 func Resolver(static document.Resolver, known Known) document.Resolver {
-	sum := document.Resolver{Server: slices.Clone(static.Server), Search: slices.Clone(static.Search), Options: slices.Clone(static.Options)}
+	sum := document.Resolver{
+		Server:  slices.Clone(static.Server),
+		Search:  slices.Clone(static.Search),
+		Options: slices.Clone(static.Options),
+	}
 	for _, c := range known.Clients {
 		sum.Server, sum.Search = joined(sum.Server, c.DNS), joined(sum.Search, c.Search)
 	}

@@ -103,7 +103,8 @@ type Known struct {
 
 // HasResolver reports whether the resolver has something of it.
 func (k Known) HasResolver() bool {
-	return len(k.Routers) > 0 || slices.ContainsFunc(k.Clients, func(c Client) bool { return len(c.DNS)+len(c.Search) > 0 })
+	return len(k.Routers) > 0 ||
+		slices.ContainsFunc(k.Clients, func(c Client) bool { return len(c.DNS)+len(c.Search) > 0 })
 }
 
 // Client has the facts about one client.

@@ -45,7 +45,8 @@ func waitsInVain(is document.Interface) bool {
 // ports are not waited for without wait-ip, as in nmstate: a bridge whose ports have other VLANs
 // than the bridge itself reaches no server, and works for its ports.
 func IsAwaited(want document.Interface) bool {
-	return want.WaitIP != "" || !slices.Contains([]string{document.LinuxBridge, document.Bond, document.VRFType}, want.Type)
+	return want.WaitIP != "" ||
+		!slices.Contains([]string{document.LinuxBridge, document.Bond, document.VRFType}, want.Type)
 }
 
 func listed(ip *document.IP) []document.Address {
@@ -94,6 +95,11 @@ func cause(key dhcp.Key, ip *document.IP, known Known) string {
 	case known.Clients[at].Problem == "":
 		return fmt.Sprintf("%s has no answer yet", key)
 	default:
-		return fmt.Sprintf("%s: %s, since %s", key, known.Clients[at].Problem, known.Clients[at].Since.UTC().Format(time.RFC3339))
+		return fmt.Sprintf(
+			"%s: %s, since %s",
+			key,
+			known.Clients[at].Problem,
+			known.Clients[at].Since.UTC().Format(time.RFC3339),
+		)
 	}
 }

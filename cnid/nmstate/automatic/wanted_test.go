@@ -90,9 +90,16 @@ func TestWanted_Settings_ShownOnOwnInterfaceOnly(t *testing.T) {
 	w.Set(set("eth1", document.FamilyIPv4, on(func(ip *document.IP) { ip.AutoDNS = new(false) })), 5)
 	w.Set(set("eth2", document.FamilyIPv4, on(nil)), 6)
 	plain := func(name string) document.Interface {
-		return document.Interface{Name: name, IPv4: &document.IP{Enabled: new(false), DHCP: new(false)}, IPv6: &document.IP{Enabled: new(true), DHCP: new(false), Autoconf: new(true)}}
+		return document.Interface{
+			Name: name,
+			IPv4: &document.IP{Enabled: new(false), DHCP: new(false)},
+			IPv6: &document.IP{Enabled: new(true), DHCP: new(false), Autoconf: new(true)},
+		}
 	}
-	state := &document.State{Interfaces: []document.Interface{plain("eth0"), plain("eth1"), plain("eth2")}, DNS: &document.DNS{Config: &document.Resolver{Server: []string{"192.0.2.53", "192.0.2.2"}}}}
+	state := &document.State{
+		Interfaces: []document.Interface{plain("eth0"), plain("eth1"), plain("eth2")},
+		DNS:        &document.DNS{Config: &document.Resolver{Server: []string{"192.0.2.53", "192.0.2.2"}}},
+	}
 	w.Show(state, func(name string) int { return map[string]int{"eth1": 5, "eth2": 66}[name] })
 	changed := plain("eth1")
 	changed.IPv4.Enabled, changed.IPv4.DHCP, changed.IPv4.AutoDNS = new(true), new(true), new(false)
@@ -161,7 +168,11 @@ func TestWanted_ResolvConf_StaticEntriesFirst(t *testing.T) {
 	held := dhcp.Held{Key: dhcp.Key{Interface: "eth1", Family: ipfamily.IPv4}, Lease: lease(now)}
 	known := automatic.Known{Clients: []automatic.Client{automatic.KnownOf(held, new(on(nil)))}}
 	static := document.Resolver{Server: []string{"192.0.2.2", "192.0.2.53"}, Search: []string{"example.com"}, Options: []string{"rotate"}}
-	want := document.Resolver{Server: []string{"192.0.2.2", "192.0.2.53", "fe80::53%eth1"}, Search: []string{"example.com", "lease.example"}, Options: []string{"rotate"}}
+	want := document.Resolver{
+		Server:  []string{"192.0.2.2", "192.0.2.53", "fe80::53%eth1"},
+		Search:  []string{"example.com", "lease.example"},
+		Options: []string{"rotate"},
+	}
 	if diff := cmp.Diff(want, automatic.Resolver(static, known)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -230,7 +241,9 @@ func TestAutomaticWait_InterfaceWithPorts_OnlyIfRequested(t *testing.T) {
 func TestAutomaticWait_ServerSilent_ErrorNamesServer(t *testing.T) {
 	want := document.Interface{Name: "eth1", IPv4: new(on(nil)), IPv6: &document.IP{Autoconf: new(true)}}
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	known := automatic.Known{Clients: []automatic.Client{{Key: dhcp.Key{Interface: "eth1", Family: ipfamily.IPv4}, Problem: "no answer of a DHCP server", Since: since}}}
+	known := automatic.Known{
+		Clients: []automatic.Client{{Key: dhcp.Key{Interface: "eth1", Family: ipfamily.IPv4}, Problem: "no answer of a DHCP server", Since: since}},
+	}
 	got := automatic.Lacking(want, known).Error()
 	for _, part := range []string{"eth1 has no address: DHCP for", "DHCP for IPv4 on eth1: no answer of a DHCP server, since 2026-01-02T03:04:05Z", "no router advertises a network"} {
 		if !strings.Contains(got, part) {

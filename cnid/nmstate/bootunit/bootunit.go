@@ -59,7 +59,11 @@ func (u Unit) Installed() bool {
 // Install writes the unit and enables it. A host without systemd is an error.
 func (u Unit) Install() error {
 	if _, err := os.Stat(filepath.Dir(u.path())); err != nil {
-		return fmt.Errorf("the host has no systemd (%w); call %q at boot before the kubelet starts", err, u.Binary+" state restore")
+		return fmt.Errorf(
+			"the host has no systemd (%w); call %q at boot before the kubelet starts",
+			err,
+			u.Binary+" state restore",
+		)
 	}
 	var b bytes.Buffer
 	if err := unit.Execute(&b, u); err != nil {

@@ -53,7 +53,8 @@ func Recreated(now, want document.Interface) bool {
 		return true
 	}
 	return pairRecreated(now.Veth, want.Veth) || bondRecreated(now.Bond, want.Bond) || vlanRecreated(now.VLAN, want.VLAN) ||
-		vxlanRecreated(now.VXLAN, want.VXLAN) || vrfRecreated(now.VRF, want.VRF) || macvlanRecreated(now.MACVLAN, want.MACVLAN)
+		vxlanRecreated(now.VXLAN, want.VXLAN) || vrfRecreated(now.VRF, want.VRF) ||
+		macvlanRecreated(now.MACVLAN, want.MACVLAN)
 }
 
 func pairRecreated(now, want *document.Veth) bool {
@@ -76,7 +77,8 @@ func bondRecreated(now, want *document.LinkAggregation) bool {
 	if now == nil || want == nil {
 		return false
 	}
-	return differsWord(now.Mode, want.Mode) || optionDiffers(now, want, FailOverMAC) || losesPrimary(now, want) || losesActorSystem(now, want)
+	return differsWord(now.Mode, want.Mode) || optionDiffers(now, want, FailOverMAC) || losesPrimary(now, want) ||
+		losesActorSystem(now, want)
 }
 
 // losesActorSystem: the driver takes no address that means none.
@@ -129,7 +131,8 @@ func vxlanRecreated(now, want *document.VXLAN) bool {
 	if now == nil || want == nil {
 		return false
 	}
-	return Differs(now.ID, want.ID) || Differs(now.Learning, want.Learning) || Differs(now.DestinationPort, want.DestinationPort) ||
+	return Differs(now.ID, want.ID) || Differs(now.Learning, want.Learning) ||
+		Differs(now.DestinationPort, want.DestinationPort) ||
 		// Without an ID, a base or an address the tunnel is incomplete: a complete tunnel has an
 		// ID.
 		want.ID != nil && (now.Base != want.Base || now.Local != want.Local || now.Remote != want.Remote)

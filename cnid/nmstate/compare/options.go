@@ -33,16 +33,27 @@ type bondOption struct {
 func bondOptions() map[string]bondOption {
 	const maxNotify, maxKey = 300_000, 1023
 	return map[string]bondOption{
-		"miimon": {most: math.MaxInt32}, "updelay": {most: math.MaxInt32}, "downdelay": {most: math.MaxInt32}, "min_links": {most: math.MaxInt32},
-		"arp_interval": {most: math.MaxInt32}, "lp_interval": {least: 1, most: math.MaxInt32}, "peer_notif_delay": {most: maxNotify},
-		"arp_missed_max": {least: 1, most: math.MaxUint8}, "resend_igmp": {most: math.MaxUint8}, "num_grat_arp": {most: math.MaxUint8},
-		"packets_per_slave": {most: math.MaxUint16}, "ad_actor_sys_prio": {least: 1, most: math.MaxUint16}, "ad_user_port_key": {most: maxKey},
+		"miimon": {
+			most: math.MaxInt32,
+		}, "updelay": {most: math.MaxInt32}, "downdelay": {most: math.MaxInt32}, "min_links": {most: math.MaxInt32},
+		"arp_interval": {
+			most: math.MaxInt32,
+		}, "lp_interval": {least: 1, most: math.MaxInt32}, "peer_notif_delay": {most: maxNotify},
+		"arp_missed_max": {
+			least: 1,
+			most:  math.MaxUint8,
+		}, "resend_igmp": {most: math.MaxUint8}, "num_grat_arp": {most: math.MaxUint8},
+		"packets_per_slave": {
+			most: math.MaxUint16,
+		}, "ad_actor_sys_prio": {least: 1, most: math.MaxUint16}, "ad_user_port_key": {most: maxKey},
 		"use_carrier": {most: 1, truth: true}, "tlb_dynamic_lb": {most: 1, truth: true},
 
 		"lacp_active": {words: []string{"off", "on"}, truth: true}, "lacp_rate": {words: []string{"slow", "fast"}},
 		"xmit_hash_policy": {words: []string{"layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac"}},
 		"ad_select":        {words: []string{"stable", "bandwidth", "count"}},
-		FailOverMAC:        {words: []string{"none", "active", "follow"}}, "primary_reselect": {words: []string{"always", "better", "failure"}},
+		FailOverMAC: {
+			words: []string{"none", "active", "follow"},
+		}, "primary_reselect": {words: []string{"always", "better", "failure"}},
 		"arp_all_targets":   {words: []string{"any", "all"}},
 		"arp_validate":      {words: []string{"none", "active", "backup", "all", "filter", "filter_active", "filter_backup"}},
 		"all_slaves_active": {words: []string{"dropped", "delivered"}},

@@ -50,7 +50,10 @@ func NormalRoute(route document.Route) document.Route {
 func RouteMatches(pattern, route document.Route) bool {
 	normal, all := NormalRoute(route), NormalRoute(pattern)
 	return matchesWord(all.Destination, normal.Destination) && matchesWord(all.Interface, normal.Interface) &&
-		matchesHop(pattern.Address, normal.Address) && matchesWord(pattern.Type, normal.Type) && matchesWord(all.Source, normal.Source) &&
+		matchesHop(
+			pattern.Address,
+			normal.Address,
+		) && matchesWord(pattern.Type, normal.Type) && matchesWord(all.Source, normal.Source) &&
 		(pattern.Metric == nil || *all.Metric == *normal.Metric || *pattern.Metric == *normal.Metric) &&
 		(pattern.Table == nil || *all.Table == *normal.Table) && matchesAttributes(pattern, route)
 }

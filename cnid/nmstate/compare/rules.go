@@ -66,7 +66,8 @@ func RuleMatches(pattern, rule document.RouteRule) bool {
 	return matchesWord(family, normal.Family) && matchesPrefix(pattern.From, all.From, normal.From) && matchesPrefix(pattern.To, all.To, normal.To) &&
 		matchesWord(pattern.IncomingInterface, normal.IncomingInterface) && matchesWord(pattern.Action, normal.Action) &&
 		matchesNumber(pattern.Mark, normal.Mark) && (pattern.Mask == nil || *pattern.Mask == maskOf(normal)) &&
-		matchesNumber(pattern.Priority, normal.Priority) && matchesNumber(pattern.SuppressPrefixLength, normal.SuppressPrefixLength) &&
+		matchesNumber(pattern.Priority, normal.Priority) &&
+		matchesNumber(pattern.SuppressPrefixLength, normal.SuppressPrefixLength) &&
 		// A rule that does not look up has no table, whatever is shown of it.
 		(pattern.Table == nil || pattern.Action != "" || *all.Table == *normal.Table)
 }

@@ -110,7 +110,11 @@ func domainsIn(data []byte) (names []string) {
 // Live returns the entries that have not expired. The result shares no memory with a.
 func (a Advertised) Live(now time.Time) Advertised {
 	isOver := func(t Option) bool { return t.isOver(now) }
-	return Advertised{a.Index, slices.DeleteFunc(slices.Clone(a.DNS), isOver), slices.DeleteFunc(slices.Clone(a.Search), isOver)}
+	return Advertised{
+		a.Index,
+		slices.DeleteFunc(slices.Clone(a.DNS), isOver),
+		slices.DeleteFunc(slices.Clone(a.Search), isOver),
+	}
 }
 
 // IsEmpty reports whether routers advertise nothing.

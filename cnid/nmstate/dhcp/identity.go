@@ -110,7 +110,9 @@ func DUID(text string, hardware net.HardwareAddr, machine Machine) ([]byte, erro
 	case uuid:
 		return append([]byte{0, 4}, machine.UUID[:]...), nil
 	case enterprise:
-		return nil, fmt.Errorf(`is "en": an identifier of an enterprise is written as octets, such as 00:02:00:00:ab:11:01:02`)
+		return nil, fmt.Errorf(
+			`is "en": an identifier of an enterprise is written as octets, such as 00:02:00:00:ab:11:01:02`,
+		)
 	}
 	id, err := octets(text, minDUID, maxDUID)
 	if err != nil {

@@ -40,7 +40,8 @@ func TestDHCPIdentifier_EachKind_MatchesDocument(t *testing.T) {
 
 func TestDHCPIdentifier_Invalid_Refused(t *testing.T) {
 	for _, text := range []string{"01", "mac", "01:2", "01:zz", "01:02:", strings.Repeat("01:", 254) + "01", "\x1b[31m"} {
-		if err := dhcp.CheckClientID(text); err == nil || !strings.Contains(err.Error(), `expected "ll", "iaid+duid", or 2 to 254 octets`) || strings.Contains(err.Error(), "\x1b") {
+		if err := dhcp.CheckClientID(text); err == nil || !strings.Contains(err.Error(), `expected "ll", "iaid+duid", or 2 to 254 octets`) ||
+			strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}
@@ -54,7 +55,8 @@ func TestDHCPIdentifier_Invalid_Refused(t *testing.T) {
 			t.Errorf("%q: got %v", name, err)
 		}
 	}
-	if err := (&dhcp.V4{ClientID: "mac", Hostname: "node-1"}).Check("eth1"); err == nil || !strings.Contains(err.Error(), "the identifier of the DHCP client on eth1 is") {
+	if err := (&dhcp.V4{ClientID: "mac", Hostname: "node-1"}).Check("eth1"); err == nil ||
+		!strings.Contains(err.Error(), "the identifier of the DHCP client on eth1 is") {
 		t.Errorf("got %v", err)
 	}
 }

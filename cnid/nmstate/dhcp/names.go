@@ -14,7 +14,10 @@ import (
 // CheckHostname tells why a text can't be sent as the name of the host.
 func CheckHostname(name string) error {
 	if !IsDomain(name) {
-		return fmt.Errorf("is %s: expected a host name of letters, digits and hyphens, with 253 characters at most", quote.Text(name))
+		return fmt.Errorf(
+			"is %s: expected a host name of letters, digits and hyphens, with 253 characters at most",
+			quote.Text(name),
+		)
 	}
 	return nil
 }

@@ -24,7 +24,9 @@ import (
 )
 
 // ErrNotServed reports that no process of the host runs DHCP clients.
-var ErrNotServed = errors.New("no process runs DHCP clients on this host: start Alioth's daemon, or aliothctl state dhcp")
+var ErrNotServed = errors.New(
+	"no process runs DHCP clients on this host: start Alioth's daemon, or aliothctl state dhcp",
+)
 
 // keepAutomatic lets the host keep automatic settings in the folder of the transactions.
 func (e *Engine) keepAutomatic() error {
@@ -141,7 +143,10 @@ const lookAgain = 250 * time.Millisecond
 
 // readyAfter waits for the addresses that a change has to wait for.
 func (e *Engine) readyAfter(ctx context.Context, changed []document.Interface) error {
-	return e.ready(ctx, slices.DeleteFunc(slices.Clone(changed), func(i document.Interface) bool { return !automatic.IsAwaited(i) }))
+	return e.ready(
+		ctx,
+		slices.DeleteFunc(slices.Clone(changed), func(i document.Interface) bool { return !automatic.IsAwaited(i) }),
+	)
 }
 
 // ready waits until interfaces have the addresses that they ask for. The error says which has
@@ -171,7 +176,10 @@ func (e *Engine) ready(ctx context.Context, changed []document.Interface) error 
 
 // lacking returns which interfaces have no address, and why.
 func (e *Engine) lacking(ctx context.Context, wanted []document.Interface) error {
-	wanted = slices.DeleteFunc(slices.Clone(wanted), func(i document.Interface) bool { return automatic.HasAddresses(i, document.Interface{}) })
+	wanted = slices.DeleteFunc(
+		slices.Clone(wanted),
+		func(i document.Interface) bool { return automatic.HasAddresses(i, document.Interface{}) },
+	)
 	if len(wanted) == 0 {
 		return nil // It waits for none.
 	}

@@ -187,7 +187,11 @@ func (e *Engine) Plan(ctx context.Context, desired *document.State) ([]plan.Step
 }
 
 // Apply leads the node to a desired state, as transaction.Manager.Apply does.
-func (e *Engine) Apply(ctx context.Context, desired *document.State, o transaction.Options) (*transaction.Result, error) {
+func (e *Engine) Apply(
+	ctx context.Context,
+	desired *document.State,
+	o transaction.Options,
+) (*transaction.Result, error) {
 	desired, err := e.check(ctx, desired)
 	if err != nil {
 		return nil, err

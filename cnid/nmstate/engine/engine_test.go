@@ -172,7 +172,8 @@ func TestEngine_ContainerNodeUplink_TreatedAsHardware(t *testing.T) {
 		}
 	}
 	for _, word := range []string{"down", "absent"} {
-		if err := n.apply(t, "interfaces: [{name: eth0, state: "+word+"}]"); !errors.Is(err, host.ErrUplink) || !strings.Contains(err.Error(), "interfaces[0].state") {
+		if err := n.apply(t, "interfaces: [{name: eth0, state: "+word+"}]"); !errors.Is(err, host.ErrUplink) ||
+			!strings.Contains(err.Error(), "interfaces[0].state") {
 			t.Errorf("%s: %v", word, err)
 		}
 	}

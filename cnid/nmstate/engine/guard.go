@@ -33,8 +33,10 @@ var (
 	// ErrNoGuard: the engine has no command for its guard.
 	ErrNoGuard = errors.New("this engine only shows the node's network: it has no command that would undo a change")
 	// ErrOwnPIDs: the kernel ends all processes of a PID namespace with its first one.
-	ErrOwnPIDs = errors.New("this process is the first of its PID namespace, so nothing outlives it that could undo a change; " +
-		"let the pod share the node's PID namespace (hostPID: true)")
+	ErrOwnPIDs = errors.New(
+		"this process is the first of its PID namespace, so nothing outlives it that could undo a change; " +
+			"let the pod share the node's PID namespace (hostPID: true)",
+	)
 )
 
 // Guard waits for the end of a transaction, and rolls it back if its process ends or its
@@ -125,7 +127,10 @@ func (g *guards) install() (string, error) {
 	}
 	there, err := os.Stat(filepath.Join(g.root, g.dir))
 	if err != nil {
-		return "", fmt.Errorf("look for the folder of transactions on the node: %w; mount it from the node at the same path", err)
+		return "", fmt.Errorf(
+			"look for the folder of transactions on the node: %w; mount it from the node at the same path",
+			err,
+		)
 	}
 	if !os.SameFile(here, there) {
 		return "", fmt.Errorf("the container's folder %s is not the node's: mount it from the node at the same path", g.dir)

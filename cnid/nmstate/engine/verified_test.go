@@ -242,7 +242,12 @@ func TestVerification_GatewayDead_DefaultRouteUndone(t *testing.T) {
 	v.api = reach.Target{}
 	v.undone(t, via("192.0.2.77", "2001:db8::1"), nil, "gateway 192.0.2.77 on eth1", "asked by resolution of its Ethernet address")
 	v.undone(t, via("192.0.2.1", "2001:db8::77"), nil, "gateway 2001:db8::77 on eth1")
-	v.undone(t, `routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.2.77, next-hop-interface: eth1, table-id: 100}]}`, nil, "gateway 192.0.2.77 on eth1")
+	v.undone(
+		t,
+		`routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.2.77, next-hop-interface: eth1, table-id: 100}]}`,
+		nil,
+		"gateway 192.0.2.77 on eth1",
+	)
 	v.kept(t, `routes: {config: [{destination: 198.51.100.0/24, next-hop-address: 192.0.2.77, next-hop-interface: eth1}]}`)
 	v.deaf(t)
 	v.kept(t, via("192.0.2.2", "2001:db8::2"))
@@ -336,7 +341,8 @@ func TestVerification_OtherPartsTarget_ReachableIfBefore(t *testing.T) {
 	keep := transaction.Options{Kept: []reach.Target{target, dead}, ProbeLimit: moment}
 	before := v.show(t)
 	const cut = "routes: {config: [{destination: 192.0.2.2/32, route-type: blackhole}]}"
-	if err := v.apply(t, cut, keep); !errors.Is(err, transaction.ErrRolledBack) || !strings.Contains(err.Error(), "target 192.0.2.2:443") || strings.Contains(err.Error(), dead.Host) {
+	if err := v.apply(t, cut, keep); !errors.Is(err, transaction.ErrRolledBack) || !strings.Contains(err.Error(), "target 192.0.2.2:443") ||
+		strings.Contains(err.Error(), dead.Host) {
 		t.Errorf("got %v", err)
 	}
 	if diff := cmp.Diff(before, v.show(t)); diff != "" {

@@ -30,7 +30,11 @@ func Ask(api API, node string) func(ctx context.Context) (Wanted, error) {
 		if err != nil {
 			return Wanted{}, fmt.Errorf("read NodeNetworkState %s: %w", node, err)
 		}
-		w := Wanted{UID: object.UID, Generation: object.Generation, Unmanaged: object.Spec.Managed != nil && !*object.Spec.Managed}
+		w := Wanted{
+			UID:        object.UID,
+			Generation: object.Generation,
+			Unmanaged:  object.Spec.Managed != nil && !*object.Spec.Managed,
+		}
 		w.Reach, w.PolicyReach, w.Parts = texts(object.Spec.Reach), texts(object.Spec.PolicyReach), partsOf(object.Spec.Parts)
 		if desired := object.Spec.DesiredState; desired != nil && len(desired.Raw) > 0 {
 			if err := json.Unmarshal(desired.Raw, &w.Desired); err != nil {

@@ -131,7 +131,11 @@ func (h *Handler) lead(ctx context.Context, o order) (touched, refused bool, err
 		return false, ctx.Err() == nil, err
 	}
 	// With nothing to change, it commits the desired state for the next boot.
-	result, err := h.cfg.Engine.Apply(ctx, o.document, transaction.Options{Timeout: h.cfg.Timeout, Reach: o.reach, Kept: o.kept})
+	result, err := h.cfg.Engine.Apply(
+		ctx,
+		o.document,
+		transaction.Options{Timeout: h.cfg.Timeout, Reach: o.reach, Kept: o.kept},
+	)
 	if err != nil {
 		return true, false, err
 	}

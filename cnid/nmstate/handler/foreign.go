@@ -30,7 +30,10 @@ func (f foreign) and(other foreign) foreign {
 
 // message returns the message of the condition.
 func (f foreign) message() string {
-	return fmt.Sprintf("left as they are, because another program manages them: %s; configure them there, or release them from it", f.names)
+	return fmt.Sprintf(
+		"left as they are, because another program manages them: %s; configure them there, or release them from it",
+		f.names,
+	)
 }
 
 // leaveOut takes out of a document the interfaces that other programs manage, with their
@@ -58,7 +61,10 @@ func leaveOut(d *document.State, manager func(name string) (string, error)) (f f
 	f.names = strings.Join(names, ", ")
 	d.Interfaces = slices.DeleteFunc(d.Interfaces, func(i document.Interface) bool { return programs[i.Name] != "" })
 	if d.Routes != nil {
-		d.Routes.Config = slices.DeleteFunc(d.Routes.Config, func(r document.Route) bool { return programs[r.Interface] != "" })
+		d.Routes.Config = slices.DeleteFunc(
+			d.Routes.Config,
+			func(r document.Route) bool { return programs[r.Interface] != "" },
+		)
 	}
 	return f, nil
 }

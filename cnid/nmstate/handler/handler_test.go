@@ -126,7 +126,12 @@ func TestHandler_DesiredState_Enforced(t *testing.T) {
 		w.desire(`{"interfaces": [{"mtu": 9000, "name": "eth1"}]}`)
 		again := w.status(t)
 		if again.DesiredStateHash != status.DesiredStateHash || again.ObservedDesiredGeneration != w.object.Generation || len(w.tries) != 1 {
-			t.Errorf("the same state in other words is hash %q and generation %d, and was enforced %d times", again.DesiredStateHash, again.ObservedDesiredGeneration, len(w.tries))
+			t.Errorf(
+				"the same state in other words is hash %q and generation %d, and was enforced %d times",
+				again.DesiredStateHash,
+				again.ObservedDesiredGeneration,
+				len(w.tries),
+			)
 		}
 	})
 }
@@ -258,7 +263,11 @@ func TestHandler_RequiredTargets_ProbedAtOnce(t *testing.T) {
 		tries := len(w.tries)
 		reach("a", "0.0.0.0")
 		status := w.status(t)
-		if has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.RefusedReason); !strings.Contains(status.Refused, "spec.policyReach[0]: 0.0.0.0") || len(w.tries) > tries {
+		if has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.RefusedReason); !strings.Contains(
+			status.Refused,
+			"spec.policyReach[0]: 0.0.0.0",
+		) ||
+			len(w.tries) > tries {
 			t.Errorf("it was changed, or refused as %q", status.Refused)
 		}
 	})
@@ -360,7 +369,8 @@ func TestHandler_ForeignManagedInterfaces_LeftOut(t *testing.T) {
 		showsMTU(t, status, "eth0", 1500)
 		showsMTU(t, status, "eth1", 9000)
 		has(t, status, nmstatev1.AvailableCondition, metav1.ConditionTrue, nmstatev1.SuccessfullyConfiguredReason)
-		if got := has(t, status, nmstatev1.ForeignCondition, metav1.ConditionTrue, nmstatev1.NetworkManagerReason); !strings.Contains(got.Message, "eth0") || strings.Contains(got.Message, "eth3") {
+		if got := has(t, status, nmstatev1.ForeignCondition, metav1.ConditionTrue, nmstatev1.NetworkManagerReason); !strings.Contains(got.Message, "eth0") ||
+			strings.Contains(got.Message, "eth3") {
 			t.Errorf("message %q", got.Message)
 		}
 		w.change(func() { w.managers = map[string]string{"eth1": "systemd-networkd"} })
@@ -427,7 +437,12 @@ func TestHandler_ForeignStatusFields_Kept(t *testing.T) {
 		w.desire(jumbo)
 		since := has(t, w.status(t), nmstatev1.AvailableCondition, metav1.ConditionTrue, nmstatev1.SuccessfullyConfiguredReason).LastTransitionTime
 		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
-		conflict := metav1.Condition{Type: nmstatev1.ConflictCondition, Status: metav1.ConditionTrue, Reason: nmstatev1.OverruledReason, LastTransitionTime: metav1.Now()}
+		conflict := metav1.Condition{
+			Type:               nmstatev1.ConflictCondition,
+			Status:             metav1.ConditionTrue,
+			Reason:             nmstatev1.OverruledReason,
+			LastTransitionTime: metav1.Now(),
+		}
 		w.overtake = func() { // between the handler's reading and writing
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -173,7 +173,10 @@ func TestHandlerParts_Target_CountsForItsPart(t *testing.T) {
 		}
 		set(strings.Replace(both, "9000", "6000", 1), []string{"b:1"}, []string{"0.0.0.0"})
 		status = w.status(t)
-		if failing := has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.FailedToConfigureReason); !strings.Contains(failing.Message, "spec.parts.reach[0]: 0.0.0.0") {
+		if failing := has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.FailedToConfigureReason); !strings.Contains(
+			failing.Message,
+			"spec.parts.reach[0]: 0.0.0.0",
+		) {
 			t.Errorf("the message is %q", failing.Message)
 		}
 	})

@@ -114,7 +114,9 @@ func (h *Handler) try(ctx context.Context, r report) (report, error) {
 func (h *Handler) make(ctx context.Context) (*v1beta1.NodeNetworkState, error) {
 	object := &v1beta1.NodeNetworkState{ObjectMeta: metav1.ObjectMeta{Name: h.cfg.Node}}
 	if h.wanted.NodeUID != "" {
-		object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: h.cfg.Node, UID: h.wanted.NodeUID}}
+		object.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "Node", Name: h.cfg.Node, UID: h.wanted.NodeUID},
+		}
 	}
 	if err := h.cfg.API.Create(ctx, object); err != nil {
 		return nil, fmt.Errorf("make the NodeNetworkState: %w", err)

@@ -54,7 +54,10 @@ func (h *Handler) reportOf(current string) report {
 		last := h.last[path]
 		r.foreign = r.foreign.and(last.foreign)
 		if last.err != nil && h.blind.err == nil {
-			r.failures = append(r.failures, v1beta1.Failure{Path: path, Message: quote.Bounded(last.err.Error(), v1beta1.MaxFailure)})
+			r.failures = append(
+				r.failures,
+				v1beta1.Failure{Path: path, Message: quote.Bounded(last.err.Error(), v1beta1.MaxFailure)},
+			)
 		}
 	}
 	return r
@@ -97,7 +100,13 @@ func (r report) ofNew(object *v1beta1.NodeNetworkState) report {
 func (r report) into(object *v1beta1.NodeNetworkState) {
 	status := &object.Status
 	if r.unmanaged {
-		r.condition(status, nmstatev1.AvailableCondition, false, nmstatev1.UnmanagedReason, "spec.managed is false: nothing is enforced, and nothing reported")
+		r.condition(
+			status,
+			nmstatev1.AvailableCondition,
+			false,
+			nmstatev1.UnmanagedReason,
+			"spec.managed is false: nothing is enforced, and nothing reported",
+		)
 		meta.RemoveStatusCondition(&status.Conditions, nmstatev1.FailingCondition)
 		meta.RemoveStatusCondition(&status.Conditions, nmstatev1.ForeignCondition)
 		meta.RemoveStatusCondition(&status.Conditions, nmstatev1.NotRestoredCondition)

@@ -72,7 +72,10 @@ func (o Others) check(path string, i document.Interface, taken hidden) error {
 	}
 	errs := checkAltNames(path+".alt-names", i.AltNames, taken)
 	if disabled(i.IPv6) && taken.six[i.Name] {
-		errs = append(errs, fmt.Errorf("%s.ipv6.enabled: false: %s has addresses that belong to others: leave IPv6 enabled", path, i.Name))
+		errs = append(
+			errs,
+			fmt.Errorf("%s.ipv6.enabled: false: %s has addresses that belong to others: leave IPv6 enabled", path, i.Name),
+		)
 	}
 	return errors.Join(append(errs, o.checkAddresses(path+".ipv4", i.IPv4), o.checkAddresses(path+".ipv6", i.IPv6))...)
 }

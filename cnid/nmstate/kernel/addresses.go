@@ -49,7 +49,11 @@ func (k *Kernel) addAddress(ctx context.Context, step plan.AddAddress) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s has the address with another prefix length, or made it by itself: remove it first: %w", step.Name, err)
+	return fmt.Errorf(
+		"%s has the address with another prefix length, or made it by itself: remove it first: %w",
+		step.Name,
+		err,
+	)
 }
 
 func (k *Kernel) removeAddress(ctx context.Context, step plan.RemoveAddress) error {
@@ -82,7 +86,12 @@ func (k *Kernel) removePeer(ctx context.Context, l convert.Link, gone document.A
 	if ip.Is6() {
 		family = unix.AF_INET6
 	}
-	return k.removeAddresses(ctx, l.Index, family, func(a convert.Address) bool { return a.IP == ip && a.Bits == gone.PrefixLength })
+	return k.removeAddresses(
+		ctx,
+		l.Index,
+		family,
+		func(a convert.Address) bool { return a.IP == ip && a.Bits == gone.PrefixLength },
+	)
 }
 
 // unless returns an error, and nil if the error is one of the harmless ones.

@@ -82,7 +82,16 @@ func TestAddress_WithPeer_Removed(t *testing.T) {
 
 func TestAddresses_Several_KernelOrderKept(t *testing.T) {
 	k, _ := open(t)
-	one, two, three := document.Address{IP: "192.0.2.9", PrefixLength: 24}, document.Address{IP: "192.0.2.1", PrefixLength: 24}, document.Address{IP: "198.51.100.1", PrefixLength: 32}
+	one, two, three := document.Address{
+		IP:           "192.0.2.9",
+		PrefixLength: 24,
+	}, document.Address{
+		IP:           "192.0.2.1",
+		PrefixLength: 24,
+	}, document.Address{
+		IP:           "198.51.100.1",
+		PrefixLength: 32,
+	}
 	six, linkLocal := document.Address{IP: "2001:db8::1", PrefixLength: 64}, document.Address{IP: "fe80::42", PrefixLength: 64}
 	do(t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"})
 	for range 2 { // the second time it is there already

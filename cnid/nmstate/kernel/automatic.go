@@ -111,7 +111,12 @@ func (k *Kernel) removeAddresses(ctx context.Context, index uint32, family int, 
 }
 
 // eachAddress calls a function with the addresses of a family of an interface.
-func (k *Kernel) eachAddress(ctx context.Context, index uint32, family int, do func(convert.Address, []byte) error) error {
+func (k *Kernel) eachAddress(
+	ctx context.Context,
+	index uint32,
+	family int,
+	do func(convert.Address, []byte) error,
+) error {
 	messages, err := k.dump(ctx, unix.RTM_GETADDR, nl.NewIfAddrmsg(family))
 	if err != nil {
 		return fmt.Errorf("list addresses: %w", err)
@@ -160,7 +165,11 @@ func (k *Kernel) learnRoutes(l Learned) error {
 		return nil // DHCPv6 has no routes.
 	}
 	filter := &netlink.Route{LinkIndex: int(l.Index), Protocol: unix.RTPROT_DHCP, Table: unix.RT_TABLE_UNSPEC}
-	list, err := k.handle.RouteListFiltered(l.Family, filter, netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
+	list, err := k.handle.RouteListFiltered(
+		l.Family,
+		filter,
+		netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE,
+	)
 	if err != nil {
 		return fmt.Errorf("list the routes of leases: %w", err)
 	}
@@ -198,7 +207,10 @@ func (r LearnedRoute) of(l Learned) *netlink.Route {
 	made := &netlink.Route{
 		LinkIndex: int(l.Index), Protocol: unix.RTPROT_DHCP, Table: int(r.Table), Priority: int(r.Metric), MTU: r.MTU,
 		Src: net.IP(l.Address.Addr().AsSlice()),
-		Dst: &net.IPNet{IP: r.Destination.Addr().AsSlice(), Mask: net.CIDRMask(r.Destination.Bits(), r.Destination.Addr().BitLen())},
+		Dst: &net.IPNet{
+			IP:   r.Destination.Addr().AsSlice(),
+			Mask: net.CIDRMask(r.Destination.Bits(), r.Destination.Addr().BitLen()),
+		},
 	}
 	if !r.Gateway.IsValid() {
 		made.Scope = netlink.SCOPE_LINK
@@ -296,7 +308,10 @@ func (k *Kernel) setToken(ctx context.Context, l convert.Link, text string) erro
 	octets := token.As16()
 	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	header.Index = int32(l.Index)
-	settings := convert.Nested(unix.IFLA_AF_SPEC, []*nl.RtAttr{convert.Nested(unix.AF_INET6, []*nl.RtAttr{nl.NewRtAttr(convert.AttrToken, octets[:])})})
+	settings := convert.Nested(
+		unix.IFLA_AF_SPEC,
+		[]*nl.RtAttr{convert.Nested(unix.AF_INET6, []*nl.RtAttr{nl.NewRtAttr(convert.AttrToken, octets[:])})},
+	)
 	if err := k.tell(ctx, unix.RTM_SETLINK, 0, header, settings); err != nil {
 		return fmt.Errorf("set the token %s of %s: %w", text, l.Name, err)
 	}
@@ -409,7 +424,8 @@ func (k *Kernel) eachAdvertised(ctx context.Context, do func(advertisedRoute, []
 		route := linkRoute{rest.Value(unix.RTA_OIF), netip.PrefixFrom(rest.Address(unix.RTA_DST), int(message[bits]))}
 		cache := rest.Get(unix.RTA_CACHEINFO)
 		ends := len(cache) >= expires+4 && binary.NativeEndian.Uint32(cache[expires:]) != 0
-		onLink := message[protocol] == unix.RTPROT_KERNEL && rest.Address(unix.RTA_DST).IsGlobalUnicast() && (ends || !own[route])
+		onLink := message[protocol] == unix.RTPROT_KERNEL && rest.Address(unix.RTA_DST).IsGlobalUnicast() &&
+			(ends || !own[route])
 		byRouter := message[protocol] == unix.RTPROT_RA
 		if byRouter || onLink {
 			if err := do(advertisedRoute{route, byRouter}, message); err != nil {
@@ -463,8 +479,15 @@ func (k *Kernel) solicit(l convert.Link) error {
 		message[0] = kind
 		return errors.Join(
 			unix.SetsockoptInt(socket, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, limit),
-			unless(unix.Sendto(socket, message, 0, &unix.SockaddrInet6{Addr: allRouters, ZoneId: l.Index}), unix.EADDRNOTAVAIL, unix.ENETUNREACH, unix.ENETDOWN, unix.ENODEV),
-			unix.Close(socket))
+			unless(
+				unix.Sendto(socket, message, 0, &unix.SockaddrInet6{Addr: allRouters, ZoneId: l.Index}),
+				unix.EADDRNOTAVAIL,
+				unix.ENETUNREACH,
+				unix.ENETDOWN,
+				unix.ENODEV,
+			),
+			unix.Close(socket),
+		)
 	})
 	if err != nil {
 		return fmt.Errorf("ask the routers of %s: %w", l.Name, err)

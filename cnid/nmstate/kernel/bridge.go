@@ -33,7 +33,10 @@ func (k *Kernel) changePort(ctx context.Context, step plan.PortChange) error {
 	s.Integer(nl.IFLA_BRPORT_COST, 4, step.Port.PathCost)
 	s.Integer(nl.IFLA_BRPORT_PRIORITY, 2, step.Port.Priority)
 	if len(s) > 0 {
-		info := convert.Nested(unix.IFLA_LINKINFO, []*nl.RtAttr{convert.ZeroEnded(nl.IFLA_INFO_SLAVE_KIND, "bridge"), convert.Nested(nl.IFLA_INFO_SLAVE_DATA, s)})
+		info := convert.Nested(
+			unix.IFLA_LINKINFO,
+			[]*nl.RtAttr{convert.ZeroEnded(nl.IFLA_INFO_SLAVE_KIND, "bridge"), convert.Nested(nl.IFLA_INFO_SLAVE_DATA, s)},
+		)
 		if err := k.modify(ctx, port, info); err != nil {
 			return err
 		}
@@ -51,7 +54,10 @@ func (k *Kernel) filter(ctx context.Context, bridge convert.Link) error {
 	}
 	err := k.setFilter(ctx, bridge, 1)
 	if errors.Is(err, unix.EOPNOTSUPP) || bridge.Data.Get(nl.IFLA_BR_VLAN_FILTERING) == nil {
-		return fmt.Errorf("bridge.port.vlan: this kernel has no bridges that filter VLANs (CONFIG_BRIDGE_VLAN_FILTERING): %w", errors.ErrUnsupported)
+		return fmt.Errorf(
+			"bridge.port.vlan: this kernel has no bridges that filter VLANs (CONFIG_BRIDGE_VLAN_FILTERING): %w",
+			errors.ErrUnsupported,
+		)
 	}
 	return err
 }
@@ -67,5 +73,12 @@ func (k *Kernel) unfilter(ctx context.Context, name string) error {
 
 func (k *Kernel) setFilter(ctx context.Context, bridge convert.Link, on uint32) error {
 	data := []*nl.RtAttr{convert.Sized(nl.IFLA_BR_VLAN_FILTERING, 1, on)}
-	return k.modify(ctx, bridge, convert.Nested(unix.IFLA_LINKINFO, []*nl.RtAttr{convert.ZeroEnded(nl.IFLA_INFO_KIND, "bridge"), convert.Nested(nl.IFLA_INFO_DATA, data)}))
+	return k.modify(
+		ctx,
+		bridge,
+		convert.Nested(
+			unix.IFLA_LINKINFO,
+			[]*nl.RtAttr{convert.ZeroEnded(nl.IFLA_INFO_KIND, "bridge"), convert.Nested(nl.IFLA_INFO_DATA, data)},
+		),
+	)
 }

@@ -30,19 +30,40 @@ func TestBridge_OptionsAndPorts_Shown(t *testing.T) {
 		MACAgeingTime: new(100), GroupForwardMask: new(8), MulticastSnooping: new(false),
 	}
 	do(
-		t, k, create(document.Interface{Name: "br", Type: document.LinuxBridge, MTU: new(1450), MACAddress: "02:00:00:00:00:0B", Bridge: &document.Bridge{Options: options}}),
-		pairOf("p2", "q2"), pairOf("p1", "q1"), enslave("p2", "br", document.LinuxBridge), enslave("p1", "br", document.LinuxBridge),
-		plan.PortChange{Bridge: "br", Port: document.BridgePort{Name: "p1", Hairpin: new(true), PathCost: new(77), Priority: new(5)}})
+		t,
+		k,
+		create(
+			document.Interface{Name: "br", Type: document.LinuxBridge, MTU: new(1450), MACAddress: "02:00:00:00:00:0B", Bridge: &document.Bridge{Options: options}},
+		),
+		pairOf("p2", "q2"),
+		pairOf("p1", "q1"),
+		enslave("p2", "br", document.LinuxBridge),
+		enslave("p1", "br", document.LinuxBridge),
+		plan.PortChange{Bridge: "br", Port: document.BridgePort{Name: "p1", Hairpin: new(true), PathCost: new(77), Priority: new(5)}},
+	)
 	got := find(t, k, "br")
 	shown := got.Bridge.Options
-	want(t, &document.BridgeOptions{STP: shown.STP, MACAgeingTime: shown.MACAgeingTime, GroupForwardMask: shown.GroupForwardMask, MulticastSnooping: shown.MulticastSnooping}, options)
+	want(
+		t,
+		&document.BridgeOptions{
+			STP:               shown.STP,
+			MACAgeingTime:     shown.MACAgeingTime,
+			GroupForwardMask:  shown.GroupForwardMask,
+			MulticastSnooping: shown.MulticastSnooping,
+		},
+		options,
+	)
 	want(t, got.Bridge.Ports, []document.BridgePort{
 		{Name: "p1", Hairpin: new(true), PathCost: new(77), Priority: new(5)}, {Name: "p2", Hairpin: new(false), PathCost: new(2), Priority: new(32)},
 	})
 	want(t, *got.MTU, 1450) // The ports have 1500.
 	want(t, got.MACAddress, "02:00:00:00:00:0B")
 	want(t, *find(t, k, "p1").Controller, "br")
-	change := document.Interface{Name: "br", Type: document.LinuxBridge, Bridge: &document.Bridge{Options: &document.BridgeOptions{STP: &document.STP{Enabled: new(false)}, MACAgeingTime: new(0)}}}
+	change := document.Interface{
+		Name:   "br",
+		Type:   document.LinuxBridge,
+		Bridge: &document.Bridge{Options: &document.BridgeOptions{STP: &document.STP{Enabled: new(false)}, MACAgeingTime: new(0)}},
+	}
 	do(t, k, plan.Change{Interface: change}, enslave("p1", "br", document.LinuxBridge), plan.Enslave{Port: "p2", Type: document.LinuxBridge})
 	got = find(t, k, "br")
 	want(t, *got.Bridge.Options.STP.Enabled, false)
@@ -139,7 +160,12 @@ func TestIPvlan_EachMode_Made(t *testing.T) {
 func TestVLAN_BothProtocols_Made(t *testing.T) {
 	for protocol, shown := range map[string]string{"": document.Protocol8021Q, document.Protocol8021Q: document.Protocol8021Q, document.Protocol8021AD: document.Protocol8021AD} {
 		k, _ := open(t)
-		do(t, k, pair(), create(document.Interface{Name: "v", Type: document.VLANType, MTU: new(1400), VLAN: &document.VLAN{Base: "a", ID: new(4094), Protocol: protocol}}))
+		do(
+			t,
+			k,
+			pair(),
+			create(document.Interface{Name: "v", Type: document.VLANType, MTU: new(1400), VLAN: &document.VLAN{Base: "a", ID: new(4094), Protocol: protocol}}),
+		)
 		got := find(t, k, "v")
 		want(t, *got.VLAN, document.VLAN{Base: "a", ID: new(4094), Protocol: shown})
 		want(t, *got.MTU, 1400)
@@ -173,14 +199,23 @@ func filtering(t *testing.T, options *document.BridgeOptions) *kernel.Kernel {
 	do(t, k, create(document.Interface{Name: "br", Type: document.LinuxBridge}), pair(), enslave("a", "br", document.LinuxBridge))
 	bridge := find(t, k, "br").Bridge
 	if bridge.Options.VLANDefaultPVID == nil {
-		err := k.Do(t.Context(), plan.PortChange{Bridge: "br", Port: document.BridgePort{Name: "a", VLAN: &document.PortVLAN{Mode: document.PortAccess, Tag: new(10)}}})
+		err := k.Do(
+			t.Context(),
+			plan.PortChange{Bridge: "br", Port: document.BridgePort{Name: "a", VLAN: &document.PortVLAN{Mode: document.PortAccess, Tag: new(10)}}},
+		)
 		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "CONFIG_BRIDGE_VLAN_FILTERING") {
 			t.Errorf("%v, want ErrUnsupported", err)
 		}
 		t.Skip("bridges of this kernel do not filter VLANs")
 	}
 	want(t, bridge.Ports[0].VLAN, nil)
-	do(t, k, plan.Delete{Name: "br"}, create(document.Interface{Name: "br", Type: document.LinuxBridge, Bridge: &document.Bridge{Options: options}}), enslave("a", "br", document.LinuxBridge))
+	do(
+		t,
+		k,
+		plan.Delete{Name: "br"},
+		create(document.Interface{Name: "br", Type: document.LinuxBridge, Bridge: &document.Bridge{Options: options}}),
+		enslave("a", "br", document.LinuxBridge),
+	)
 	return k
 }
 
@@ -287,13 +322,25 @@ func TestBond_CreationOptions_Shown(t *testing.T) {
 func TestBondOptions_EachNotation_Accepted(t *testing.T) {
 	k, _ := open(t)
 	do(
-		t, k, bondOf("active-backup", map[string]any{"miimon": "100", "fail_over_mac": int64(1), "use_carrier": true, "min_links": float64(2), "updelay": 0}),
-		plan.Change{Interface: document.Interface{Name: "bond", Bond: &document.LinkAggregation{Options: map[string]any{"miimon": 0, "arp_interval": 100, "arp_ip_target": []any{"192.0.2.1"}}}}})
+		t,
+		k,
+		bondOf("active-backup", map[string]any{"miimon": "100", "fail_over_mac": int64(1), "use_carrier": true, "min_links": float64(2), "updelay": 0}),
+		plan.Change{
+			Interface: document.Interface{
+				Name: "bond",
+				Bond: &document.LinkAggregation{Options: map[string]any{"miimon": 0, "arp_interval": 100, "arp_ip_target": []any{"192.0.2.1"}}},
+			},
+		},
+	)
 	got := find(t, k, "bond").Bond.Options
 	for name, value := range map[string]any{"miimon": 0, "arp_interval": 100, "arp_ip_target": "192.0.2.1", "fail_over_mac": "active", "use_carrier": 1, "min_links": 2} {
 		want(t, got[name], value)
 	}
-	do(t, k, plan.Change{Interface: document.Interface{Name: "bond", Bond: &document.LinkAggregation{Options: map[string]any{"arp_interval": 0, "arp_ip_target": ""}}}})
+	do(
+		t,
+		k,
+		plan.Change{Interface: document.Interface{Name: "bond", Bond: &document.LinkAggregation{Options: map[string]any{"arp_interval": 0, "arp_ip_target": ""}}}},
+	)
 	want(t, find(t, k, "bond").Bond.Options["arp_ip_target"], nil)
 	k, _ = open(t)
 	do(t, k, bondOf("802.3ad", map[string]any{"ad_actor_system": "00:00:00:00:00:00"}))

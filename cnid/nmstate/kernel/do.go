@@ -108,12 +108,21 @@ func (k *Kernel) create(ctx context.Context, want document.Interface) error {
 	if err != nil {
 		return err
 	}
-	err = k.tell(ctx, unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, convert.Requests(nl.NewIfInfomsg(unix.AF_UNSPEC), list)...)
+	err = k.tell(
+		ctx,
+		unix.RTM_NEWLINK,
+		unix.NLM_F_CREATE|unix.NLM_F_EXCL,
+		convert.Requests(nl.NewIfInfomsg(unix.AF_UNSPEC), list)...)
 	if errors.Is(err, unix.EEXIST) {
 		return k.adopt(ctx, want, err)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("this kernel has no devices of type %s, or lacks an option of them (module %s): %w", want.Type, made.Module, err)
+		return fmt.Errorf(
+			"this kernel has no devices of type %s, or lacks an option of them (module %s): %w",
+			want.Type,
+			made.Module,
+			err,
+		)
 	}
 	if err != nil {
 		return err
@@ -152,7 +161,12 @@ func (k *Kernel) adopt(ctx context.Context, want document.Interface, refusal err
 		return err
 	}
 	if now := v.Show(l); now.Type != want.Type || compare.Recreated(now, want) {
-		return fmt.Errorf("the host has an interface %s of type %s with other settings: delete it first: %w", want.Name, now.Type, unix.EEXIST)
+		return fmt.Errorf(
+			"the host has an interface %s of type %s with other settings: delete it first: %w",
+			want.Name,
+			now.Type,
+			unix.EEXIST,
+		)
 	}
 	return k.change(ctx, want)
 }
@@ -309,5 +323,9 @@ func (k *Kernel) setFamily(ctx context.Context, step plan.SetFamily) error {
 	if !step.Enabled {
 		return nil // The caller wants a device without IPv6.
 	}
-	return fmt.Errorf("ipv6.enabled: %s has no IPv6: its MTU is below 1280 bytes, or this kernel has none: %w", step.Name, err)
+	return fmt.Errorf(
+		"ipv6.enabled: %s has no IPv6: its MTU is below 1280 bytes, or this kernel has none: %w",
+		step.Name,
+		err,
+	)
 }

@@ -138,7 +138,12 @@ func TestInterface_SettingsChange_Applied(t *testing.T) {
 	} {
 		want(t, c.got, c.want)
 	}
-	do(t, k, plan.Change{Interface: document.Interface{Name: "a", Type: document.VethPair, Description: new(""), AcceptAllMACAddresses: new(false)}}, plan.SetDown{Name: "a"})
+	do(
+		t,
+		k,
+		plan.Change{Interface: document.Interface{Name: "a", Type: document.VethPair, Description: new(""), AcceptAllMACAddresses: new(false)}},
+		plan.SetDown{Name: "a"},
+	)
 	got = find(t, k, "a")
 	for _, c := range []struct{ got, want any }{
 		{*got.MTU, 9000}, {*got.Description, ""}, {*got.AcceptAllMACAddresses, false}, {got.State, document.Down},

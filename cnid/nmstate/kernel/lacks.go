@@ -17,7 +17,11 @@ import (
 )
 
 func (k *Kernel) request(ctx context.Context, want document.Interface, now *convert.Link) convert.Request {
-	return convert.Request{Want: want, Now: now, Named: func(attribute uint16, name string) (*nl.RtAttr, error) { return k.named(ctx, attribute, name) }}
+	return convert.Request{
+		Want:  want,
+		Now:   now,
+		Named: func(attribute uint16, name string) (*nl.RtAttr, error) { return k.named(ctx, attribute, name) },
+	}
 }
 
 // ErrLacks reports that the kernel has no devices of a type.

@@ -36,7 +36,8 @@ func TestKernel_MissingTypes_Listed(t *testing.T) {
 			do(t, k, pair())
 			before := n.Links(t)
 			lacks := k.Lacks(t.Context(), made.Type)
-			if lacks != nil && (!errors.Is(lacks, kernel.ErrLacks) || !strings.Contains(lacks.Error(), "load the module "+made.module+", or use a kernel with CONFIG_")) {
+			if lacks != nil &&
+				(!errors.Is(lacks, kernel.ErrLacks) || !strings.Contains(lacks.Error(), "load the module "+made.module+", or use a kernel with CONFIG_")) {
 				t.Errorf("got %v", lacks)
 			}
 			want(t, n.Links(t), before)

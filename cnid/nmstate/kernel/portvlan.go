@@ -17,7 +17,12 @@ import (
 
 // vlans returns the VLANs of all ports of bridges, by their indexes.
 func (k *Kernel) vlans(ctx context.Context) (map[uint32]convert.VIDs, error) {
-	messages, err := k.dump(ctx, unix.RTM_GETLINK, nl.NewIfInfomsg(unix.AF_BRIDGE), convert.Sized(unix.IFLA_EXT_MASK, 4, compressedVLANs))
+	messages, err := k.dump(
+		ctx,
+		unix.RTM_GETLINK,
+		nl.NewIfInfomsg(unix.AF_BRIDGE),
+		convert.Sized(unix.IFLA_EXT_MASK, 4, compressedVLANs),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("list VLANs of ports: %w", err)
 	}

@@ -26,7 +26,11 @@ func (k *Kernel) routes(ctx context.Context, names map[uint32]string) (*document
 		return nil, err
 	}
 	list, err := rtnl.Complete(func() ([]netlink.Route, error) {
-		return k.handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+		return k.handle.RouteListFiltered(
+			netlink.FAMILY_ALL,
+			&netlink.Route{Table: unix.RT_TABLE_UNSPEC},
+			netlink.RT_FILTER_TABLE,
+		)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)

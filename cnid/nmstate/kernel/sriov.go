@@ -77,7 +77,11 @@ func (k *Kernel) setVFs(ctx context.Context, step plan.SetVFs) error {
 	}
 	at := folder(l)
 	if _, err := os.Stat(filepath.Join(at, limitFile)); at == "" || err != nil {
-		return fmt.Errorf("ethernet.sr-iov: the hardware of %s has no virtual functions: %w", step.Name, errors.ErrUnsupported)
+		return fmt.Errorf(
+			"ethernet.sr-iov: the hardware of %s has no virtual functions: %w",
+			step.Name,
+			errors.ErrUnsupported,
+		)
 	}
 	if probe := step.SRIOV.DriversAutoprobe; probe != nil {
 		if err := writeNumber(filepath.Join(at, autoprobeFile), int(convert.Bit(*probe))); err != nil {

@@ -103,7 +103,13 @@ func (r Rules) asked(planned []change) error {
 		}
 		client, err := r.Client(s.Name)
 		if err == nil && client != "" {
-			err = fmt.Errorf("%w: %s asks for %s; end it, and take %s out of its configuration, or leave dhcp out", ErrClient, client, s.Name, s.Name)
+			err = fmt.Errorf(
+				"%w: %s asks for %s; end it, and take %s out of its configuration, or leave dhcp out",
+				ErrClient,
+				client,
+				s.Name,
+				s.Name,
+			)
 		}
 		errs = append(errs, err)
 	}
@@ -127,7 +133,11 @@ func own(node node, planned []change) error {
 	uplinks := node.uplinks()
 	for _, d := range planned {
 		if d.takes() && (d.kind == disconnects && node.takesDefault(d) || slices.Contains(uplinks, d.name)) {
-			return fmt.Errorf("%w: %s; install the unit that applies the committed state at boot first: aliothctl state install", ErrNotKept, d.step)
+			return fmt.Errorf(
+				"%w: %s; install the unit that applies the committed state at boot first: aliothctl state install",
+				ErrNotKept,
+				d.step,
+			)
 		}
 	}
 	return nil

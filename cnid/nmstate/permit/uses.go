@@ -85,7 +85,10 @@ func (c *conflicts) err() error {
 		if more := len(users) - shownUsers; more > 0 {
 			words = fmt.Sprintf("%s and %d more", words, more)
 		}
-		errs = append(errs, fmt.Errorf("%w: %s, which is used by %s; remove the users first, or leave this out", ErrInUse, reason, words))
+		errs = append(
+			errs,
+			fmt.Errorf("%w: %s, which is used by %s; remove the users first, or leave this out", ErrInUse, reason, words),
+		)
 	}
 	return errors.Join(errs...)
 }
@@ -153,7 +156,8 @@ func (n node) unlearns(use Use, s plan.SetAutomatic, later []change) string {
 	stays := target.Staying(is, &s.IP)
 	for _, a := range is.Addresses {
 		ip, err := netip.ParseAddr(a.IP)
-		if err == nil && a.IsAutomatic() && slices.Contains(use.Addresses, ip) && !slices.Contains(stays, a) && !addedAgain(s.Name, a.IP, later) {
+		if err == nil && a.IsAutomatic() && slices.Contains(use.Addresses, ip) && !slices.Contains(stays, a) &&
+			!addedAgain(s.Name, a.IP, later) {
 			return fmt.Sprintf("the address %s of %s would go", ip, s.Name)
 		}
 	}

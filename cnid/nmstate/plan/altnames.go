@@ -12,7 +12,10 @@ import (
 // dropAltNames removes alternative names, before another interface gets one of them.
 func (p *planner) dropAltNames() {
 	p.each(func(now, want *document.Interface) {
-		absent := slices.DeleteFunc(lacking(now.AltNames, want.AltNames), func(a document.AltName) bool { return a.State != document.Absent })
+		absent := slices.DeleteFunc(
+			lacking(now.AltNames, want.AltNames),
+			func(a document.AltName) bool { return a.State != document.Absent },
+		)
 		if len(absent) > 0 {
 			changed := document.Interface{Name: now.Name, Type: now.Type, AltNames: absent}
 			p.step(Change{changed})

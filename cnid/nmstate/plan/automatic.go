@@ -55,7 +55,8 @@ func (p *planner) setAutomatic(now *document.Interface, f familyOfInterface) {
 	changed := set
 	changed.Enabled, changed.Forwarding = is.Enabled, is.Forwarding
 	changed.Addresses = slices.DeleteFunc(slices.Clone(is.Addresses), func(a document.Address) bool {
-		goes := a.Protocol == document.ProtocolDHCP && isOff(f.want, dhcp) || a.Protocol == document.ProtocolRA && isOff(f.want, autoconf)
+		goes := a.Protocol == document.ProtocolDHCP && isOff(f.want, dhcp) ||
+			a.Protocol == document.ProtocolRA && isOff(f.want, autoconf)
 		if goes {
 			p.loseSource(a.IP)
 		}

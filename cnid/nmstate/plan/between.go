@@ -233,7 +233,8 @@ func (p *planner) setResolver(current *document.State, t *target.Target) {
 		now = *current.DNS.Config
 	}
 	want := *t.Resolver
-	if !slices.Equal(now.Server, want.Server) || !slices.Equal(now.Search, want.Search) || !slices.Equal(now.Options, want.Options) {
+	if !slices.Equal(now.Server, want.Server) || !slices.Equal(now.Search, want.Search) ||
+		!slices.Equal(now.Options, want.Options) {
 		p.step(SetResolver{want})
 	}
 }

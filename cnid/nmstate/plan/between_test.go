@@ -173,7 +173,10 @@ interfaces:
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	have := parse(t, "interfaces: [{name: eth0, type: ethernet, state: up, ethernet: {sr-iov: {total-vfs: 2, vfs: [{id: 0, trust: true, qos: 0}, {id: 1, trust: false}]}}}]")
+	have := parse(
+		t,
+		"interfaces: [{name: eth0, type: ethernet, state: up, ethernet: {sr-iov: {total-vfs: 2, vfs: [{id: 0, trust: true, qos: 0}, {id: 1, trust: false}]}}}]",
+	)
 	same := parse(t, "interfaces: [{name: eth0, ethernet: {sr-iov: {vfs: [{id: 1}, {id: 0, trust: true}]}}}]")
 	if to, err = target.Resolve(same, have); err != nil {
 		t.Fatal(err)

@@ -84,8 +84,11 @@ var refused = map[string][]string{
 		"interfaces[0].type: team:", "interfaces[1].type: infiniband:", "interfaces[2].type: macsec:", "interfaces[3].type: hsr:",
 		"interfaces[4].type: mac-vtap:", "interfaces[5].type: ipsec:", "interfaces[6].type: tun:",
 	},
-	"refused-hostname":          {`"hostname": the host's name is not supported; set it with hostnamectl`},
-	"refused-several-next-hops": {`routes.config[0].weight": routes with several next hops are not supported`, `routes.config[1].cwnd": cwnd of a route is not supported`},
+	"refused-hostname": {`"hostname": the host's name is not supported; set it with hostnamectl`},
+	"refused-several-next-hops": {
+		`routes.config[0].weight": routes with several next hops are not supported`,
+		`routes.config[1].cwnd": cwnd of a route is not supported`,
+	},
 }
 
 func TestNmstateExamples_Each_ReachedAndRestored(t *testing.T) {

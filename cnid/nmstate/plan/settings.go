@@ -50,7 +50,8 @@ func (p *planner) change(when phase) {
 		if when == beforePorts && shall.Bond != nil {
 			shall.Bond.Options = withoutPorts(shall.Bond.Options)
 		}
-		if to := p.want[controller(want)]; when == beforePorts && to != nil && to.Type == document.Bond && controller(now) != to.Name {
+		if to := p.want[controller(want)]; when == beforePorts && to != nil && to.Type == document.Bond &&
+			controller(now) != to.Name {
 			shall.MTU = nil // The bond gives the port its MTU.
 		}
 		changed, ok := difference(is, shall)
@@ -265,7 +266,8 @@ func sameVLANs(now *document.PortVLAN, want document.PortVLAN, bridge document.I
 		return *v.Tag
 	}
 	native := func(v document.PortVLAN) bool { return v.EnableNative != nil && *v.EnableNative }
-	return is.Mode == want.Mode && tag(is) == tag(want) && native(is) == native(want) && slices.Equal(tagsOf(is), tagsOf(want))
+	return is.Mode == want.Mode && tag(is) == tag(want) && native(is) == native(want) &&
+		slices.Equal(tagsOf(is), tagsOf(want))
 }
 
 // tagsOf are the tags of a trunk as ranges that do not touch, in order.

@@ -96,7 +96,11 @@ func Aggregate(shares []Share, manual map[string]any) (Aggregation, error) {
 }
 
 func compareShares(a, b Share) int {
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Policy.Name, b.Policy.Name), cmp.Compare(a.Policy.Kind, b.Policy.Kind))
+	return cmp.Or(
+		cmp.Compare(b.Priority, a.Priority),
+		cmp.Compare(a.Policy.Name, b.Policy.Name),
+		cmp.Compare(a.Policy.Kind, b.Policy.Kind),
+	)
 }
 
 // Part is what one owner has of the desired state.

@@ -175,7 +175,12 @@ func TestAggregate_UnreadablePolicy_OthersUnaffected(t *testing.T) {
 
 func TestAggregate_Owners_Summarized(t *testing.T) {
 	a, err := Aggregate([]Share{
-		shareOf(t, "a", 0, "{interfaces: [{name: br1, type: linux-bridge, mtu: 9000, bridge: {options: {stp: {enabled: false}}}}, {name: eth1, mtu: 9000}], routes: {config: [{destination: 10.0.0.0/8}]}}"),
+		shareOf(
+			t,
+			"a",
+			0,
+			"{interfaces: [{name: br1, type: linux-bridge, mtu: 9000, bridge: {options: {stp: {enabled: false}}}}, {name: eth1, mtu: 9000}], routes: {config: [{destination: 10.0.0.0/8}]}}",
+		),
 		shareOf(t, "b", 0, "{interfaces: [{name: eth1, ipv4: {enabled: true, dhcp: false}}], dns-resolver: {config: {server: []}}}"),
 	}, document(t, "interfaces: [{name: eth2, mtu: 1500}]"))
 	if err != nil {
@@ -186,7 +191,15 @@ func TestAggregate_Owners_Summarized(t *testing.T) {
 	for _, o := range owners {
 		got = append(got, o.Path+" "+strings.TrimPrefix(o.Owner, "NodeNetConfPolicy/"))
 	}
-	want := []string{"dns-resolver.config b", "interfaces[br1] a", "interfaces[eth1].ipv4 b", "interfaces[eth1].mtu a", "interfaces[eth1].name a", "interfaces[eth2] manual", "routes.config a"}
+	want := []string{
+		"dns-resolver.config b",
+		"interfaces[br1] a",
+		"interfaces[eth1].ipv4 b",
+		"interfaces[eth1].mtu a",
+		"interfaces[eth1].name a",
+		"interfaces[eth2] manual",
+		"routes.config a",
+	}
 	if !slices.Equal(got, want) || more != 0 {
 		t.Errorf("got %q and %d more, want %q", got, more, want)
 	}
@@ -196,12 +209,17 @@ func TestAggregate_Owners_Summarized(t *testing.T) {
 }
 
 func TestAggregate_ManualAndPolicyFields_Distinguished(t *testing.T) {
-	shares := []Share{shareOf(t, "a", 0, "{interfaces: [{name: eth1, mtu: 9000, ipv4: {enabled: true}, state: down}], routes: {config: [{destination: 10.0.0.0/8}]}}")}
+	shares := []Share{
+		shareOf(t, "a", 0, "{interfaces: [{name: eth1, mtu: 9000, ipv4: {enabled: true}, state: down}], routes: {config: [{destination: 10.0.0.0/8}]}}"),
+	}
 	first, err := Aggregate(shares, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	edited := document(t, "{interfaces: [{name: eth1, mtu: 1400, ipv4: {enabled: true}, state: down}, {name: eth7}], routes: {config: [{destination: 10.0.0.0/8}, {destination: 10.9.0.0/16}]}}")
+	edited := document(
+		t,
+		"{interfaces: [{name: eth1, mtu: 1400, ipv4: {enabled: true}, state: down}, {name: eth7}], routes: {config: [{destination: 10.0.0.0/8}, {destination: 10.9.0.0/16}]}}",
+	)
 	manual, err := ManualPart(edited, first.FromPolicies)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +229,12 @@ func TestAggregate_ManualAndPolicyFields_Distinguished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "next", second.Desired, "{interfaces: [{name: eth1, mtu: 1400, ipv4: {enabled: false}, state: down}, {name: eth7}], routes: {config: [{destination: 10.9.0.0/16}]}}")
+	same(
+		t,
+		"next",
+		second.Desired,
+		"{interfaces: [{name: eth1, mtu: 1400, ipv4: {enabled: false}, state: down}, {name: eth7}], routes: {config: [{destination: 10.9.0.0/16}]}}",
+	)
 }
 
 // randomState is a state of few interfaces and values, so that owners meet.
@@ -339,7 +362,9 @@ func checkOwners(t *testing.T, seed uint64, a Aggregation, shares []Share, manua
 
 // FuzzStatesAreReadAndWrittenAlike: a written state is read back with the same fields.
 func FuzzStatesAreReadAndWrittenAlike(f *testing.F) {
-	f.Add([]byte(`{"interfaces":[{"name":"a].b","x.y":{"":[1,{}]}}],"routes":{"config":[{"destination":"10.0.0.0/8"}],"running":[]},"dns-resolver":{"config":{}}}`))
+	f.Add(
+		[]byte(`{"interfaces":[{"name":"a].b","x.y":{"":[1,{}]}}],"routes":{"config":[{"destination":"10.0.0.0/8"}],"running":[]},"dns-resolver":{"config":{}}}`),
+	)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var value map[string]any
 		if json.Unmarshal(data, &value) != nil {

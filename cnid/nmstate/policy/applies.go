@@ -32,7 +32,12 @@ func Applies(p nmstate.PolicySpec, n Node) (bool, string) {
 		}
 	}
 	if taint := untolerated(p, n.Taints); taint != nil {
-		return false, fmt.Sprintf("node %s has the taint %s:%s, which the policy does not tolerate", n.Name, taint.Key, taint.Effect)
+		return false, fmt.Sprintf(
+			"node %s has the taint %s:%s, which the policy does not tolerate",
+			n.Name,
+			taint.Key,
+			taint.Effect,
+		)
 	}
 	return true, ""
 }

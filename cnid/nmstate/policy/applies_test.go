@@ -104,7 +104,8 @@ func TestPolicySelector_TaintedNode_AppliesOnlyIfTolerated(t *testing.T) {
 		}
 	}
 	two := Node{Name: "n", Taints: []Taint{dedicated, {"gpu", "", NoSchedule}}}
-	if got, why := Applies(nmstate.PolicySpec{Tolerations: []nmstate.Toleration{{Key: "dedicated", Operator: Exists}}}, two); got || !strings.Contains(why, "gpu:NoSchedule") {
+	if got, why := Applies(nmstate.PolicySpec{Tolerations: []nmstate.Toleration{{Key: "dedicated", Operator: Exists}}}, two); got ||
+		!strings.Contains(why, "gpu:NoSchedule") {
 		t.Errorf("one of two taints is tolerated: got %v, %q", got, why)
 	}
 }

@@ -120,7 +120,11 @@ func TestOrigin_PoliciesApplied_StateWithoutPolicies(t *testing.T) {
 
 func TestOrigin_HardwareGone_NotRestored(t *testing.T) {
 	before := document(t, "{interfaces: [{name: eth1}, {name: eth2}, {name: vx1}], routes: {config: [{destination: 10.0.0.0/8}]}}")
-	got, err := Remaining(before, document(t, "interfaces: [{name: eth1}]"), document(t, "interfaces: [{name: eth1, mtu: 9000}, {name: eth2, mtu: 9000}, {name: vx1, state: absent}]"))
+	got, err := Remaining(
+		before,
+		document(t, "interfaces: [{name: eth1}]"),
+		document(t, "interfaces: [{name: eth1, mtu: 9000}, {name: eth2, mtu: 9000}, {name: vx1, state: absent}]"),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +142,10 @@ func TestMatchRules_AfterApply_SeeInterfacesBeforePolicy(t *testing.T) {
 }
 
 func TestStateCompare_Fields_ComparedOneByOne(t *testing.T) {
-	a := document(t, "{description: x, interfaces: [{name: a, mtu: 1500}, {name: b, mtu: null}], routes: {config: [{destination: 10.0.0.0/8}, {destination: 10.1.0.0/16}]}}")
+	a := document(
+		t,
+		"{description: x, interfaces: [{name: a, mtu: 1500}, {name: b, mtu: null}], routes: {config: [{destination: 10.0.0.0/8}, {destination: 10.1.0.0/16}]}}",
+	)
 	b := document(t, "{interfaces: [{name: b}, {name: a, mtu: 1500}], routes: {config: [{destination: 10.1.0.0/16}, {destination: 10.0.0.0/8}]}}")
 	if !Same(a, b) || !Same(nil, map[string]any{}) {
 		t.Error("states with the same fields differ")

@@ -63,7 +63,12 @@ func expand(list []any, found []current) ([]any, error) {
 		case object[name] != nil && object[name] != "":
 			return nil, fmt.Errorf("%s[%d].name: expected a text", interfaces, i)
 		case template >= 0:
-			return nil, fmt.Errorf("%s[%d].name: only one interface can be without a name, and interfaces[%d] is; put their fields together", interfaces, i, template)
+			return nil, fmt.Errorf(
+				"%s[%d].name: only one interface can be without a name, and interfaces[%d] is; put their fields together",
+				interfaces,
+				i,
+				template,
+			)
 		default:
 			template = i
 		}

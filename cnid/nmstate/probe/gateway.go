@@ -128,11 +128,14 @@ func ask(entry netlink.Neigh) error {
 	case entry.State&known != 0:
 		// Whether the neighbour is a router stays: the kernel drops routes through one that is not.
 		return netlink.NeighSet(&netlink.Neigh{
-			LinkIndex: entry.LinkIndex, IP: entry.IP, HardwareAddr: entry.HardwareAddr, State: netlink.NUD_PROBE, Flags: entry.Flags & netlink.NTF_ROUTER,
+			LinkIndex: entry.LinkIndex, IP: entry.IP, HardwareAddr: entry.HardwareAddr, State: netlink.NUD_PROBE,
+			Flags: entry.Flags & netlink.NTF_ROUTER,
 		})
 	case entry.State&netlink.NUD_INCOMPLETE != 0:
 		return nil // It does so already.
 	default:
-		return netlink.NeighSet(&netlink.Neigh{LinkIndex: entry.LinkIndex, IP: entry.IP, State: netlink.NUD_NONE, Flags: netlink.NTF_USE})
+		return netlink.NeighSet(
+			&netlink.Neigh{LinkIndex: entry.LinkIndex, IP: entry.IP, State: netlink.NUD_NONE, Flags: netlink.NTF_USE},
+		)
 	}
 }

@@ -44,8 +44,10 @@ func query(ctx context.Context, address string) (dnsmessage.RCode, error) {
 	id := make([]byte, 2)
 	_, _ = rand.Read(id) // It never fails.
 	message := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: binary.BigEndian.Uint16(id), RecursionDesired: true},
-		Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(publicName), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}},
+		Header: dnsmessage.Header{ID: binary.BigEndian.Uint16(id), RecursionDesired: true},
+		Questions: []dnsmessage.Question{
+			{Name: dnsmessage.MustNewName(publicName), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET},
+		},
 	}
 	text, err := message.Pack()
 	if err != nil {

@@ -54,7 +54,13 @@ func Await(ctx context.Context, probes []Probe, limit time.Duration) error {
 	for i, p := range probes {
 		go func() {
 			if err := await(ctx, p); err != nil {
-				failures[i] = fmt.Errorf("%s does not answer since %s, asked by %s: %w", p.Name, since.UTC().Format(time.RFC3339), p.Asked, err)
+				failures[i] = fmt.Errorf(
+					"%s does not answer since %s, asked by %s: %w",
+					p.Name,
+					since.UTC().Format(time.RFC3339),
+					p.Asked,
+					err,
+				)
 			}
 			done <- struct{}{}
 		}()

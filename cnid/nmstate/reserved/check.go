@@ -30,11 +30,17 @@ func Check(desired *document.State) error {
 		}
 		for at, a := range i.AltNames {
 			if a.State != document.Absent && multinet.ReservedDevice(a.Name) {
-				errs = append(errs, fmt.Errorf("interfaces[%d].alt-names[%d].name: %s: %w; choose another name", n, at, a.Name, ErrReserved))
+				errs = append(
+					errs,
+					fmt.Errorf("interfaces[%d].alt-names[%d].name: %s: %w; choose another name", n, at, a.Name, ErrReserved),
+				)
 			}
 		}
 		if marked(i) {
-			errs = append(errs, fmt.Errorf("interfaces[%d].description: %s: %w; choose another text", n, *i.Description, ErrReserved))
+			errs = append(
+				errs,
+				fmt.Errorf("interfaces[%d].description: %s: %w; choose another text", n, *i.Description, ErrReserved),
+			)
 		}
 	}
 	return errors.Join(errs...)

@@ -72,7 +72,9 @@ func (f File) Restore(c Copy) error {
 }
 
 func (c Copy) equal(other Copy) bool {
-	return bytes.Equal(c.Text, other.Text) && c.Missing == other.Missing && c.Link == other.Link && c.Mode == other.Mode && c.User == other.User && c.Group == other.Group
+	return bytes.Equal(c.Text, other.Text) && c.Missing == other.Missing && c.Link == other.Link && c.Mode == other.Mode &&
+		c.User == other.User &&
+		c.Group == other.Group
 }
 
 func (f File) replace(c Copy) error {

@@ -128,7 +128,12 @@ func (f File) Writable() error {
 	if err != nil {
 		return fmt.Errorf("look at the resolver's configuration: %w", err)
 	}
-	return fmt.Errorf("%s %w: it is a link to %s; configure that program, or replace the link by a file", f.path, ErrManaged, target)
+	return fmt.Errorf(
+		"%s %w: it is a link to %s; configure that program, or replace the link by a file",
+		f.path,
+		ErrManaged,
+		target,
+	)
 }
 
 // Equal reports whether two configurations are the same.

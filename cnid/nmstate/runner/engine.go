@@ -78,7 +78,11 @@ func (n *network) Plan(ctx context.Context, desired *document.State) ([]plan.Ste
 }
 
 // Apply implements handler.Engine.
-func (n *network) Apply(ctx context.Context, desired *document.State, o transaction.Options) (*transaction.Result, error) {
+func (n *network) Apply(
+	ctx context.Context,
+	desired *document.State,
+	o transaction.Options,
+) (*transaction.Result, error) {
 	e, err := n.engine(ctx)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,12 @@ import (
 
 // Uses are the parts of the network of a node that attachments, host links and the tunnel
 // need. underlay finds the device with the address of the tunnel.
-func Uses(s *store.Store, node string, records []journal.Record, underlay func(tunnel netip.Addr) (netdev.Underlay, error)) []permit.Use {
+func Uses(
+	s *store.Store,
+	node string,
+	records []journal.Record,
+	underlay func(tunnel netip.Addr) (netdev.Underlay, error),
+) []permit.Use {
 	var state links.State
 	var tunnel netip.Addr
 	s.View(func(tx store.ReadTx) {
@@ -49,7 +54,11 @@ func deviceName(name string) string {
 
 // usesOf returns the uses by attachments and host links. number finds the device and number of a
 // virtual function.
-func usesOf(records []journal.Record, wanted []links.Wanted, number func(pci string) (string, int, error)) []permit.Use {
+func usesOf(
+	records []journal.Record,
+	wanted []links.Wanted,
+	number func(pci string) (string, int, error),
+) []permit.Use {
 	var uses []permit.Use
 	for _, rec := range records {
 		by := fmt.Sprintf("pod %s (interface %s)", rec.Pod, rec.IfName)
@@ -96,5 +105,10 @@ func tunnelUse(underlay netdev.Underlay, address netip.Addr) permit.Use {
 	if address.Is4() {
 		overhead = netdev.OverheadIPv4
 	}
-	return permit.Use{Interface: underlay.Device, MTU: underlay.PodMTU + overhead, Addresses: []netip.Addr{address}, By: "Alioth's tunnel"}
+	return permit.Use{
+		Interface: underlay.Device,
+		MTU:       underlay.PodMTU + overhead,
+		Addresses: []netip.Addr{address},
+		By:        "Alioth's tunnel",
+	}
 }

@@ -120,7 +120,9 @@ func (p *planner) isWholeInVRF(m Message) bool {
 }
 
 func (p *planner) removeAddress(m Message) {
-	p.request(Request{What: fmt.Sprintf("remove %s from %s", object.PrefixOf(m), p.deviceName(m)), Kind: unix.RTM_DELADDR, Body: m})
+	p.request(
+		Request{What: fmt.Sprintf("remove %s from %s", object.PrefixOf(m), p.deviceName(m)), Kind: unix.RTM_DELADDR, Body: m},
+	)
 }
 
 // addAddress adds an address with what is left of its lifetimes after some time. One of IPv6 is
@@ -134,10 +136,13 @@ func (p *planner) addAddress(m Message, create int, age time.Duration) {
 		object.Elapse(left[:4], age)
 		object.Elapse(left[4:8], age)
 	}
-	if flags := attributes.Get(unix.IFA_FLAGS); m[0] == unix.AF_INET6 && len(flags) == 4 && !p.holds(m) && !p.isWholeInVRF(m) {
+	if flags := attributes.Get(unix.IFA_FLAGS); m[0] == unix.AF_INET6 && len(flags) == 4 && !p.holds(m) &&
+		!p.isWholeInVRF(m) {
 		binary.NativeEndian.PutUint32(flags, binary.NativeEndian.Uint32(flags)|unix.IFA_F_NODAD)
 	}
-	p.request(Request{What: fmt.Sprintf("add %s to %s", object.PrefixOf(m), p.deviceName(m)), Kind: c.Add, Flags: create, Body: m})
+	p.request(
+		Request{What: fmt.Sprintf("add %s to %s", object.PrefixOf(m), p.deviceName(m)), Kind: c.Add, Flags: create, Body: m},
+	)
 }
 
 // holds reports whether a device has an address now, perhaps with other settings.

@@ -59,7 +59,9 @@ func (a Area) Reach(i *Image) []string {
 	for grown := true; grown; {
 		grown = false
 		for _, l := range list {
-			if reached[l.Index] || !slices.Contains(a.Names, l.Name) && !slices.Contains(a.Reached, l.Name) && !reached[l.Base] && !reached[l.Controller] {
+			if reached[l.Index] ||
+				!slices.Contains(a.Names, l.Name) && !slices.Contains(a.Reached, l.Name) && !reached[l.Base] &&
+					!reached[l.Controller] {
 				continue
 			}
 			reached[l.Index], grown = true, true
@@ -143,11 +145,16 @@ func (i *Image) on(names []string, to []Destination) *Image {
 	part.Groups = filtered(i.Groups, onDevice)
 	part.Queues, part.Classes = filtered(i.Queues, onDevice), filtered(i.Classes, onDevice)
 	owned, hops := ownedBy(part.Addresses), i.hopsOn(in)
-	part.NextHops = filtered(i.NextHops, func(m Message) bool { return hops[object.NextHops().Attributes(m).Value(object.NextHopID)] })
+	part.NextHops = filtered(
+		i.NextHops,
+		func(m Message) bool { return hops[object.NextHops().Attributes(m).Value(object.NextHopID)] },
+	)
 	part.Routes = filtered(i.Routes, func(m Message) bool {
 		attributes := object.Routes().Attributes(m)
 		return slices.Contains(to, object.DestinationOf(m)) || owned[string(attributes.Get(unix.RTA_PREFSRC))] ||
-			hops[attributes.Value(object.RouteNextHop)] || slices.ContainsFunc(object.OutsOf(m), func(out uint32) bool { return in[out] })
+			hops[attributes.Value(object.RouteNextHop)] || slices.ContainsFunc(
+			object.OutsOf(m), func(out uint32) bool { return in[out] },
+		)
 	})
 	return part
 }
@@ -183,7 +190,10 @@ func (i *Image) Final(a Area, above map[uint32][]string) (final []string) {
 			final = append(final, fmt.Sprintf("%s: %s", l.Name, what))
 		}
 		if names := above[l.Index]; lost[l.Index] && len(names) > 0 {
-			final = append(final, fmt.Sprintf("%s: the interface %s on it, in another network namespace", l.Name, quote.Names(names)))
+			final = append(
+				final,
+				fmt.Sprintf("%s: the interface %s on it, in another network namespace", l.Name, quote.Names(names)),
+			)
 		}
 		if !lost[l.Index] && l.LostItsPorts() && slices.Contains(a.Identified, l.Name) {
 			final = append(final, fmt.Sprintf("%s: the address zero, which a bridge has after its last port", l.Name))
@@ -201,7 +211,14 @@ func (i *Image) finalQueues(devices map[uint32]bool) (final []string) {
 		}
 	}
 	for _, m := range i.Filters {
-		final = append(final, fmt.Sprintf("%s: the filter %s (tc-%[2]s(8))", object.LinkOf(i.device(object.DeviceOf(m))).Name, object.KindOfQueue(m)))
+		final = append(
+			final,
+			fmt.Sprintf(
+				"%s: the filter %s (tc-%[2]s(8))",
+				object.LinkOf(i.device(object.DeviceOf(m))).Name,
+				object.KindOfQueue(m),
+			),
+		)
 	}
 	slices.Sort(final)
 	return slices.Compact(final)

@@ -75,7 +75,14 @@ func (p *planner) impossible(format string, args ...any) {
 // again, until no request is left. gone has the objects that can't exist any longer, for example
 // the addresses of removed hardware. age is the age of before.
 func Back(before, now *Image, a Area, age time.Duration) (requests []Request, gone []string) {
-	p := &planner{area: a, taken: map[uint32]bool{}, created: map[string]bool{}, ports: map[uint32]int{}, others: map[network]bool{}, age: age}
+	p := &planner{
+		area:    a,
+		taken:   map[uint32]bool{},
+		created: map[string]bool{},
+		ports:   map[uint32]int{},
+		others:  map[network]bool{},
+		age:     age,
+	}
 	before = before.renumbered(now, a)
 	was, byIndex := linksOf(before)
 	is, nowByIndex := linksOf(now)
@@ -95,7 +102,11 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	p.restoreSettings(before, now)
 	p.restoreAddresses(filtered(before.Addresses, p.lasts), now.Addresses)
 	present := now.on(before.Names(), a.Routes) // not of devices that others have made since
-	p.sources = ownedBy(append(filtered(before.Addresses, func(m Message) bool { return p.lasts(m) && p.has(object.DeviceOf(m)) }), now.Addresses...))
+	p.sources = ownedBy(
+		append(
+			filtered(before.Addresses, func(m Message) bool { return p.lasts(m) && p.has(object.DeviceOf(m)) }),
+			now.Addresses...),
+	)
 	p.own = canonical(object.Routes(), before.on(before.Names(), a.Routes).Routes)
 	p.replaced = canonical(object.Routes(), before.Replaced)
 	p.withoutIPv6 = withoutIPv6(before.Settings)
@@ -258,7 +269,14 @@ func (p *planner) restoreNeighbors(what string, before, now []Message) {
 	}
 	for _, m := range before {
 		if !have[object.PlaceOfNeighbor(m)] && p.has(object.DeviceOf(m)) {
-			p.request(Request{What: fmt.Sprintf("add a %s of %s", what, p.deviceName(m)), Kind: c.Add, Flags: c.Create, Body: object.LastingEntry(m)})
+			p.request(
+				Request{
+					What:  fmt.Sprintf("add a %s of %s", what, p.deviceName(m)),
+					Kind:  c.Add,
+					Flags: c.Create,
+					Body:  object.LastingEntry(m),
+				},
+			)
 		}
 	}
 }

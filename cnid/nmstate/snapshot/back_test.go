@@ -65,7 +65,10 @@ func TestRestore_Requests_LeadBackToSnapshot(t *testing.T) {
 		Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_BOOT), routeTo("203.0.113.0/24", 12)},
 	}
 	all := Area{Names: []string{"eth1", "eth1.10"}, Made: []string{"eth1.10"}, Removed: []string{"eth1.10"}}
-	adding := Area{Names: all.Names, Added: []Addition{{Destination: object.DestinationOf(routeTo("198.18.1.0/24", 0))}, {Destination: object.DestinationOf(routeTo("198.18.2.0/24", 0))}}}
+	adding := Area{
+		Names: all.Names,
+		Added: []Addition{{Destination: object.DestinationOf(routeTo("198.18.1.0/24", 0))}, {Destination: object.DestinationOf(routeTo("198.18.2.0/24", 0))}},
+	}
 	for _, c := range []struct {
 		name string
 		now  Image
@@ -323,7 +326,10 @@ func TestRestore_RouteReaddedByChange_Removed(t *testing.T) {
 // that a record of an earlier release does not tell from others go.
 func TestRestore_ForeignAddress_Kept(t *testing.T) {
 	leased := object.AppendAttribute(addressOn(5, "192.0.2.50/24", 3600), object.AddressOrigin, []byte{object.OriginLease})
-	before := &Image{Links: []Message{device(5, "eth1", "", 0)}, Addresses: []Message{addressOn(5, "192.0.2.1/24", infinite), addressOn(5, "198.51.100.1/24", infinite)}}
+	before := &Image{
+		Links:     []Message{device(5, "eth1", "", 0)},
+		Addresses: []Message{addressOn(5, "192.0.2.1/24", infinite), addressOn(5, "198.51.100.1/24", infinite)},
+	}
 	now := &Image{Links: before.Links, Addresses: []Message{
 		before.Addresses[1], addressOn(5, "203.0.113.9/24", infinite), leased, addressOn(5, "192.0.2.99/24", infinite), addressOn(5, "10.0.0.9/32", infinite),
 	}}
@@ -352,7 +358,11 @@ func TestRestore_ForeignAddress_Kept(t *testing.T) {
 // device lost with all others of the family, is added again.
 func TestRestore_AddressWithdrawn_NotRestored(t *testing.T) {
 	i := &Image{Links: []Message{device(5, "eth1", "", 0), device(6, "eth2", "", 0)}, Addresses: []Message{
-		addressOn(5, "192.0.2.1/24", infinite), addressOn(5, "192.0.2.77/32", infinite), addressOn(5, "198.51.100.1/24", infinite), addressOn(6, "10.0.0.1/24", infinite),
+		addressOn(
+			5,
+			"192.0.2.1/24",
+			infinite,
+		), addressOn(5, "192.0.2.77/32", infinite), addressOn(5, "198.51.100.1/24", infinite), addressOn(6, "10.0.0.1/24", infinite),
 	}}
 	i.NoteSurvivors(&Image{Addresses: []Message{i.Addresses[0], i.Addresses[1], i.Addresses[3]}})
 	now := &Image{Links: i.Links, Addresses: i.Addresses[:1]}

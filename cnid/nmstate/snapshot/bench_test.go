@@ -19,7 +19,9 @@ import (
 func large(b *testing.B) *host {
 	b.Helper()
 	h := &host{randomhost.New(b), b}
-	h.Run("ip link add eth1 type veth peer name eth1.ep\nip link set eth1 up\nip addr add 192.0.2.10/24 dev eth1\nip link add eth2 type bridge\nip link set eth2 up\nip addr add 198.51.100.1/24 dev eth2")
+	h.Run(
+		"ip link add eth1 type veth peer name eth1.ep\nip link set eth1 up\nip addr add 192.0.2.10/24 dev eth1\nip link add eth2 type bridge\nip link set eth2 up\nip addr add 198.51.100.1/24 dev eth2",
+	)
 	var lines strings.Builder
 	for n := range 497 {
 		fmt.Fprintf(&lines, "link add p%d type bridge\n", n)

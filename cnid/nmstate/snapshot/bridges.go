@@ -66,7 +66,9 @@ func (p *planner) tunnel(index uint32, kind int, vid uint16, id uint32) {
 	b := object.About(index)
 	b.Body[0] = unix.AF_BRIDGE
 	b.Add(unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, object.AppendAttribute(nil, object.VLANTunnel|unix.NLA_F_NESTED, info))
-	p.request(Request{What: fmt.Sprintf("tunnel %d of VLAN %d of %s", id, vid, p.before[index].Name), Kind: kind, Body: b.Body})
+	p.request(
+		Request{What: fmt.Sprintf("tunnel %d of VLAN %d of %s", id, vid, p.before[index].Name), Kind: kind, Body: b.Body},
+	)
 }
 
 func (p *planner) vlan(index uint32, kind int, vid, flags uint16) {
@@ -89,7 +91,8 @@ func (p *planner) restoreGroups(before, now []Message) {
 	for _, m := range before {
 		group, bridge := object.PortOfGroup(m), object.DeviceOf(m)
 		was := p.before[bridge]
-		if have[c.Canonical(m)] || len(group) < object.SizeOfGroup || was.Index != 0 && was.Flags&unix.IFF_UP == 0 || !p.has(bridge) {
+		if have[c.Canonical(m)] || len(group) < object.SizeOfGroup || was.Index != 0 && was.Flags&unix.IFF_UP == 0 ||
+			!p.has(bridge) {
 			continue
 		}
 		if port := binary.NativeEndian.Uint32(group); p.has(port) {

@@ -32,7 +32,14 @@ func (p *planner) names(was, is object.Link) {
 	})
 	change := func(list []string, kind, flags int) {
 		if len(list) > 0 {
-			p.request(Request{What: "alternative names of " + was.Name, Kind: kind, Flags: flags, Body: object.About(is.Index).Add(unix.IFLA_PROP_LIST|unix.NLA_F_NESTED, object.AltNames(list)).Body})
+			p.request(
+				Request{
+					What:  "alternative names of " + was.Name,
+					Kind:  kind,
+					Flags: flags,
+					Body:  object.About(is.Index).Add(unix.IFLA_PROP_LIST|unix.NLA_F_NESTED, object.AltNames(list)).Body,
+				},
+			)
 		}
 	}
 	change(added, unix.RTM_DELLINKPROP, 0)
@@ -45,6 +52,10 @@ func (p *planner) token(was, is object.Link) {
 	if want == nil || bytes.Equal(want, object.TokenOf(is)) {
 		return
 	}
-	settings := object.AppendAttribute(nil, unix.AF_INET6|unix.NLA_F_NESTED, object.AppendAttribute(nil, object.AttrToken, want))
+	settings := object.AppendAttribute(
+		nil,
+		unix.AF_INET6|unix.NLA_F_NESTED,
+		object.AppendAttribute(nil, object.AttrToken, want),
+	)
 	p.link(is, "token of "+was.Name, func(b *object.Builder) { b.Add(unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, settings) })
 }

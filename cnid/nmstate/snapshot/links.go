@@ -23,7 +23,8 @@ const settingFlags = unix.IFF_UP | unix.IFF_NOARP | unix.IFF_PROMISC | unix.IFF_
 // common are the settings of devices of all kinds. The alias is one too, and may be missing.
 func common() []uint16 {
 	return []uint16{
-		unix.IFLA_ADDRESS, unix.IFLA_MTU, unix.IFLA_TXQLEN, unix.IFLA_LINKMODE, unix.IFLA_GROUP, unix.IFLA_PROTO_DOWN, unix.IFLA_GSO_MAX_SEGS,
+		unix.IFLA_ADDRESS, unix.IFLA_MTU, unix.IFLA_TXQLEN, unix.IFLA_LINKMODE, unix.IFLA_GROUP, unix.IFLA_PROTO_DOWN,
+		unix.IFLA_GSO_MAX_SEGS,
 		unix.IFLA_GSO_MAX_SIZE, unix.IFLA_GRO_MAX_SIZE, gsoIPv4, groIPv4,
 	}
 }
@@ -36,7 +37,15 @@ const (
 
 // made are the attributes of a new device.
 func made() []uint16 {
-	return []uint16{unix.IFLA_IFNAME, unix.IFLA_ADDRESS, unix.IFLA_MTU, unix.IFLA_TXQLEN, unix.IFLA_GROUP, unix.IFLA_NUM_TX_QUEUES, unix.IFLA_NUM_RX_QUEUES}
+	return []uint16{
+		unix.IFLA_IFNAME,
+		unix.IFLA_ADDRESS,
+		unix.IFLA_MTU,
+		unix.IFLA_TXQLEN,
+		unix.IFLA_GROUP,
+		unix.IFLA_NUM_TX_QUEUES,
+		unix.IFLA_NUM_RX_QUEUES,
+	}
 }
 
 // create makes a device again, down and without a controller.
@@ -71,7 +80,9 @@ func (p *planner) losePorts(bridge object.Link) {
 	named := func() *object.Builder { return object.About(0).Add(unix.IFLA_IFNAME, append([]byte(passingPort), 0)) }
 	b := named().Add(unix.IFLA_MASTER, binary.NativeEndian.AppendUint32(nil, bridge.Index))
 	b.Info(nl.IFLA_INFO_KIND, "veth", nl.IFLA_INFO_DATA, nil)
-	p.request(Request{What: "attach a port to " + bridge.Name, Kind: unix.RTM_NEWLINK, Flags: object.Exclusive, Body: b.Body})
+	p.request(
+		Request{What: "attach a port to " + bridge.Name, Kind: unix.RTM_NEWLINK, Flags: object.Exclusive, Body: b.Body},
+	)
 	p.request(Request{What: "delete the port of " + bridge.Name, Kind: unix.RTM_DELLINK, Body: named().Body})
 }
 
@@ -126,7 +137,15 @@ func (p *planner) change(was, is object.Link) {
 		}
 	}
 	if was.Controller != 0 && was.Controller == is.Controller && was.PortOf == is.PortOf {
-		p.driver(was, was.PortOf, object.OfPorts(was.PortOf), was.Port, is.Port, nl.IFLA_INFO_SLAVE_KIND, nl.IFLA_INFO_SLAVE_DATA)
+		p.driver(
+			was,
+			was.PortOf,
+			object.OfPorts(was.PortOf),
+			was.Port,
+			is.Port,
+			nl.IFLA_INFO_SLAVE_KIND,
+			nl.IFLA_INFO_SLAVE_DATA,
+		)
 	}
 	if mask := (was.Flags ^ is.Flags) & settingFlags; mask != 0 {
 		p.link(is, "flags of "+was.Name, func(b *object.Builder) { b.Flags(was.Flags&mask, mask) })
@@ -150,7 +169,8 @@ func (p *planner) attach(was, is, controller object.Link) {
 func (p *planner) settings(was, is object.Link) {
 	for _, kind := range append(common(), unix.IFLA_IFALIAS) {
 		want, have := was.Get(kind), is.Get(kind)
-		if bytes.Equal(want, have) || want == nil && kind != unix.IFLA_IFALIAS || kind == unix.IFLA_ADDRESS && (p.follows(was) || object.IsZero(want)) {
+		if bytes.Equal(want, have) || want == nil && kind != unix.IFLA_IFALIAS ||
+			kind == unix.IFLA_ADDRESS && (p.follows(was) || object.IsZero(want)) {
 			continue
 		}
 		if kind == unix.IFLA_IFALIAS {
@@ -226,7 +246,9 @@ func (p *planner) driver(l object.Link, kind string, d object.Driver, was, is at
 		content := d.Content(setting.Kind, setting.Content)
 		b := object.About(now.Index)
 		b.Info(kindOf, kind, dataOf, object.AppendAttribute(nil, setting.Kind, content))
-		p.request(Request{What: fmt.Sprintf("setting %d of %s %s", setting.Kind, kind, l.Name), Kind: unix.RTM_NEWLINK, Body: b.Body})
+		p.request(
+			Request{What: fmt.Sprintf("setting %d of %s %s", setting.Kind, kind, l.Name), Kind: unix.RTM_NEWLINK, Body: b.Body},
+		)
 	}
 	if stopped {
 		p.link(now, "set up "+l.Name, func(b *object.Builder) { b.Flags(unix.IFF_UP, unix.IFF_UP) })

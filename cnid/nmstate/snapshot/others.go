@@ -100,7 +100,8 @@ func (i *Image) newcomersTo(now *Image, a Area) *newcomers {
 	f := &newcomers{
 		planner: planner{area: a, before: before, withoutIPv6: withoutIPv6(i.Settings)},
 		devices: map[uint32]object.Link{}, own: map[string]bool{}, there: map[string]bool{}, hops: map[string]Message{},
-		places: map[string]string{}, vlans: map[uint32]map[uint16]uint16{}, ways: object.WaysOf(i.on(i.Names(), a.Routes).Routes),
+		places: map[string]string{}, vlans: map[uint32]map[uint16]uint16{},
+		ways: object.WaysOf(i.on(i.Names(), a.Routes).Routes),
 	}
 	maps.Copy(f.devices, before)
 	reach := a.Reach(now)
@@ -173,7 +174,8 @@ func (f *newcomers) takes(family byte, index uint32) bool {
 }
 
 func (f *newcomers) isAddress(m Message) bool {
-	return !f.there[object.PlaceOfAddress(m)] && !f.isMade(m) && !object.IsAutomatic(m) && f.takes(m[0], object.DeviceOf(m))
+	return !f.there[object.PlaceOfAddress(m)] && !f.isMade(m) && !object.IsAutomatic(m) &&
+		f.takes(m[0], object.DeviceOf(m))
 }
 
 func (f *newcomers) isNextHop(m Message) bool {
@@ -245,7 +247,8 @@ func (f *newcomers) isEntry(m Message) bool {
 
 func (f *newcomers) isGroup(m Message) bool {
 	port := object.PortOfGroup(m)
-	return len(port) >= object.SizeOfGroup && !f.there[object.Groups().Canonical(m)] && f.isPortOf(binary.NativeEndian.Uint32(port), object.DeviceOf(m))
+	return len(port) >= object.SizeOfGroup && !f.there[object.Groups().Canonical(m)] &&
+		f.isPortOf(binary.NativeEndian.Uint32(port), object.DeviceOf(m))
 }
 
 // isPortOf reports whether a device was a port of a bridge, or is that itself. No bridge is 0.

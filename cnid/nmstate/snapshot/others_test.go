@@ -29,7 +29,12 @@ ip -6 route add fd02::/64 via fd00::9 dev eth1 hoplimit 10
 ip route add 198.18.0.0/24 via 192.0.2.1 dev eth1 window 1000`)
 	prefix, gateway := netip.MustParsePrefix, netip.MustParseAddr("192.0.2.1")
 	to := snapshot.Destination{Prefix: prefix("198.18.4.0/24"), Table: unix.RT_TABLE_MAIN}
-	a := snapshot.Area{Routes: []snapshot.Destination{to}, Added: []snapshot.Addition{{Destination: to, Gateway: &gateway}}, Names: []string{"eth1"}, Addresses: map[string][]netip.Prefix{"eth1": {prefix("203.0.113.7/24"), prefix("fd07::7/64")}}}
+	a := snapshot.Area{
+		Routes:    []snapshot.Destination{to},
+		Added:     []snapshot.Addition{{Destination: to, Gateway: &gateway}},
+		Names:     []string{"eth1"},
+		Addresses: map[string][]netip.Prefix{"eth1": {prefix("203.0.113.7/24"), prefix("fd07::7/64")}},
+	}
 	h.Settled()
 	image := h.take(a)
 	h.Run(`ip addr del 192.0.2.10/24 dev eth1

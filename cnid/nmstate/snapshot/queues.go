@@ -56,7 +56,9 @@ func (i *Image) readFilters(ctx context.Context, k Kernel, queue Message) error 
 		if err != nil {
 			return fmt.Errorf("list filters of queueing disciplines: %w", err)
 		}
-		i.Filters = append(i.Filters, filtered(messages(found), func(m Message) bool { return len(m) >= object.HeaderOfQueue })...)
+		i.Filters = append(
+			i.Filters,
+			filtered(messages(found), func(m Message) bool { return len(m) >= object.HeaderOfQueue })...)
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 	rewritten := object.RewrittenBy(others)
 	missing := func(m Message) bool {
 		key := c.Canonical(m)
-		return p.own[key] && !have[key] && !p.replaced[key] && !rewritten(m) && p.remains(m) && (!object.IsKernels(m) || settled && m[7] == unix.RTN_UNICAST)
+		return p.own[key] && !have[key] && !p.replaced[key] && !rewritten(m) && p.remains(m) &&
+			(!object.IsKernels(m) || settled && m[7] == unix.RTN_UNICAST)
 	}
 	for _, m := range p.inOrder(before, now, missing, settled) {
 		if p.canExist(m) {
@@ -49,7 +50,9 @@ func (p *planner) addRoute(m Message) {
 		p.request(Request{What: "set " + path + " for a route", Path: path, Value: "0"})
 		off = append(off, Request{What: "set " + path, Path: path, Value: "1"})
 	}
-	p.request(Request{What: "add the route " + object.DestinationOf(m).String(), Kind: c.Add, Flags: c.Create, Body: p.addable(m)})
+	p.request(
+		Request{What: "add the route " + object.DestinationOf(m).String(), Kind: c.Add, Flags: c.Create, Body: p.addable(m)},
+	)
 	for _, r := range off {
 		p.request(r)
 	}
@@ -75,7 +78,8 @@ func (p *planner) stoppedUnder(m Message) (list []object.Link) {
 func (p *planner) turnedOff(m Message) (paths []string) {
 	find := func(index uint32, hop attribute.List) {
 		l, _ := p.carrier(index)
-		if path := p.withoutIPv6[l.Name]; path != "" && (m[0] == unix.AF_INET6 || object.GatewayOf(hop).Is6()) && !slices.Contains(paths, path) {
+		if path := p.withoutIPv6[l.Name]; path != "" && (m[0] == unix.AF_INET6 || object.GatewayOf(hop).Is6()) &&
+			!slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
 	}
@@ -143,7 +147,13 @@ func (p *planner) leave(m Message, was object.Ways) (left bool) {
 	}
 	for hop := range object.HopsOf(object.Routes().Attributes(m).Get(unix.RTA_MULTIPATH)) {
 		if rest := attribute.List(hop[unix.SizeofRtNexthop:]); !was.HasHop(m, hop) && p.adds(m, rest) {
-			p.request(Request{What: "leave the route " + object.DestinationOf(m).String(), Kind: object.Routes().Remove, Body: object.OwnHop(m, hop)})
+			p.request(
+				Request{
+					What: "leave the route " + object.DestinationOf(m).String(),
+					Kind: object.Routes().Remove,
+					Body: object.OwnHop(m, hop),
+				},
+			)
 			left = true
 		}
 	}
@@ -216,7 +226,8 @@ func placesOf(list []Message) map[string]int {
 // one of others.
 func (p *planner) isLeft(m Message) bool {
 	to, out := object.DestinationOf(m).Prefix, object.Routes().Attributes(m).Value(unix.RTA_OIF)
-	return object.IsKernels(m) && m[7] == unix.RTN_UNICAST && to.Addr().Is6() && !to.Addr().IsLinkLocalUnicast() && !to.Addr().IsMulticast() &&
+	return object.IsKernels(m) && m[7] == unix.RTN_UNICAST && to.Addr().Is6() && !to.Addr().IsLinkLocalUnicast() &&
+		!to.Addr().IsMulticast() &&
 		!p.others[network{out, to}]
 }
 

@@ -124,7 +124,13 @@ func TestRestore_KernelObjects_EqualToSnapshot(t *testing.T) {
 			h := &host{randomhost.New(t), t}
 			h.Run(beginning)
 			to := []snapshot.Destination{{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Table: unix.RT_TABLE_MAIN}}
-			a := snapshot.Area{Names: []string{"eth1", "br0"}, Made: []string{"br0", "eth1"}, Removed: []string{"eth1"}, Routes: to, Added: []snapshot.Addition{{Destination: to[0]}}}
+			a := snapshot.Area{
+				Names:   []string{"eth1", "br0"},
+				Made:    []string{"br0", "eth1"},
+				Removed: []string{"eth1"},
+				Routes:  to,
+				Added:   []snapshot.Addition{{Destination: to[0]}},
+			}
 			before := h.Settled()
 			image := h.take(a)
 			h.Run(change)

@@ -315,7 +315,8 @@ ip link add eth2 type veth peer name eth2.ep
 ip link set eth1.ep up
 ip link set eth2.ep up`)
 	for line := range strings.Lines(commands) {
-		if out, err := h.Try(line); strings.Contains(out, "not supported") || strings.Contains(out, "Unknown device type") || strings.Contains(out, "qdisc kind is unknown") {
+		if out, err := h.Try(line); strings.Contains(out, "not supported") || strings.Contains(out, "Unknown device type") ||
+			strings.Contains(out, "qdisc kind is unknown") {
 			t.Skip("missing feature: " + line + out)
 		} else if err != nil {
 			t.Fatal(line, out)
@@ -340,7 +341,14 @@ func TestRestore_UnusualHosts_EqualToSnapshot(t *testing.T) {
 	for name, c := range strange() {
 		t.Run(name, func(t *testing.T) {
 			h := furnished(t, c.host)
-			a := snapshot.Area{Names: []string{"eth1", "eth2", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Routes: randomhost.Destinations(), Added: randomhost.Additions(), Removed: []string{"eth1", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Rules: []uint32{500}, AltNames: map[string][]string{"eth1": {"added"}, "br0": {"second"}}}
+			a := snapshot.Area{
+				Names:    []string{"eth1", "eth2", "br0", "vx0", "bond0", "eth1.10", "vrf0"},
+				Routes:   randomhost.Destinations(),
+				Added:    randomhost.Additions(),
+				Removed:  []string{"eth1", "br0", "vx0", "bond0", "eth1.10", "vrf0"},
+				Rules:    []uint32{500},
+				AltNames: map[string][]string{"eth1": {"added"}, "br0": {"second"}},
+			}
 			before, more := h.Settled(), h.shown(c.shown)
 			image := h.take(a)
 			h.Run(c.change)

@@ -17,7 +17,8 @@ func completed(merged, want, have *document.IP, family ipfamily.Family) *documen
 		return nil
 	}
 	ip := *merged
-	if want != nil && want.Enabled == nil && (len(want.Addresses) > 0 || compare.IsTrue(want.DHCP) || compare.IsTrue(want.Autoconf)) {
+	if want != nil && want.Enabled == nil &&
+		(len(want.Addresses) > 0 || compare.IsTrue(want.DHCP) || compare.IsTrue(want.Autoconf)) {
 		ip.Enabled = new(true)
 	}
 	if ip.Addresses != nil {
@@ -82,7 +83,13 @@ func (r *resolution) checkPortAddresses(i document.Interface) {
 		ip   *document.IP
 	}{{"ipv4", want.IPv4}, {"ipv6", want.IPv6}} {
 		if len(addressesOf(family.ip)) > 0 {
-			r.Add(r.at(i.Name)+"."+family.name+".address", "%s is a port of %s: give the addresses to %s", i.Name, controller, controller)
+			r.Add(
+				r.at(i.Name)+"."+family.name+".address",
+				"%s is a port of %s: give the addresses to %s",
+				i.Name,
+				controller,
+				controller,
+			)
 		}
 		r.checkPortAutomatic(r.at(i.Name)+"."+family.name, i, family.ip)
 	}

@@ -57,7 +57,13 @@ func settledToken(ip *document.IP) *string {
 // stopAutomatic leaves out all that is of an automatic family alone. With a family ends its
 // DHCP. The kernel configures no family by itself that is not enabled.
 func stopAutomatic(ip, have *document.IP) {
-	stopped := document.IP{Enabled: ip.Enabled, Forwarding: ip.Forwarding, Addresses: ip.Addresses, DHCP: ip.DHCP, Autoconf: ip.Autoconf}
+	stopped := document.IP{
+		Enabled:    ip.Enabled,
+		Forwarding: ip.Forwarding,
+		Addresses:  ip.Addresses,
+		DHCP:       ip.DHCP,
+		Autoconf:   ip.Autoconf,
+	}
 	if have != nil && compare.IsTrue(have.DHCP) {
 		stopped.DHCP, stopped.Autoconf = off(ip.DHCP), off(ip.Autoconf)
 	}
@@ -92,7 +98,10 @@ func speaksOfAutomatic(want *document.IP) bool {
 	}
 	settings := want.Automatic()
 	return settings.DHCP != nil || settings.Autoconf != nil || settings.AutoDNS != nil || settings.AutoGateway != nil || settings.AutoRoutes != nil ||
-		settings.AutoTable != nil || settings.AutoMetric != nil || settings.ClientID != "" || settings.DUID != "" || settings.Token != nil || settings.SendHostname != nil || settings.CustomHostname != ""
+		settings.AutoTable != nil || settings.AutoMetric != nil || settings.ClientID != "" || settings.DUID != "" ||
+		settings.Token != nil ||
+		settings.SendHostname != nil ||
+		settings.CustomHostname != ""
 }
 
 // checkPortAutomatic refuses DHCP on a port.

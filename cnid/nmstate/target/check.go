@@ -77,7 +77,8 @@ func (r *resolution) checkBase(i document.Interface) {
 		r.Add(r.basePath(i), "%s: no such interface", base)
 	}
 	// A base that the document names was checked with its VLANs before.
-	if below, _ := r.get(base); !r.named(base) && i.Type == document.VLANType && i.State == document.Up && below.State == document.Down {
+	if below, _ := r.get(base); !r.named(base) && i.Type == document.VLANType && i.State == document.Up &&
+		below.State == document.Down {
 		r.Add(r.basePath(i), "%s: it is down, and a VLAN of it can't be up: name %s too, with state up", base, base)
 	}
 }
@@ -89,7 +90,12 @@ func (r *resolution) checkPromiscuous(path, name string) {
 		return
 	}
 	if want := r.desired[name].MACVLAN; want != nil && compare.IsFalse(want.Promiscuous) {
-		r.Add(path+".promiscuous", "false: a MAC-VLAN of mode %s is promiscuous: remove the field, or set mode to %s", i.MACVLAN.Mode, compare.Passthru)
+		r.Add(
+			path+".promiscuous",
+			"false: a MAC-VLAN of mode %s is promiscuous: remove the field, or set mode to %s",
+			i.MACVLAN.Mode,
+			compare.Passthru,
+		)
 	}
 	alone := *i.MACVLAN
 	alone.Promiscuous = nil
@@ -100,16 +106,22 @@ func (r *resolution) checkPromiscuous(path, name string) {
 // is any of its ports. A state that was names the one that was active.
 func (r *resolution) checkActiveMAC(name string) {
 	i := r.final[name]
-	if i.Bond == nil || i.Bond.Mode != "active-backup" || compare.Option(compare.FailOverMAC, i.Bond.Options[compare.FailOverMAC]) != "active" {
+	if i.Bond == nil || i.Bond.Mode != "active-backup" ||
+		compare.Option(compare.FailOverMAC, i.Bond.Options[compare.FailOverMAC]) != "active" {
 		return
 	}
 	mac := compare.CanonicalMAC(r.desired[name].MACAddress)
 	has := func(port string) bool {
 		now := r.current[port]
-		return mac == now.MACAddress || mac == now.PermanentMACAddress || mac == compare.CanonicalMAC(r.desired[port].MACAddress)
+		return mac == now.MACAddress || mac == now.PermanentMACAddress ||
+			mac == compare.CanonicalMAC(r.desired[port].MACAddress)
 	}
 	if mac != "" && mac != r.current[name].MACAddress && !slices.ContainsFunc(i.Bond.Ports, has) {
-		r.Add(r.at(name)+".mac-address", "%s: a bond with fail_over_mac active has the address of its active port: remove one of the two", mac)
+		r.Add(
+			r.at(name)+".mac-address",
+			"%s: a bond with fail_over_mac active has the address of its active port: remove one of the two",
+			mac,
+		)
 	}
 	i.MACAddress = ""
 }
@@ -158,7 +170,8 @@ func (r *resolution) checkBaseMTU(path string, i document.Interface) {
 	base, ok := r.get(i.Base())
 	// The kernel leaves a tunnel its MTU when the MTU of the base shrinks.
 	stays := i.Type == document.VXLANType && r.desired[i.Name].MTU == nil && !compare.Differs(r.current[i.Name].MTU, i.MTU) &&
-		r.existed(i.Name) && !compare.Recreated(r.current[i.Name], i) && !r.onNewBase(i)
+		r.existed(i.Name) && !compare.Recreated(r.current[i.Name], i) &&
+		!r.onNewBase(i)
 	if !ok || stays {
 		return
 	}

@@ -42,7 +42,9 @@ func TestTargetLoopback_AddressList_OwnAddressesKept(t *testing.T) {
 		}
 	}
 	without := `interfaces: [{name: lo, type: loopback, state: up, ipv4: {enabled: false, address: []}, ipv6: {enabled: false, address: []}}]`
-	if i := over(t, without, "interfaces: [{name: lo, ipv4: {address: [{ip: 192.0.2.7, prefix-length: 24}]}}]").Interfaces[0]; words(i.IPv4.Addresses) != "192.0.2.7 " {
+	if i := over(t, without, "interfaces: [{name: lo, ipv4: {address: [{ip: 192.0.2.7, prefix-length: 24}]}}]").Interfaces[0]; words(
+		i.IPv4.Addresses,
+	) != "192.0.2.7 " {
 		t.Errorf("an address appears that was not there: %+v", i.IPv4)
 	}
 }

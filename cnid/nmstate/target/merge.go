@@ -258,7 +258,13 @@ func (r *resolution) inTable(path string, route document.Route, desired []docume
 	case vrf == nil || vrf.Table == nil:
 		r.Add(path+".vrf-name", "%s: no such VRF", name)
 	case route.Table != nil && *route.Table != 0 && *route.Table != *vrf.Table:
-		r.Add(path+".table-id", "%d: the table of %s is %d: remove one of table-id and vrf-name", *route.Table, name, *vrf.Table)
+		r.Add(
+			path+".table-id",
+			"%d: the table of %s is %d: remove one of table-id and vrf-name",
+			*route.Table,
+			name,
+			*vrf.Table,
+		)
 	default:
 		route.Table = vrf.Table
 	}

@@ -13,7 +13,16 @@ import (
 
 // general are the options that all modes have.
 func general() []string {
-	return []string{"miimon", "updelay", "downdelay", "use_carrier", "min_links", "all_slaves_active", "resend_igmp", "peer_notif_delay"}
+	return []string{
+		"miimon",
+		"updelay",
+		"downdelay",
+		"use_carrier",
+		"min_links",
+		"all_slaves_active",
+		"resend_igmp",
+		"peer_notif_delay",
+	}
 }
 
 // normalizeOptions writes options as words. It leaves out current options that contradict the

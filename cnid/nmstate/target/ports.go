@@ -51,7 +51,8 @@ func (r *resolution) checkPortsStay() {
 
 // lists reports whether a document has a list of ports of an interface.
 func lists(i document.Interface) bool {
-	return i.Bond != nil && i.Bond.Ports != nil || i.Bridge != nil && i.Bridge.Ports != nil || i.VRF != nil && i.VRF.Ports != nil
+	return i.Bond != nil && i.Bond.Ports != nil || i.Bridge != nil && i.Bridge.Ports != nil ||
+		i.VRF != nil && i.VRF.Ports != nil
 }
 
 func controllerOf(i document.Interface) string {
@@ -140,7 +141,14 @@ func (r *resolution) takesPort(c claim, port document.Interface) bool {
 	case !hasPorts(controller.Type):
 		r.Add(c.path, "%s: it is of type %s, which has no ports", c.controller, controller.Type)
 	case port.Type == document.Loopback || port.Type == document.VRFType || port.Type == controller.Type:
-		r.Add(c.path, "%s is of type %s, and can't be a port of %s, which is of type %s", port.Name, port.Type, c.controller, controller.Type)
+		r.Add(
+			c.path,
+			"%s is of type %s, and can't be a port of %s, which is of type %s",
+			port.Name,
+			port.Type,
+			c.controller,
+			controller.Type,
+		)
 	default:
 		return true
 	}
@@ -345,7 +353,12 @@ func (r *resolution) pair(path, name, peer string) {
 	case ok:
 		end.Veth = &document.Veth{Peer: name}
 	default:
-		r.final[peer] = &document.Interface{Name: peer, Type: document.VethPair, State: document.Up, Veth: &document.Veth{Peer: name}}
+		r.final[peer] = &document.Interface{
+			Name:  peer,
+			Type:  document.VethPair,
+			State: document.Up,
+			Veth:  &document.Veth{Peer: name},
+		}
 	}
 }
 

@@ -61,15 +61,24 @@ func withoutMetric(route document.Route) string {
 	return fmt.Sprintln(route.Destination, *route.Table, route.Interface, route.Address, route.Source, route.Type)
 }
 
-func (r *resolution) addRoute(list []document.Route, seen map[string]document.Route, path string, route document.Route) []document.Route {
+func (r *resolution) addRoute(
+	list []document.Route,
+	seen map[string]document.Route,
+	path string,
+	route document.Route,
+) []document.Route {
 	other, taken := seen[compare.RouteKey(route)]
 	switch {
 	case !taken:
 		seen[compare.RouteKey(route)] = route
 		return append(list, route)
 	case !compare.SameRoute(other, withAttributes(route, other)):
-		r.Add(path, "%s: table %d has another route with that destination and metric: delete it with state absent, or choose another metric",
-			route.Destination, *route.Table)
+		r.Add(
+			path,
+			"%s: table %d has another route with that destination and metric: delete it with state absent, or choose another metric",
+			route.Destination,
+			*route.Table,
+		)
 	}
 	return list
 }
@@ -112,9 +121,16 @@ func (r *resolution) checkRoute(path string, route document.Route) bool {
 	r.sameFamily(path+".source", route.Source, family)
 	switch {
 	case route.Type != "" && (route.Interface != "" && route.Interface != loopback || route.Address != ""):
-		r.Add(path+".route-type", "%s: such a route has no next hop: remove next-hop-interface and next-hop-address", route.Type)
+		r.Add(
+			path+".route-type",
+			"%s: such a route has no next hop: remove next-hop-interface and next-hop-address",
+			route.Type,
+		)
 	case route.Type == "" && route.Interface == "":
-		r.Add(path+".next-hop-interface", "missing: a route needs it, but for one of route-type blackhole, unreachable or prohibit")
+		r.Add(
+			path+".next-hop-interface",
+			"missing: a route needs it, but for one of route-type blackhole, unreachable or prohibit",
+		)
 	case route.Type == "":
 		r.checkNextHop(path+".next-hop-interface", route.Interface, family)
 	}
@@ -170,7 +186,8 @@ func (r *resolution) loses(route document.Route) bool {
 		return true
 	}
 	left := slices.Concat(addressesOf(shall), Staying(is, shall))
-	return len(addressesOf(is)) > 0 && len(left) == 0 || shall != nil && shall.Addresses != nil && lostSource(left, route.Source)
+	return len(addressesOf(is)) > 0 && len(left) == 0 ||
+		shall != nil && shall.Addresses != nil && lostSource(left, route.Source)
 }
 
 func addressesOf(ip *document.IP) []document.Address {

@@ -102,7 +102,9 @@ func (r *resolution) checkRule(path string, rule document.RouteRule) bool {
 }
 
 func (r *resolution) checkRuleWhole(path string, rule document.RouteRule) {
-	if rule.State != document.Absent && rule.Family == "" && rule.From == "" && rule.To == "" && rule.IncomingInterface == "" && rule.Mark == nil {
+	if rule.State != document.Absent && rule.Family == "" && rule.From == "" && rule.To == "" &&
+		rule.IncomingInterface == "" &&
+		rule.Mark == nil {
 		r.Add(path, "want at least one of family, ip-from, ip-to, iif and fwmark")
 	}
 }

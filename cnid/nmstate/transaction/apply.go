@@ -205,7 +205,13 @@ func (m *Manager) begin(r *Record) error {
 
 // reach carries out the steps, and what remains of them after each look at the host, until
 // nothing does. What ask asks has to answer then.
-func (m *Manager) reach(ctx context.Context, r *Record, c change, o Options, ask func(context.Context, *document.State) error) error {
+func (m *Manager) reach(
+	ctx context.Context,
+	r *Record,
+	c change,
+	o Options,
+	ask func(context.Context, *document.State) error,
+) error {
 	again := time.NewTicker(m.Interval)
 	defer again.Stop()
 	steps, seen := c.steps, unreached{}
@@ -240,7 +246,13 @@ func (m *Manager) reach(ctx context.Context, r *Record, c change, o Options, ask
 
 // settle waits for addresses that come automatically, and asks what has to answer then: a lease
 // may bring the default route.
-func (m *Manager) settle(ctx context.Context, c change, o Options, now *document.State, ask func(context.Context, *document.State) error) (err error) {
+func (m *Manager) settle(
+	ctx context.Context,
+	c change,
+	o Options,
+	now *document.State,
+	ask func(context.Context, *document.State) error,
+) (err error) {
 	if o.NoWait {
 		return ask(ctx, now)
 	}

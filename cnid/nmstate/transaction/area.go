@@ -152,7 +152,13 @@ func additions(routes []document.Route) (list []snapshot.Addition) {
 		if err != nil || gateway.IsUnspecified() {
 			gateway = netip.Addr{}
 		}
-		list = append(list, snapshot.Addition{Destination: snapshot.Destination{Prefix: prefix.Masked(), Table: tableOf(route)}, Gateway: &gateway})
+		list = append(
+			list,
+			snapshot.Addition{
+				Destination: snapshot.Destination{Prefix: prefix.Masked(), Table: tableOf(route)},
+				Gateway:     &gateway,
+			},
+		)
 	}
 	return list
 }

@@ -14,7 +14,13 @@ import (
 
 // asked asks before a change which targets are reached. The returned function asks after the
 // change whether all required targets are reached, by the state of the host at that time.
-func (m *Manager) asked(ctx context.Context, c change, o Options, committed *document.State, r *Record) func(context.Context, *document.State) error {
+func (m *Manager) asked(
+	ctx context.Context,
+	c change,
+	o Options,
+	committed *document.State,
+	r *Record,
+) func(context.Context, *document.State) error {
 	if o.NoProbe {
 		return func(context.Context, *document.State) error { return nil }
 	}

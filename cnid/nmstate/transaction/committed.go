@@ -42,7 +42,10 @@ func (f folder) keep(s *document.State) error {
 
 // merged is a committed state with a change.
 func merged(committed *document.State, c change) *document.State {
-	sum := &document.State{Interfaces: declaredInterfaces(committed, c), DNS: declaredResolver(committed.DNS, c.desired.DNS)}
+	sum := &document.State{
+		Interfaces: declaredInterfaces(committed, c),
+		DNS:        declaredResolver(committed.DNS, c.desired.DNS),
+	}
 	if routes := declaredRoutes(committed, c); len(routes) > 0 {
 		sum.Routes = &document.Routes{Config: routes}
 	}
@@ -65,7 +68,8 @@ func declaredResolver(committed, desired *document.DNS) *document.DNS {
 	}
 	sum := *desired.Config
 	for _, list := range []struct{ have, want *[]string }{
-		{&committed.Config.Server, &sum.Server}, {&committed.Config.Search, &sum.Search}, {&committed.Config.Options, &sum.Options},
+		{&committed.Config.Server, &sum.Server}, {&committed.Config.Search, &sum.Search},
+		{&committed.Config.Options, &sum.Options},
 	} {
 		if *list.want == nil {
 			*list.want = *list.have
@@ -159,7 +163,8 @@ func declaredRoutes(committed *document.State, c change) []document.Route {
 	removed, interfaces := c.removed().Routes, byName(c.target.Interfaces)
 	kept := slices.DeleteFunc(slices.Clone(routingOf(committed).Routes), func(route document.Route) bool {
 		i, changes := interfaces[route.Interface]
-		return changes && i.State != document.Up || slices.ContainsFunc(removed, func(r document.Route) bool { return compare.SameRoute(r, route) })
+		return changes && i.State != document.Up ||
+			slices.ContainsFunc(removed, func(r document.Route) bool { return compare.SameRoute(r, route) })
 	})
 	for _, want := range routingOf(c.target.Document).Routes {
 		kept = slices.DeleteFunc(kept, func(route document.Route) bool {
@@ -177,7 +182,10 @@ func declaredRoutes(committed *document.State, c change) []document.Route {
 		if want.State != "" {
 			continue
 		}
-		if want = compare.NormalRoute(want); !slices.ContainsFunc(kept, func(r document.Route) bool { return compare.SameRoute(r, want) }) {
+		if want = compare.NormalRoute(want); !slices.ContainsFunc(
+			kept,
+			func(r document.Route) bool { return compare.SameRoute(r, want) },
+		) {
 			kept = append(kept, want)
 		}
 	}
@@ -200,7 +208,10 @@ func declaredRules(committed *document.State, c change) []document.RouteRule {
 		if want.State == document.Absent {
 			continue
 		}
-		if want = compare.NormalRule(want); !slices.ContainsFunc(kept, func(r document.RouteRule) bool { return compare.SameRule(r, want) }) {
+		if want = compare.NormalRule(want); !slices.ContainsFunc(
+			kept,
+			func(r document.RouteRule) bool { return compare.SameRule(r, want) },
+		) {
 			kept = append(kept, want)
 		}
 	}

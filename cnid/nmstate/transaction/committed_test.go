@@ -162,7 +162,10 @@ interfaces:
 - {name: v1, type: vlan, state: up, vlan: {base-iface: eth0, id: 5}}
 - {name: vrf1, type: vrf, state: up, vrf: {port: [eth1], route-table-id: 100}}
 - {name: bond1, type: bond, state: up, link-aggregation: {mode: balance-rr, port: []}}`)
-	resolved, err := target.Resolve(parsed(t, "interfaces: [{name: v1, mtu: 1400}, {name: vrf1, description: a}, {name: bond1, mtu: 1400}]"), after(parsed(t, leased), &target.Target{Interfaces: first.Interfaces}))
+	resolved, err := target.Resolve(
+		parsed(t, "interfaces: [{name: v1, mtu: 1400}, {name: vrf1, description: a}, {name: bond1, mtu: 1400}]"),
+		after(parsed(t, leased), &target.Target{Interfaces: first.Interfaces}),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

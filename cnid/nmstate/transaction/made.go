@@ -53,7 +53,10 @@ func (m *Manager) concerned(ctx context.Context, desired, before *document.State
 	there := byName(before.Interfaces)
 	var now map[string]uint32
 	var made Devices
-	if slices.ContainsFunc(desired.Interfaces, func(i document.Interface) bool { return i.MadeBy == document.MadeByAlioth }) {
+	if slices.ContainsFunc(
+		desired.Interfaces,
+		func(i document.Interface) bool { return i.MadeBy == document.MadeByAlioth },
+	) {
 		image, err := m.Host.Image(ctx, snapshot.Area{})
 		if err != nil {
 			return nil, err
@@ -145,9 +148,15 @@ func (d Devices) without(committed *document.State, c change) *document.State {
 		return !exists && !asked && slices.Contains(d.Seen, name)
 	}
 	next := *committed
-	next.Interfaces = slices.DeleteFunc(slices.Clone(committed.Interfaces), func(i document.Interface) bool { return gone(i.Name) })
+	next.Interfaces = slices.DeleteFunc(
+		slices.Clone(committed.Interfaces),
+		func(i document.Interface) bool { return gone(i.Name) },
+	)
 	if committed.Routes != nil {
-		kept := slices.DeleteFunc(slices.Clone(committed.Routes.Config), func(r document.Route) bool { return gone(r.Interface) })
+		kept := slices.DeleteFunc(
+			slices.Clone(committed.Routes.Config),
+			func(r document.Route) bool { return gone(r.Interface) },
+		)
 		if next.Routes = nil; len(kept) > 0 {
 			next.Routes = &document.Routes{Config: kept}
 		}

@@ -43,7 +43,13 @@ func (m *Manager) restore(ctx context.Context, r *Record) error {
 			return m.end(o.gone)
 		}
 		if last {
-			return fmt.Errorf("%w in %d tries, what is missing: %s: %w", ErrNotRestored, try, words(o.left), errors.Join(o.unseen, o.failure))
+			return fmt.Errorf(
+				"%w in %d tries, what is missing: %s: %w",
+				ErrNotRestored,
+				try,
+				words(o.left),
+				errors.Join(o.unseen, o.failure),
+			)
 		}
 		select {
 		case <-ctx.Done():

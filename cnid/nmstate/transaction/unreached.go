@@ -33,7 +33,11 @@ func (u *unreached) note(now *document.State, steps []plan.Step) {
 
 // Error names the missing part.
 func (u unreached) Error() string {
-	return fmt.Sprintf("the host does not have the desired state: %s; it is so since %s", u.lacks, u.since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf(
+		"the host does not have the desired state: %s; it is so since %s",
+		u.lacks,
+		u.since.UTC().Format(time.RFC3339),
+	)
 }
 
 // lack is what plan.Lack says.

@@ -42,14 +42,22 @@ func (m *Manager) end(gone []string) error {
 		return m.dir.removeRecord()
 	}
 	err := fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(gone, "; "))
-	return errors.Join(err, m.dir.write(unrestoredFile, Unrestored{At: time.Now().UTC(), Message: err.Error()}), m.dir.removeRecord())
+	return errors.Join(
+		err,
+		m.dir.write(unrestoredFile, Unrestored{At: time.Now().UTC(), Message: err.Error()}),
+		m.dir.removeRecord(),
+	)
 }
 
 // giveUp ends a transaction that can't be restored. A record that stays would keep the host from
 // every other change.
 func (m *Manager) giveUp(cause error) error {
 	err := fmt.Errorf("%w: %w", ErrGivenUp, cause)
-	return errors.Join(err, m.dir.write(unrestoredFile, Unrestored{At: time.Now().UTC(), GivenUp: true, Message: err.Error()}), m.dir.removeRecord())
+	return errors.Join(
+		err,
+		m.dir.write(unrestoredFile, Unrestored{At: time.Now().UTC(), GivenUp: true, Message: err.Error()}),
+		m.dir.removeRecord(),
+	)
 }
 
 // forgetUnrestored removes the record of an undo after a committed transaction.

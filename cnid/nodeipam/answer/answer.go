@@ -75,7 +75,8 @@ func (n Node) infra(interfaces []Interface) []netip.Prefix {
 	all := slices.Clone(n.Infra)
 	for _, near := range n.Nearby {
 		if !slices.ContainsFunc(interfaces, func(one Interface) bool {
-			return one.NIC == wire.FrontendNIC && slices.ContainsFunc(one.Addresses, func(a Address) bool { return a.Prefix.Overlaps(near) })
+			return one.NIC == wire.FrontendNIC &&
+				slices.ContainsFunc(one.Addresses, func(a Address) bool { return a.Prefix.Overlaps(near) })
 		}) {
 			all = append(all, near)
 		}
@@ -171,13 +172,20 @@ func entryOf(one Interface, address Address, host wire.HostIPInfo) wire.PodIPInf
 // deviceOf returns the entry of a delegated device, with all of its addresses and routes.
 func deviceOf(one Interface, host wire.HostIPInfo, leads bool) wire.PodIPInfo {
 	addresses := slices.Clone(one.Addresses)
-	slices.SortStableFunc(addresses, func(a, b Address) int { return cmp.Compare(a.Prefix.Addr().BitLen(), b.Prefix.Addr().BitLen()) })
+	slices.SortStableFunc(
+		addresses,
+		func(a, b Address) int { return cmp.Compare(a.Prefix.Addr().BitLen(), b.Prefix.Addr().BitLen()) },
+	)
 	entry := entryOf(one, addresses[0], host)
 	entry.PodIPConfig = alone(addresses[0])
 	for i, address := range addresses {
 		entry.Routes = append(entry.Routes, deviceRoutes(address, leads)...)
 		if i > 0 {
-			second := wire.IPConfiguration{IPSubnet: alone(address), DNSServers: []string{}, GatewayIPv6Address: deviceGateway6.String()}
+			second := wire.IPConfiguration{
+				IPSubnet:           alone(address),
+				DNSServers:         []string{},
+				GatewayIPv6Address: deviceGateway6.String(),
+			}
 			if address.Gateway.IsValid() {
 				second.GatewayIPv6Address = address.Gateway.String()
 			}

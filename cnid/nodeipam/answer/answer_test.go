@@ -148,7 +148,11 @@ func TestAnswer_NodeNetwork_ReachableUnlessOwn(t *testing.T) {
 }
 
 func TestAnswer_Entry_AllClientFieldsPresent(t *testing.T) {
-	entries, err := answer.Entries("eth0", []answer.Interface{device("eth1", address("203.0.113.7/24", "203.0.113.1")), infra("eth0", address("2001:db8::7/64", "fe80::1"))}, node)
+	entries, err := answer.Entries(
+		"eth0",
+		[]answer.Interface{device("eth1", address("203.0.113.7/24", "203.0.113.1")), infra("eth0", address("2001:db8::7/64", "fe80::1"))},
+		node,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,8 @@ func serve(t *testing.T, handler http.Handler) client.Client {
 }
 
 func api(service rest.Service) http.Handler {
-	return rest.New(rest.Config{Service: service, Node: func() answer.Node { return answer.Node{} }, Log: slog.New(slog.DiscardHandler)}).Handler(rest.Place{Socket: true, Patience: time.Minute})
+	return rest.New(rest.Config{Service: service, Node: func() answer.Node { return answer.Node{} }, Log: slog.New(slog.DiscardHandler)}).
+		Handler(rest.Place{Socket: true, Patience: time.Minute})
 }
 
 var request = wire.IPConfigsRequest{InfraContainerID: "a", Ifname: "eth0", OrchestratorContext: []byte(`{"PodName":"p","PodNamespace":"n"}`)}

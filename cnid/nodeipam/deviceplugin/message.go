@@ -34,7 +34,11 @@ func appendText(to []byte, number protowire.Number, text string) []byte {
 // registration returns the message RegisterRequest. Its options are all off: the kubelet asks for
 // no preference, and does not announce the start of containers.
 func registration(endpoint, resource string) []byte {
-	return appendText(appendText(appendText(nil, registerVersion, version), registerEndpoint, endpoint), registerResource, resource)
+	return appendText(
+		appendText(appendText(nil, registerVersion, version), registerEndpoint, endpoint),
+		registerResource,
+		resource,
+	)
 }
 
 // listed returns the message ListAndWatchResponse with so many devices. Their IDs say nothing

@@ -84,7 +84,13 @@ func (p *Plugin) Run(ctx context.Context) {
 			text = err.Error()
 		}
 		if text != "" && text != logged && ctx.Err() == nil { // one warning for each cause
-			p.cfg.Log.Warn("can't offer the node's devices to the kubelet; trying again", "resource", p.cfg.Resource, "error", err)
+			p.cfg.Log.Warn(
+				"can't offer the node's devices to the kubelet; trying again",
+				"resource",
+				p.cfg.Resource,
+				"error",
+				err,
+			)
 		}
 		logged = text
 		p.wait(ctx)

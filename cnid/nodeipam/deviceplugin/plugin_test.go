@@ -83,7 +83,8 @@ func start(t *testing.T, count int32) *rig {
 func (r *rig) knows(t *testing.T, k *kubelet) pluginapi.DevicePluginClient {
 	t.Helper()
 	request := waits.Receive(t, within, "the plugin registers", k.registered)
-	if request.Version != "v1beta1" || request.ResourceName != "acn.azure.com/vnet-nic" || request.Options.GetPreStartRequired() || request.Options.GetGetPreferredAllocationAvailable() {
+	if request.Version != "v1beta1" || request.ResourceName != "acn.azure.com/vnet-nic" || request.Options.GetPreStartRequired() ||
+		request.Options.GetGetPreferredAllocationAvailable() {
 		t.Errorf("it registers %v", request)
 	}
 	connection, err := grpc.NewClient("unix:"+filepath.Join(r.dir, request.Endpoint), grpc.WithTransportCredentials(insecure.NewCredentials()))

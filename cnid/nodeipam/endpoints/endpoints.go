@@ -50,7 +50,14 @@ type Interface struct {
 
 // fields returns the fields of an interface.
 func (i *Interface) fields() []*string {
-	return []*string{&i.HnsEndpointID, &i.HnsNetworkID, &i.HostVethName, &i.MACAddress, &i.NetworkContainerID, (*string)(&i.NICType)}
+	return []*string{
+		&i.HnsEndpointID,
+		&i.HnsNetworkID,
+		&i.HostVethName,
+		&i.MACAddress,
+		&i.NetworkContainerID,
+		(*string)(&i.NICType),
+	}
 }
 
 // with returns the interface with the fields of later that are not empty.

@@ -88,7 +88,9 @@ func defaultGateway(routes []netlink.Route, ifindex int, family ipfamily.Family)
 	var best *netlink.Route
 	for i := range routes {
 		route := &routes[i]
-		if route.Family != int(family.Number()) || route.LinkIndex != ifindex || route.Table != unix.RT_TABLE_MAIN || route.Gw == nil || !isDefault(route) {
+		if route.Family != int(family.Number()) || route.LinkIndex != ifindex || route.Table != unix.RT_TABLE_MAIN ||
+			route.Gw == nil ||
+			!isDefault(route) {
 			continue
 		}
 		if best == nil || route.Priority < best.Priority {

@@ -41,11 +41,18 @@ func Parse(text string) (Places, error) {
 		return Places{}, fmt.Errorf("want a port from 1 to 65535, got %q", service)
 	}
 	if host == localhost {
-		return Places{Addrs: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, Port: uint16(port), either: true}, nil
+		return Places{
+			Addrs:  []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()},
+			Port:   uint16(port),
+			either: true,
+		}, nil
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil || !ip.Unmap().IsLoopback() {
-		return Places{}, fmt.Errorf("want localhost or a loopback address, because other machines and pods reach all others, got %q", host)
+		return Places{}, fmt.Errorf(
+			"want localhost or a loopback address, because other machines and pods reach all others, got %q",
+			host,
+		)
 	}
 	return Places{Addrs: []netip.Addr{ip.Unmap()}, Port: uint16(port)}, nil
 }

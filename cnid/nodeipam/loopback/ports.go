@@ -77,7 +77,12 @@ func (p *Ports) Unsafe() error {
 // Serving returns a function that serves the ports until ctx ends, once the node is programmed.
 // It is called before any module runs. handler returns the handler for clients that have the
 // token in the file.
-func (p *Ports) Serving(tokenFile string, handler func(token string) http.Handler, programmed func(context.Context) bool, log *slog.Logger) func(context.Context) {
+func (p *Ports) Serving(
+	tokenFile string,
+	handler func(token string) http.Handler,
+	programmed func(context.Context) bool,
+	log *slog.Logger,
+) func(context.Context) {
 	if p.pods == "" {
 		return func(context.Context) {}
 	}

@@ -221,7 +221,10 @@ func (w *Writer) writeTo(ctx context.Context, group string, now info) error {
 func deviceInfos(macs []string) []multitenancyv1alpha1.DeviceInfo {
 	list := []multitenancyv1alpha1.DeviceInfo{}
 	for _, mac := range macs {
-		list = append(list, multitenancyv1alpha1.DeviceInfo{DeviceType: multitenancyv1alpha1.DeviceTypeVnetNIC, MacAddress: mac})
+		list = append(
+			list,
+			multitenancyv1alpha1.DeviceInfo{DeviceType: multitenancyv1alpha1.DeviceTypeVnetNIC, MacAddress: mac},
+		)
 	}
 	return list
 }

@@ -128,10 +128,12 @@ func TestNodeInfo_NodeChanges_Followed(t *testing.T) {
 	put(true)
 	await(t, o, func() bool { return len(in[multitenancyv1alpha1.NodeInfo](t, o).Status.DeviceInfos) == 1 })
 	info := in[multitenancyv1alpha1.NodeInfo](t, o)
-	if owner := info.OwnerReferences; len(owner) != 1 || owner[0].Kind != "Node" || owner[0].UID != "uid-true" || owner[0].BlockOwnerDeletion == nil || *owner[0].BlockOwnerDeletion {
+	if owner := info.OwnerReferences; len(owner) != 1 || owner[0].Kind != "Node" || owner[0].UID != "uid-true" || owner[0].BlockOwnerDeletion == nil ||
+		*owner[0].BlockOwnerDeletion {
 		t.Errorf("owners are %+v", owner)
 	}
-	if got := info.Status.DeviceInfos[0]; info.Spec.VMUniqueID != "m-1" || got.MacAddress != "00:0d:3a:00:00:01" || got.DeviceType != multitenancyv1alpha1.DeviceTypeVnetNIC {
+	if got := info.Status.DeviceInfos[0]; info.Spec.VMUniqueID != "m-1" || got.MacAddress != "00:0d:3a:00:00:01" ||
+		got.DeviceType != multitenancyv1alpha1.DeviceTypeVnetNIC {
 		t.Errorf("got %+v", info)
 	}
 	await(t, o, func() bool { return in[acnv1alpha1.NodeInfo](t, o).Status.VMUniqueID == "m-1" })

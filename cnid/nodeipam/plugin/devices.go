@@ -31,7 +31,10 @@ func (c command) attach(ctx context.Context, entries []wire.PodIPInfo) (*types10
 	}
 	if len(wanted) > 0 && c.conf.IsDefaultGateway {
 		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf(
-			"isDefaultGateway adds a default route by %s, but that of the pod is by its device %s: use isGateway instead", c.IfName, wanted[0].Name), "")
+			"isDefaultGateway adds a default route by %s, but that of the pod is by its device %s: use isGateway instead",
+			c.IfName,
+			wanted[0].Name,
+		), "")
 	}
 	return result, codedDevice(c.devices().Attach(ctx, nodenic.Attachment{
 		ContainerID: c.ContainerID, IfName: c.IfName, Network: c.conf.Name, NetnsPath: c.Netns,

@@ -212,7 +212,8 @@ func TestPluginDEL_ReleaseFails_ReportedWithError(t *testing.T) {
 	}}
 	r.serve(service)
 	out, err := r.run(command{verb: "ADD", container: "c", ifName: "eth0", version: "1.1.0", netns: pod.Path})
-	if code(err) != 11 || !strings.Contains(err.Error(), "none has the address") || !strings.Contains(out, "the addresses are not released: network is not ready - the journal is full") {
+	if code(err) != 11 || !strings.Contains(err.Error(), "none has the address") ||
+		!strings.Contains(out, "the addresses are not released: network is not ready - the journal is full") {
 		t.Errorf("%s, %v", out, err)
 	}
 }

@@ -209,7 +209,11 @@ func (c command) request() (wire.IPConfigsRequest, error) {
 		key, value, _ := strings.Cut(pair, "=")
 		args[key] = value
 	}
-	pod := wire.OrchestratorContext{PodName: args["K8S_POD_NAME"], PodNamespace: args["K8S_POD_NAMESPACE"], PodUID: args["K8S_POD_UID"]}
+	pod := wire.OrchestratorContext{
+		PodName:      args["K8S_POD_NAME"],
+		PodNamespace: args["K8S_POD_NAMESPACE"],
+		PodUID:       args["K8S_POD_UID"],
+	}
 	if pod.PodName == "" || pod.PodNamespace == "" {
 		return wire.IPConfigsRequest{}, types.NewError(types.ErrInvalidEnvironmentVariables,
 			"CNI_ARGS has no K8S_POD_NAME and K8S_POD_NAMESPACE; a container runtime of Kubernetes sets them", "")

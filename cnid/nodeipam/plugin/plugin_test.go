@@ -98,7 +98,9 @@ func TestPluginDEL_OneInterface_OthersKept(t *testing.T) {
 func TestPluginGC_RuntimeKnownAttachments_Kept(t *testing.T) {
 	r, service := newRig(t), &resttest.Service{}
 	r.serve(service)
-	_, err := r.run(command{verb: "GC", version: "1.1.0", extra: map[string]any{"cni.dev/valid-attachments": []any{map[string]string{"containerID": "a", "ifname": "eth0"}}}})
+	_, err := r.run(
+		command{verb: "GC", version: "1.1.0", extra: map[string]any{"cni.dev/valid-attachments": []any{map[string]string{"containerID": "a", "ifname": "eth0"}}}},
+	)
 	want := [][]rest.Key{{{ContainerID: "lab"}, {ContainerID: "a", IfName: "eth0"}}}
 	if diff := cmp.Diff(want, service.Collected); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
@@ -192,7 +194,8 @@ func TestPluginDEL_QueueUnwritable_Fails(t *testing.T) {
 	if err := os.WriteFile(r.queue, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.run(command{verb: "DEL", container: "c", ifName: "eth0", version: "1.1.0"}); code(err) != 11 || !strings.Contains(err.Error(), "queue a release") {
+	if _, err := r.run(command{verb: "DEL", container: "c", ifName: "eth0", version: "1.1.0"}); code(err) != 11 ||
+		!strings.Contains(err.Error(), "queue a release") {
 		t.Errorf("%v: the address would never be released", err)
 	}
 }
@@ -200,7 +203,8 @@ func TestPluginDEL_QueueUnwritable_Fails(t *testing.T) {
 func TestPlugin_MissingInput_Named(t *testing.T) {
 	r := newRig(t)
 	r.serve(&resttest.Service{})
-	if _, err := r.run(command{verb: "ADD", container: "c", ifName: "eth0", version: "1.1.0", args: "K8S_POD_NAME=web-0"}); code(err) != 4 || !strings.Contains(err.Error(), "K8S_POD_NAMESPACE") {
+	if _, err := r.run(command{verb: "ADD", container: "c", ifName: "eth0", version: "1.1.0", args: "K8S_POD_NAME=web-0"}); code(err) != 4 ||
+		!strings.Contains(err.Error(), "K8S_POD_NAMESPACE") {
 		t.Errorf("%v", err)
 	}
 	check := command{verb: "CHECK", container: "c", ifName: "eth0", version: "1.1.0", extra: map[string]any{"prevResult": map[string]any{"cniVersion": "1.1.0"}}}
@@ -215,7 +219,9 @@ func TestPlugin_MissingInput_Named(t *testing.T) {
 	if _, err := r.run(check); code(err) != 100 || !strings.Contains(err.Error(), "net1") {
 		t.Errorf("CHECK of another interface: %v", err)
 	}
-	if _, err := r.run(command{verb: "ADD", container: "c", ifName: "eth0", version: "1.1.0", extra: map[string]any{"ipam": map[string]any{"type": "alioth-ipam", "socket": 7}}}); code(err) == 0 {
+	if _, err := r.run(command{verb: "ADD", container: "c", ifName: "eth0", version: "1.1.0", extra: map[string]any{"ipam": map[string]any{"type": "alioth-ipam", "socket": 7}}}); code(
+		err,
+	) == 0 {
 		t.Error("a socket that is a number")
 	}
 }
@@ -223,7 +229,8 @@ func TestPlugin_MissingInput_Named(t *testing.T) {
 func TestPluginError_Permanent_CodeNamed(t *testing.T) {
 	r := newRig(t)
 	r.serve(&resttest.Service{Before: func(context.Context, string) error { return errors.New("no subnet") }})
-	if out, err := r.run(command{verb: "ADD", container: "c", ifName: "eth0", version: "1.1.0"}); code(err) != 100 || !strings.Contains(out, "FailedToAllocateIpConfig") {
+	if out, err := r.run(command{verb: "ADD", container: "c", ifName: "eth0", version: "1.1.0"}); code(err) != 100 ||
+		!strings.Contains(out, "FailedToAllocateIpConfig") {
 		t.Errorf("%s, %v", out, err)
 	}
 }

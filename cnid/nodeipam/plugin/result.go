@@ -49,7 +49,10 @@ func add(res *types100.Result, entry wire.PodIPInfo) error {
 	if err != nil {
 		return err
 	}
-	res.IPs = append(res.IPs, &types100.IPConfig{Address: IPNet(netip.PrefixFrom(addr, prefix.Bits())), Gateway: gateway.AsSlice()})
+	res.IPs = append(
+		res.IPs,
+		&types100.IPConfig{Address: IPNet(netip.PrefixFrom(addr, prefix.Bits())), Gateway: gateway.AsSlice()},
+	)
 	if !entry.SkipDefaultRoutes && gateway.IsValid() {
 		unspecified := netip.IPv4Unspecified()
 		if addr.Is6() {

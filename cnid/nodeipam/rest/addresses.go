@@ -53,7 +53,10 @@ func (s *Server) requestOne(ctx context.Context, c call) (any, error) {
 	case err != nil:
 		return nil, err
 	case len(entries) != 1:
-		return nil, invalid(wire.InvalidRequest, fmt.Errorf("the pod has %d addresses: ask %s", len(entries), wire.RequestIPConfigsPath))
+		return nil, invalid(
+			wire.InvalidRequest,
+			fmt.Errorf("the pod has %d addresses: ask %s", len(entries), wire.RequestIPConfigsPath),
+		)
 	}
 	return wire.IPConfigResponse{PodIPInfo: entries[0], Response: done}, nil
 }
@@ -113,7 +116,13 @@ func (s *Server) Release(ctx context.Context, key Key) error {
 		return nil //nolint:nilerr // it is released; Keep forgets the rest
 	}
 	if err := s.cfg.Endpoints.Delete(key.ContainerID); err != nil && !errors.Is(err, endpoints.ErrNotFound) {
-		s.cfg.Log.Warn("can't remove the state of an endpoint; trying again later", "containerID", key.ContainerID, "error", err)
+		s.cfg.Log.Warn(
+			"can't remove the state of an endpoint; trying again later",
+			"containerID",
+			key.ContainerID,
+			"error",
+			err,
+		)
 	}
 	return nil
 }
@@ -144,7 +153,10 @@ func requestOf(body wire.IPConfigsRequest) (Request, error) {
 	}
 	r := Request{Key: key, Pod: pod, Network: body.NetworkName, NetnsPath: body.NetnsPath}
 	if len(r.NetnsPath) > maxPath || r.NetnsPath != "" && !filepath.IsAbs(r.NetnsPath) || len(r.Network) > maxName {
-		return Request{}, invalid(wire.InvalidParameter, errors.New("networkName or netnsPath is too long, or no absolute path"))
+		return Request{}, invalid(
+			wire.InvalidParameter,
+			errors.New("networkName or netnsPath is too long, or no absolute path"),
+		)
 	}
 	r.Desired, err = desired(body.DesiredIPAddresses)
 	return r, err
@@ -185,19 +197,35 @@ func podOf(orchestratorContext json.RawMessage) (Pod, error) {
 	var who wire.OrchestratorContext
 	if text := bytes.TrimSpace(orchestratorContext); len(text) > 0 {
 		if err := json.Unmarshal(text, &who); err != nil {
-			return Pod{}, &refusal{http.StatusOK, wire.UnsupportedOrchestratorContext, "orchestratorContext does not name a pod of Kubernetes: " + quote.Error(err).Error()}
+			return Pod{}, &refusal{
+				http.StatusOK,
+				wire.UnsupportedOrchestratorContext,
+				"orchestratorContext does not name a pod of Kubernetes: " + quote.Error(err).Error(),
+			}
 		}
 	}
 	if who.PodName == "" && who.PodNamespace == "" {
-		return Pod{}, &refusal{http.StatusOK, wire.EmptyOrchestratorContext, "orchestratorContext has no PodName and PodNamespace"}
+		return Pod{}, &refusal{
+			http.StatusOK,
+			wire.EmptyOrchestratorContext,
+			"orchestratorContext has no PodName and PodNamespace",
+		}
 	}
 	for _, name := range []string{who.PodName, who.PodNamespace} {
 		if len(name) > maxName || !nameOfPod.MatchString(name) {
-			return Pod{}, &refusal{http.StatusOK, wire.UnsupportedOrchestratorContext, "orchestratorContext has names that no pod has"}
+			return Pod{}, &refusal{
+				http.StatusOK,
+				wire.UnsupportedOrchestratorContext,
+				"orchestratorContext has names that no pod has",
+			}
 		}
 	}
 	if err := wire.CheckPodInterfaceID(who.PodUID); err != nil {
-		return Pod{}, &refusal{http.StatusOK, wire.UnsupportedOrchestratorContext, "orchestratorContext has a PodUID that no pod has"}
+		return Pod{}, &refusal{
+			http.StatusOK,
+			wire.UnsupportedOrchestratorContext,
+			"orchestratorContext has a PodUID that no pod has",
+		}
 	}
 	return Pod{Namespace: who.PodNamespace, Name: who.PodName, UID: who.PodUID}, nil
 }

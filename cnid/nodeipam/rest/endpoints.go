@@ -45,7 +45,10 @@ func (s *Server) patchEndpoint(ctx context.Context, c call) (any, error) {
 		return nil, err
 	}
 	if !attached(list) {
-		return nil, &Failure{Code: wire.UnknownContainerID, Reason: fmt.Sprintf("nothing of container %s is attached", c.containerID)}
+		return nil, &Failure{
+			Code:   wire.UnknownContainerID,
+			Reason: fmt.Sprintf("nothing of container %s is attached", c.containerID),
+		}
 	}
 	if s.cfg.Endpoints == nil {
 		return nil, &Failure{Code: wire.NilEndpointStateStore, Reason: "this node keeps no state of endpoints"}
@@ -93,7 +96,10 @@ func additions(patch wire.EndpointPatch) (map[string]endpoints.Interface, error)
 	added := map[string]endpoints.Interface{}
 	for name, info := range patch {
 		if info == nil || info.HostVethName == "" && info.HnsEndpointID == "" && info.NICType == "" && info.MacAddress == "" {
-			return nil, invalid(wire.InvalidRequest, fmt.Errorf("interface %s has none of HostVethName, HnsEndpointID, NICType and MacAddress", quote.Text(name)))
+			return nil, invalid(
+				wire.InvalidRequest,
+				fmt.Errorf("interface %s has none of HostVethName, HnsEndpointID, NICType and MacAddress", quote.Text(name)),
+			)
 		}
 		if err := wire.CheckIfname(name); err != nil || name == "" {
 			return nil, invalid(wire.InvalidRequest, cmp.Or(err, errors.New("an interface has no name")))
@@ -123,7 +129,13 @@ func endpointInfo(list []Attachment, added map[string]endpoints.Interface) wire.
 		info.PodName, info.PodNamespace = attachment.Pod.Name, attachment.Pod.Namespace
 		for _, one := range attachment.Interfaces {
 			ip := info.IfnameToIPMap[one.Name]
-			ip.NICType, ip.MacAddress, ip.NetworkContainerID = one.NIC, cmp.Or(one.MAC, ip.MacAddress), cmp.Or(one.ID, ip.NetworkContainerID)
+			ip.NICType, ip.MacAddress, ip.NetworkContainerID = one.NIC, cmp.Or(
+				one.MAC,
+				ip.MacAddress,
+			), cmp.Or(
+				one.ID,
+				ip.NetworkContainerID,
+			)
 			for _, address := range one.Addresses {
 				if address.Prefix.Addr().Is6() {
 					ip.IPv6 = append(ip.IPv6, ipNet(address.Prefix))

@@ -109,14 +109,30 @@ func (s *Server) handlers() map[string]handler {
 		"requestIPConfig":  {s.requestOne, one, wire.FailedToAllocateIPConfig},
 		"releaseIPConfigs": {s.releaseMany, bare, contradiction},
 		"releaseIPConfig":  {s.releaseOne, bare, contradiction},
-		"getEndpoint":      {s.getEndpoint, func(r wire.Response) any { return wire.GetEndpointResponse{Response: r} }, contradiction},
-		"patchEndpoint":    {s.patchEndpoint, bare, contradiction},
-		"deleteEndpoint":   {s.deleteEndpoint, bare, contradiction},
-		"debugIPAddresses": {s.debugIPAddresses, func(r wire.Response) any { return wire.GetIPAddressStatusResponse{Response: r} }, contradiction},
-		"debugPodContext":  {s.debugPodContext, func(r wire.Response) any { return wire.GetPodContextResponse{Response: r} }, contradiction},
-		"debugRestData":    {s.debugRestData, func(r wire.Response) any { return wire.GetHTTPServiceDataResponse{Response: r} }, contradiction},
-		"health":           {s.health, bare, wire.UnsupportedEnvironment},
-		"collect":          {s.collect, bare, contradiction},
+		"getEndpoint": {
+			s.getEndpoint,
+			func(r wire.Response) any { return wire.GetEndpointResponse{Response: r} },
+			contradiction,
+		},
+		"patchEndpoint":  {s.patchEndpoint, bare, contradiction},
+		"deleteEndpoint": {s.deleteEndpoint, bare, contradiction},
+		"debugIPAddresses": {
+			s.debugIPAddresses,
+			func(r wire.Response) any { return wire.GetIPAddressStatusResponse{Response: r} },
+			contradiction,
+		},
+		"debugPodContext": {
+			s.debugPodContext,
+			func(r wire.Response) any { return wire.GetPodContextResponse{Response: r} },
+			contradiction,
+		},
+		"debugRestData": {
+			s.debugRestData,
+			func(r wire.Response) any { return wire.GetHTTPServiceDataResponse{Response: r} },
+			contradiction,
+		},
+		"health":  {s.health, bare, wire.UnsupportedEnvironment},
+		"collect": {s.collect, bare, contradiction},
 	}
 }
 
@@ -162,13 +178,18 @@ func (p Place) proven(r *http.Request) bool {
 		return true
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return p.Token != "" && strings.EqualFold(scheme, wire.TokenScheme) && subtle.ConstantTimeCompare([]byte(token), []byte(p.Token)) == 1
+	return p.Token != "" && strings.EqualFold(scheme, wire.TokenScheme) &&
+		subtle.ConstantTimeCompare([]byte(token), []byte(p.Token)) == 1
 }
 
 func (s *Server) unproven(w http.ResponseWriter) wire.ReturnCode {
 	w.Header().Set("WWW-Authenticate", wire.TokenScheme)
-	return s.refuse(w, http.StatusUnauthorized, wire.UnsupportedEnvironment,
-		"the request lacks the header Authorization: "+wire.TokenScheme+" with the content of "+wire.TokenFile+", which root of the node can read; or ask at the socket")
+	return s.refuse(
+		w,
+		http.StatusUnauthorized,
+		wire.UnsupportedEnvironment,
+		"the request lacks the header Authorization: "+wire.TokenScheme+" with the content of "+wire.TokenFile+", which root of the node can read; or ask at the socket",
+	)
 }
 
 // locate returns the path without its version, and with a variable for the container ID.
@@ -213,7 +234,13 @@ func (s *Server) refuse(w http.ResponseWriter, status int, code wire.ReturnCode,
 
 // answer reads the body, carries out the operation, and writes the only answer, whose code
 // it returns.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler, containerID string, patience time.Duration) wire.ReturnCode {
+func (s *Server) answer(
+	w http.ResponseWriter,
+	r *http.Request,
+	h handler,
+	containerID string,
+	patience time.Duration,
+) wire.ReturnCode {
 	status, code := http.StatusOK, wire.Success
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
@@ -227,7 +254,15 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler, conta
 		status, response = classify(err, h.unless)
 		result, code = h.failed(response), response.ReturnCode
 		if s.failures.news(r.URL.Path+" "+response.Message, time.Now()) {
-			s.cfg.Log.Info("node IPAM request failed; it is logged once, however often the client asks again", "path", r.URL.Path, "code", int(code), "error", response.Message)
+			s.cfg.Log.Info(
+				"node IPAM request failed; it is logged once, however often the client asks again",
+				"path",
+				r.URL.Path,
+				"code",
+				int(code),
+				"error",
+				response.Message,
+			)
 		}
 	}
 	return s.write(w, status, code, result)
@@ -245,7 +280,11 @@ func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]by
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, &refusal{http.StatusRequestEntityTooLarge, wire.InvalidRequest, fmt.Sprintf("the body has more than %d bytes", maxBody)}
+		return nil, &refusal{
+			http.StatusRequestEntityTooLarge,
+			wire.InvalidRequest,
+			fmt.Sprintf("the body has more than %d bytes", maxBody),
+		}
 	case err != nil:
 		return nil, &refusal{http.StatusBadRequest, wire.InvalidRequest, "read the body: " + err.Error()}
 	}
@@ -295,7 +334,9 @@ func (s *Server) write(w http.ResponseWriter, status int, code wire.ReturnCode, 
 	if err != nil {
 		// No type of package wire can fail; a client that got half an answer would hang.
 		s.cfg.Log.Error("can't encode an answer", "error", err)
-		status, code, text = http.StatusInternalServerError, wire.InconsistentIPConfigState, []byte(`{"ReturnCode":29,"Message":"internal error"}`)
+		status, code, text = http.StatusInternalServerError, wire.InconsistentIPConfigState, []byte(
+			`{"ReturnCode":29,"Message":"internal error"}`,
+		)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set(wire.CodeHeader, code.String())

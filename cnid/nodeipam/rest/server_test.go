@@ -69,7 +69,8 @@ func TestRESTServer_DebugViews_Returned(t *testing.T) {
 	}
 	var all wire.GetHTTPServiceDataResponse
 	err := json.Unmarshal([]byte(r.do("GET", "/debug/restdata", "").body), &all)
-	if data := all.HTTPRestServiceData; err != nil || !cmp.Equal(data.PodIPIDByPodInterfaceKey, context) || len(data.PodIPConfigState) != 4 || data.PodIPConfigState["id-2"] != first {
+	if data := all.HTTPRestServiceData; err != nil || !cmp.Equal(data.PodIPIDByPodInterfaceKey, context) || len(data.PodIPConfigState) != 4 ||
+		data.PodIPConfigState["id-2"] != first {
 		t.Errorf("%v, %v", err, all)
 	}
 	r.service.SetState("eth0", wire.PendingRelease)

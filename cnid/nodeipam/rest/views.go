@@ -33,7 +33,10 @@ func (s *Server) debugPodContext(ctx context.Context, _ call) (any, error) {
 
 func (s *Server) debugRestData(ctx context.Context, _ call) (any, error) {
 	list, err := s.addresses(ctx)
-	data := wire.HTTPRestServiceData{PodIPIDByPodInterfaceKey: byInterface(list), PodIPConfigState: map[string]wire.IPConfigurationStatus{}}
+	data := wire.HTTPRestServiceData{
+		PodIPIDByPodInterfaceKey: byInterface(list),
+		PodIPConfigState:         map[string]wire.IPConfigurationStatus{},
+	}
 	for _, one := range list {
 		data.PodIPConfigState[one.ID] = one
 	}

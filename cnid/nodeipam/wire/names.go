@@ -25,16 +25,24 @@ var containerID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 // "Parameters").
 func CheckContainerID(id string) error {
 	if len(id) > maxContainerID || !containerID.MatchString(id) {
-		return fmt.Errorf("container ID %s: want at most %d letters, digits, '_', '.' and '-', and the first a letter or digit",
-			quote.Text(id), maxContainerID)
+		return fmt.Errorf(
+			"container ID %s: want at most %d letters, digits, '_', '.' and '-', and the first a letter or digit",
+			quote.Text(id),
+			maxContainerID,
+		)
 	}
 	return nil
 }
 
 // CheckPodInterfaceID returns an error for an unreasonable podInterfaceID. It accepts "".
 func CheckPodInterfaceID(id string) error {
-	if len(id) > maxPodInterfaceID || strings.ContainsFunc(id, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) }) {
-		return fmt.Errorf("podInterfaceID %s: want at most %d printable characters of ASCII", quote.Text(id), maxPodInterfaceID)
+	if len(id) > maxPodInterfaceID ||
+		strings.ContainsFunc(id, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) }) {
+		return fmt.Errorf(
+			"podInterfaceID %s: want at most %d printable characters of ASCII",
+			quote.Text(id),
+			maxPodInterfaceID,
+		)
 	}
 	return nil
 }
@@ -46,7 +54,11 @@ func CheckIfname(name string) error {
 		return r == '/' || r == ':' || r == unicode.ReplacementChar || unicode.IsSpace(r) || !unicode.IsPrint(r)
 	}
 	if len(name) > maxIfname || name == "." || name == ".." || strings.ContainsFunc(name, unfit) {
-		return fmt.Errorf("ifname %s: want at most %d printable characters without '/', ':' and spaces", quote.Text(name), maxIfname)
+		return fmt.Errorf(
+			"ifname %s: want at most %d printable characters without '/', ':' and spaces",
+			quote.Text(name),
+			maxIfname,
+		)
 	}
 	return nil
 }

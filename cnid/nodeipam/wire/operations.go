@@ -68,7 +68,13 @@ func addressOperations() []Operation {
 		InvalidParameter, NotFound, AddressUnavailable, InvalidRequest, InconsistentIPConfigState, FailedToAllocateIPConfig,
 		EmptyOrchestratorContext, UnsupportedOrchestratorContext, FailedToAllocateBackendConfig,
 	}
-	release := []ReturnCode{InvalidParameter, InvalidRequest, InconsistentIPConfigState, EmptyOrchestratorContext, UnsupportedOrchestratorContext}
+	release := []ReturnCode{
+		InvalidParameter,
+		InvalidRequest,
+		InconsistentIPConfigState,
+		EmptyOrchestratorContext,
+		UnsupportedOrchestratorContext,
+	}
 	return []Operation{
 		{
 			Method: http.MethodPost, Path: RequestIPConfigsPath, Name: "requestIPConfigs", Codes: request,
@@ -99,7 +105,13 @@ func endpointOperations() []Operation {
 		{
 			Method: http.MethodPatch, Path: path, Name: "patchEndpoint", Request: EndpointPatch{}, Response: Response{},
 			Summary: "Adds what a client knows of a container's interfaces",
-			Codes:   []ReturnCode{InvalidParameter, UnknownContainerID, InvalidRequest, InconsistentIPConfigState, NilEndpointStateStore},
+			Codes: []ReturnCode{
+				InvalidParameter,
+				UnknownContainerID,
+				InvalidRequest,
+				InconsistentIPConfigState,
+				NilEndpointStateStore,
+			},
 		},
 		{
 			Method: http.MethodDelete, Path: path, Name: "deleteEndpoint", Response: Response{},
@@ -129,7 +141,8 @@ func socketOperations() []Operation {
 			Summary: "Tells whether pods can be attached (CNI's STATUS)", Response: Response{},
 		},
 		{
-			Method: http.MethodPost, Path: CollectPath, Name: "collect", Socket: true, Codes: append(failed, InvalidParameter, InvalidRequest),
+			Method: http.MethodPost, Path: CollectPath, Name: "collect", Socket: true,
+			Codes:   append(failed, InvalidParameter, InvalidRequest),
 			Summary: "Releases what the runtime does not know any more (CNI's GC)", Request: CollectRequest{}, Response: Response{},
 		},
 	}

@@ -76,8 +76,11 @@ func (c Conn) Remove(flow Flow) error {
 
 func request(operation int, flags netlink.HeaderFlags, data []byte) netlink.Message {
 	return netlink.Message{
-		Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_CTNETLINK<<8 | operation), Flags: netlink.Request | flags},
-		Data:   data,
+		Header: netlink.Header{
+			Type:  netlink.HeaderType(unix.NFNL_SUBSYS_CTNETLINK<<8 | operation),
+			Flags: netlink.Request | flags,
+		},
+		Data: data,
 	}
 }
 
@@ -137,7 +140,12 @@ func parseFlow(row []byte) (Flow, error) {
 			attributes.Nested(answers.read)
 		}
 	}
-	return Flow{Client: asked.from, Asked: netip.AddrPortFrom(asked.to, asked.toPort), Answers: netip.AddrPortFrom(answers.from, answers.fromPort), row: row}, attributes.Err()
+	return Flow{
+		Client:  asked.from,
+		Asked:   netip.AddrPortFrom(asked.to, asked.toPort),
+		Answers: netip.AddrPortFrom(answers.from, answers.fromPort),
+		row:     row,
+	}, attributes.Err()
 }
 
 // tuple is one direction of a flow.

@@ -62,7 +62,12 @@ func (e StatusError) Error() string { return fmt.Sprintf("status %d: %s", e.Code
 // Call makes one request of a method, as "v1.PodResourcesLister/List", and returns the message
 // of the answer.
 func (c *Client) Call(ctx context.Context, method string, message []byte) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://kubelet/"+method, bytes.NewReader(withPrefix(message)))
+	request, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		"http://kubelet/"+method,
+		bytes.NewReader(withPrefix(message)),
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,9 @@ import (
 var (
 	errUser = errors.New("the client is not root of the node")
 	// errUnseen has the remedy: only a daemon without it sees no processes of the node.
-	errUnseen = errors.New("the client is not in the daemon's PID namespace, or has ended; the daemon needs that of the node (hostPID: true)")
+	errUnseen = errors.New(
+		"the client is not in the daemon's PID namespace, or has ended; the daemon needs that of the node (hostPID: true)",
+	)
 	errSpace  = errors.New("the client is in a user namespace of its own")
 	errRights = errors.New("the client lacks CAP_SYS_ADMIN, as root of a container does that is not privileged")
 )

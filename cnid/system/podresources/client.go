@@ -57,5 +57,9 @@ func (c *Client) Devices(ctx context.Context, namespace, name string) (Devices, 
 }
 
 func (c *Client) explain(err error) error {
-	return fmt.Errorf("ask the kubelet for the pod's devices at %s (is the folder mounted, and is Kubernetes 1.28 or later?): %w", c.socket, err)
+	return fmt.Errorf(
+		"ask the kubelet for the pod's devices at %s (is the folder mounted, and is Kubernetes 1.28 or later?): %w",
+		c.socket,
+		err,
+	)
 }

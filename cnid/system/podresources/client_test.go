@@ -129,7 +129,8 @@ func TestPodResources_LargeAnswer_AcceptedUpToLimit(t *testing.T) {
 	if got, err := serve(t, &kubelet{pods: many(8), getFails: disabled}).Devices(t.Context(), "a", "p"); err != nil || len(got["x/vf"]) != 3 {
 		t.Errorf("8 MiB: %d devices, %v", len(got["x/vf"]), err)
 	}
-	if _, err := serve(t, &kubelet{pods: many(17), getFails: disabled}).Devices(t.Context(), "a", "p"); err == nil || !strings.Contains(err.Error(), "more than 16777216 bytes") {
+	if _, err := serve(t, &kubelet{pods: many(17), getFails: disabled}).Devices(t.Context(), "a", "p"); err == nil ||
+		!strings.Contains(err.Error(), "more than 16777216 bytes") {
 		t.Errorf("17 MiB: %v", err)
 	}
 }

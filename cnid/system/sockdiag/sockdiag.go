@@ -19,7 +19,9 @@ import (
 )
 
 // ErrNotSupported reports that the kernel can't close UDP sockets.
-var ErrNotSupported = errors.New("the kernel can't end UDP sockets of others; it needs CONFIG_INET_DIAG_DESTROY and CONFIG_INET_UDP_DIAG")
+var ErrNotSupported = errors.New(
+	"the kernel can't end UDP sockets of others; it needs CONFIG_INET_DIAG_DESTROY and CONFIG_INET_UDP_DIAG",
+)
 
 // ErrGone reports that the socket does not exist.
 var ErrGone = errors.New("the socket is gone")

@@ -109,7 +109,11 @@ const PodMTU = 1430
 func LinkTo(t testing.TB, name string, mac state.MAC, other netns.NsHandle, peer string, mtu int) (here, there int) {
 	t.Helper()
 	here = AddLink(t, &netlink.Veth{
-		LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu, HardwareAddr: mac[:]}, PeerName: peer, PeerNamespace: netlink.NsFd(other),
+		LinkAttrs: netlink.LinkAttrs{
+			Name:         name,
+			MTU:          mtu,
+			HardwareAddr: mac[:],
+		}, PeerName: peer, PeerNamespace: netlink.NsFd(other),
 	})
 	return here, BringUp(t, other, peer)
 }

@@ -91,7 +91,12 @@ func Dial(t testing.TB, ns netns.NsHandle, addr netip.AddrPort, linger int) (net
 		}
 		var failed error
 		err := c.Control(func(fd uintptr) {
-			failed = unix.SetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: int32(linger)})
+			failed = unix.SetsockoptLinger(
+				int(fd),
+				unix.SOL_SOCKET,
+				unix.SO_LINGER,
+				&unix.Linger{Onoff: 1, Linger: int32(linger)},
+			)
 		})
 		return errors.Join(err, failed)
 	}}

@@ -54,7 +54,12 @@ func List(in bpf.Maps) ([]Connection, error) {
 }
 
 func (c Connection) compare(other Connection) int {
-	return cmp.Or(cmp.Compare(c.VNI, other.VNI), c.Pod.Compare(other.Pod), c.Service.Compare(other.Service), cmp.Compare(c.Proto, other.Proto))
+	return cmp.Or(
+		cmp.Compare(c.VNI, other.VNI),
+		c.Pod.Compare(other.Pod),
+		c.Service.Compare(other.Service),
+		cmp.Compare(c.Proto, other.Proto),
+	)
 }
 
 // readConnections copies the table while programs change it. Lookups in

@@ -160,7 +160,13 @@ func (c *Table) move(f *flow, now time.Duration) error {
 	if !f.hasForward {
 		return nil
 	}
-	row := bpf.AliothConn{LastSeen: uint64(now), Addr: f.forward.Peer, Port: f.forward.PeerPort, Ifindex: f.ifindex, Flags: f.reverseFlags}
+	row := bpf.AliothConn{
+		LastSeen: uint64(now),
+		Addr:     f.forward.Peer,
+		Port:     f.forward.PeerPort,
+		Ifindex:  f.ifindex,
+		Flags:    f.reverseFlags,
+	}
 	if f.forward.Inside != f.reverse.Inside {
 		row.Outside = 1
 	}

@@ -22,7 +22,12 @@ type NodePort struct {
 }
 
 func (p NodePort) compare(o NodePort) int {
-	return cmp.Or(cmp.Compare(p.VNI, o.VNI), cmp.Compare(p.Proto, o.Proto), cmp.Compare(p.Port, o.Port), cmp.Compare(p.Family, o.Family))
+	return cmp.Or(
+		cmp.Compare(p.VNI, o.VNI),
+		cmp.Compare(p.Proto, o.Proto),
+		cmp.Compare(p.Port, o.Port),
+		cmp.Compare(p.Family, o.Family),
+	)
 }
 
 func (s *State) checkNodePorts(c *checker) error {
@@ -41,5 +46,11 @@ func (s *State) checkNodePorts(c *checker) error {
 }
 
 func (p NodePort) text() (key, content string) {
-	return fmt.Sprintf("node port %d protocol %d in VNI %d, IPv4 %t", p.Port, p.Proto, p.VNI, p.Family == ipfamily.IPv4), present
+	return fmt.Sprintf(
+		"node port %d protocol %d in VNI %d, IPv4 %t",
+		p.Port,
+		p.Proto,
+		p.VNI,
+		p.Family == ipfamily.IPv4,
+	), present
 }

@@ -26,7 +26,12 @@ func (s *State) Sort() {
 		return cmp.Or(cmp.Compare(a.VNI, b.VNI), ComparePrefixes(a.Prefix, b.Prefix))
 	})
 	slices.SortFunc(s.Services, func(a, b Service) int {
-		return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.VIP.Compare(b.VIP), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Proto, b.Proto))
+		return cmp.Or(
+			cmp.Compare(a.VNI, b.VNI),
+			a.VIP.Compare(b.VIP),
+			cmp.Compare(a.Port, b.Port),
+			cmp.Compare(a.Proto, b.Proto),
+		)
 	})
 	slices.SortFunc(s.Namespaces, func(a, b Namespace) int { return cmp.Compare(a.Cookie, b.Cookie) })
 	slices.SortFunc(s.Probes, func(a, b ProbeTarget) int { return a.IP.Compare(b.IP) })

@@ -125,7 +125,11 @@ type Changes struct {
 // Since returns the changes since the Parts before.
 func (p Parts) Since(last Parts) Changes {
 	n := Changes{VNIs: differing(p.VPCs, last.VPCs, func(a, b *State) bool { return a == b })}
-	n.Listed = differing(p.Services, last.Services, func(a, b VirtualAddresses) bool { return sameList(a.pieces, b.pieces) })
+	n.Listed = differing(
+		p.Services,
+		last.Services,
+		func(a, b VirtualAddresses) bool { return sameList(a.pieces, b.pieces) },
+	)
 	for _, vni := range n.Listed {
 		was, is := last.Services[vni], p.Services[vni]
 		if was.Empty() != is.Empty() {
@@ -134,7 +138,8 @@ func (p Parts) Since(last Parts) Changes {
 		from, to := len(n.Was), len(n.Is)
 		n.compare(vni, was, is)
 		// Most changes are of services without affinity, and do not concern that.
-		some := slices.ContainsFunc(n.Was[from:], (*VirtualAddress).HasAffinity) || slices.ContainsFunc(n.Is[to:], (*VirtualAddress).HasAffinity)
+		some := slices.ContainsFunc(n.Was[from:], (*VirtualAddress).HasAffinity) ||
+			slices.ContainsFunc(n.Is[to:], (*VirtualAddress).HasAffinity)
 		if some && was.hasAffinity() != is.hasAffinity() {
 			n.VNIs = append(n.VNIs, vni)
 		}
@@ -212,7 +217,8 @@ func (p Parts) Validate(n Changes, last Parts) error {
 		if err := now.check(vni); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
-		between = between || vni == 0 || !reflect.DeepEqual(now.Interfaces, then.Interfaces) || !reflect.DeepEqual(now.VPCs, then.VPCs)
+		between = between || vni == 0 || !reflect.DeepEqual(now.Interfaces, then.Interfaces) ||
+			!reflect.DeepEqual(now.VPCs, then.VPCs)
 	}
 	if err := p.checkVirtual(n); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)

@@ -199,8 +199,16 @@ func refusal(s state.State) error {
 func healthy(s *state.State) {
 	s.VPCs = append(s.VPCs, state.VPC{VNI: 9, Prefixes: []netip.Prefix{px("10.9.0.0/16")}})
 	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: 98, VNI: 9, MAC: macB, Addrs: []netip.Addr{ip("10.9.0.5")}, Shadow4: ip("169.254.64.99")})
-	s.Addresses = append(s.Addresses,
-		state.Address{VNI: 9, IP: ip("10.9.0.5"), Kind: state.Local, Ifindex: 98}, state.Address{VNI: 9, IP: ip("10.9.0.6"), Kind: state.Remote, Node: ip("192.0.2.9")})
+	s.Addresses = append(
+		s.Addresses,
+		state.Address{
+			VNI:     9,
+			IP:      ip("10.9.0.5"),
+			Kind:    state.Local,
+			Ifindex: 98,
+		},
+		state.Address{VNI: 9, IP: ip("10.9.0.6"), Kind: state.Remote, Node: ip("192.0.2.9")},
+	)
 	s.Subnets = append(s.Subnets, state.Subnet{VNI: 9, Prefix: px("10.9.0.0/24")})
 	s.Nodes = append(s.Nodes, ip("192.0.2.9"))
 	s.Services = append(s.Services, state.Service{VNI: 9, VIP: ip("10.96.9.9"), Port: 80, Proto: state.ProtoTCP})

@@ -16,7 +16,8 @@ import (
 func (s State) Rows() map[string]string {
 	rows := map[string]string{}
 	for _, list := range []map[string]string{
-		textOf(s.Interfaces), textOf(s.Addresses), textOf(s.Subnets), textOf(s.VPCs), textOf(s.Roles), textOf(s.NodePorts), textOf(s.Closed),
+		textOf(s.Interfaces), textOf(s.Addresses), textOf(s.Subnets), textOf(s.VPCs), textOf(s.Roles), textOf(s.NodePorts),
+		textOf(s.Closed),
 		textOf(s.Services), textOf(s.Probes), textOf(s.Hooks), textOf(s.Namespaces),
 	} {
 		maps.Copy(rows, list)
@@ -52,7 +53,17 @@ func (i Interface) text() (key, content string) {
 }
 
 func (a Address) text() (key, content string) {
-	return fmt.Sprintf("address %s in VNI %d", a.IP, a.VNI), fmt.Sprintf("kind %d on device %d, node %s, MAC %s", a.Kind, a.Ifindex, a.Node, a.MAC)
+	return fmt.Sprintf(
+			"address %s in VNI %d",
+			a.IP,
+			a.VNI,
+		), fmt.Sprintf(
+			"kind %d on device %d, node %s, MAC %s",
+			a.Kind,
+			a.Ifindex,
+			a.Node,
+			a.MAC,
+		)
 }
 
 func (n Subnet) text() (key, content string) {
@@ -65,7 +76,16 @@ func (n Subnet) text() (key, content string) {
 
 func (r Role) text() (key, content string) {
 	members := slices.SortedFunc(slices.Values(r.Members), netip.Addr.Compare)
-	return fmt.Sprintf("role %d in VNI %d", r.Key.ID, r.Key.VNI), fmt.Sprintf("members %s, here %t, complete %t", members, r.Here, r.Complete)
+	return fmt.Sprintf(
+			"role %d in VNI %d",
+			r.Key.ID,
+			r.Key.VNI,
+		), fmt.Sprintf(
+			"members %s, here %t, complete %t",
+			members,
+			r.Here,
+			r.Complete,
+		)
 }
 
 func (v VPC) text() (key, content string) {

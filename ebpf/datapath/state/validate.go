@@ -134,7 +134,8 @@ func (s *State) checkOwner(vni uint32) error {
 		slices.ContainsFunc(s.Services, func(v Service) bool { return foreign(v.VNI) }) {
 		return fmt.Errorf("the part of VNI %d has rows of another one", vni)
 	}
-	if vni != 0 && len(s.Nodes)+len(s.Own)+len(s.Announced)+len(s.Probes)+len(s.Hooks)+len(s.Namespaces)+len(s.Services) > 0 {
+	if vni != 0 &&
+		len(s.Nodes)+len(s.Own)+len(s.Announced)+len(s.Probes)+len(s.Hooks)+len(s.Namespaces)+len(s.Services) > 0 {
 		return fmt.Errorf("the part of VNI %d has rows of none", vni)
 	}
 	return nil

@@ -67,7 +67,11 @@ func (l VirtualAddresses) All() iter.Seq[*VirtualAddress] {
 
 // Get returns the element with an address, nil without one.
 func (l VirtualAddresses) Get(ip netip.Addr) *VirtualAddress {
-	at, found := slices.BinarySearchFunc(l.pieces, ip, func(piece []*VirtualAddress, ip netip.Addr) int { return piece[0].Compare(ip) })
+	at, found := slices.BinarySearchFunc(
+		l.pieces,
+		ip,
+		func(piece []*VirtualAddress, ip netip.Addr) int { return piece[0].Compare(ip) },
+	)
 	switch {
 	case found:
 		return l.pieces[at][0]
@@ -101,7 +105,11 @@ func (l VirtualAddresses) With(changes ...VirtualChange) VirtualAddresses {
 	for i, piece := range old {
 		here := len(changes)
 		if i+1 < len(old) {
-			here, _ = slices.BinarySearchFunc(changes, old[i+1][0], func(c VirtualChange, next *VirtualAddress) int { return c.IP.Compare(next.IP) })
+			here, _ = slices.BinarySearchFunc(
+				changes,
+				old[i+1][0],
+				func(c VirtualChange, next *VirtualAddress) int { return c.IP.Compare(next.IP) },
+			)
 		}
 		if here == 0 {
 			pieces = append(pieces, piece)

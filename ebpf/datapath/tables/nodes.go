@@ -59,7 +59,12 @@ var nodePortsTable = &descriptor{
 }
 
 func encodeNodePort(p state.NodePort) bpf.AliothNodePort {
-	return bpf.AliothNodePort{Vni: p.VNI, Port: bpf.NetworkOrder(p.Port), Proto: p.Proto, Family: uint8(bpf.FamilyOf(p.Family))}
+	return bpf.AliothNodePort{
+		Vni:    p.VNI,
+		Port:   bpf.NetworkOrder(p.Port),
+		Proto:  p.Proto,
+		Family: uint8(bpf.FamilyOf(p.Family)),
+	}
 }
 
 func decodeFamily(family uint8) ipfamily.Family {

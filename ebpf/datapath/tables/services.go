@@ -167,7 +167,8 @@ func (t *Rows) decodeService(key bpf.AliothServiceKey, row bpf.AliothService) st
 	choice := choiceTable.of(t)[row.Id]
 	s := state.Service{
 		VNI: key.Vni, VIP: bpf.DecodeAddr(key.Vip), Port: bpf.NetworkOrder(key.Port), Proto: key.Proto,
-		LeftOut: row.Backends == 0 && choice.Entries == entriesLeftOut, Affinity: time.Duration(choice.Affinity) * time.Second,
+		LeftOut: row.Backends == 0 &&
+			choice.Entries == entriesLeftOut, Affinity: time.Duration(choice.Affinity) * time.Second,
 	}
 	for _, b := range t.backendsOf(row) {
 		s.Backends = append(s.Backends, decodeBackend(b))

@@ -37,7 +37,10 @@ func TestService_Unchanged_NotCompiledAgain(t *testing.T) {
 	s := statetest.Small()
 	s.Services[0].Backends = append(s.Services[0].Backends, state.Backend{IP: ip("192.0.2.3"), Port: 6443})
 	first := compile(s, &Rows{})
-	s.Services = append(s.Services, state.Service{VNI: 5, VIP: ip("10.96.0.2"), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("10.0.1.10"), Port: 80}}})
+	s.Services = append(
+		s.Services,
+		state.Service{VNI: 5, VIP: ip("10.96.0.2"), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("10.0.1.10"), Port: 80}}},
+	)
 	plan := Plan(first, compile(s, first))
 	for _, op := range plan {
 		switch op.Key {
@@ -51,7 +54,8 @@ func TestService_Unchanged_NotCompiledAgain(t *testing.T) {
 	delete(upgraded.rows, maglevTable.name())
 	delete(upgraded.rows, choiceTable.name())
 	want := compile(s, first)
-	if got := maglevTable.of(compile(s, &upgraded)); len(got) != len(maglevTable.of(want)) || got[bpf.AliothMaglevKey{Service: 1}] != maglevTable.of(want)[bpf.AliothMaglevKey{Service: 1}] {
+	if got := maglevTable.of(compile(s, &upgraded)); len(got) != len(maglevTable.of(want)) ||
+		got[bpf.AliothMaglevKey{Service: 1}] != maglevTable.of(want)[bpf.AliothMaglevKey{Service: 1}] {
 		t.Error("the lookup table of a service that an earlier version wrote is missing")
 	}
 }

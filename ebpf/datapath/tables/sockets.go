@@ -20,7 +20,9 @@ var targetsTable = &descriptor{
 			rows[bpf.AliothTargetKey{Ip: bpf.EncodeAddr(probe.IP)}] = bpf.EncodeAddr(probe.Shadow)
 		}
 		for _, hook := range p.Hooks {
-			rows[bpf.AliothTargetKey{Scope: bpf.AliothTargetScopeTARGET_HOOK, Ip: bpf.EncodeAddr(hook.IP)}] = bpf.EncodeAddr(hook.Shadow)
+			rows[bpf.AliothTargetKey{Scope: bpf.AliothTargetScopeTARGET_HOOK, Ip: bpf.EncodeAddr(hook.IP)}] = bpf.EncodeAddr(
+				hook.Shadow,
+			)
 		}
 	},
 	decode: func(t *Rows, s *state.State) {

@@ -104,7 +104,10 @@ var closedPrefixesTable = &descriptor{
 	},
 	decode: func(t *Rows, s *state.State) {
 		for key, row := range closedTable.of(t) {
-			s.Closed = append(s.Closed, state.ClosedPrefix{VNI: key.Vni, Prefix: bpf.DecodePrefix(key), Class: state.ClosedClass(row.Class)})
+			s.Closed = append(
+				s.Closed,
+				state.ClosedPrefix{VNI: key.Vni, Prefix: bpf.DecodePrefix(key), Class: state.ClosedClass(row.Class)},
+			)
 		}
 	},
 }

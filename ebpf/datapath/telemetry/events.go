@@ -110,6 +110,8 @@ func decodeEvent(sample []byte) (Event, error) {
 
 func decodeTuple(t bpf.AliothTuple) Tuple {
 	return Tuple{
-		Src: bpf.DecodeAddr(t.Src), Dst: bpf.DecodeAddr(t.Dst), Sport: bpf.NetworkOrder(t.Sport), Dport: bpf.NetworkOrder(t.Dport),
+		Src: bpf.DecodeAddr(
+			t.Src,
+		), Dst: bpf.DecodeAddr(t.Dst), Sport: bpf.NetworkOrder(t.Sport), Dport: bpf.NetworkOrder(t.Dport),
 	}
 }

@@ -18,8 +18,18 @@ var ip = netip.MustParseAddr
 
 func TestEvent_TranslatedPacket_HasBothEnds(t *testing.T) {
 	event := bpf.AliothPacketEvent{Proto: state.ProtoTCP, Reason: bpf.AliothReasonDROP_REWRITE_FAILED}
-	event.Came = bpf.AliothTuple{Src: bpf.EncodeAddr(ip("10.0.1.10")), Dst: bpf.EncodeAddr(ip("10.96.0.10")), Sport: bpf.NetworkOrder(1000), Dport: bpf.NetworkOrder(53)}
-	event.Went = bpf.AliothTuple{Src: bpf.EncodeAddr(ip("10.0.1.10")), Dst: bpf.EncodeAddr(ip("10.8.1.10")), Sport: bpf.NetworkOrder(1000), Dport: bpf.NetworkOrder(5353)}
+	event.Came = bpf.AliothTuple{
+		Src:   bpf.EncodeAddr(ip("10.0.1.10")),
+		Dst:   bpf.EncodeAddr(ip("10.96.0.10")),
+		Sport: bpf.NetworkOrder(1000),
+		Dport: bpf.NetworkOrder(53),
+	}
+	event.Went = bpf.AliothTuple{
+		Src:   bpf.EncodeAddr(ip("10.0.1.10")),
+		Dst:   bpf.EncodeAddr(ip("10.8.1.10")),
+		Sport: bpf.NetworkOrder(1000),
+		Dport: bpf.NetworkOrder(5353),
+	}
 	var sample bytes.Buffer
 	if err := binary.Write(&sample, binary.NativeEndian, event); err != nil {
 		t.Fatal(err)

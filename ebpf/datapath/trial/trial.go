@@ -151,7 +151,8 @@ func (t *Trial) forget() error {
 func (t *Trial) Close() {
 	o := &t.objects
 	for _, held := range []io.Closer{
-		o.FromPod, o.FromTunnel, o.Counters, o.DropCounters, o.Drops, o.DropGate, o.Connections, o.ConnOpened, o.ICMPGate, o.RoleGate,
+		o.FromPod, o.FromTunnel, o.Counters, o.DropCounters, o.Drops, o.DropGate, o.Connections, o.ConnOpened, o.ICMPGate,
+		o.RoleGate,
 		o.Ways, o.Fragments, o.Affinities,
 	} {
 		held.Close()
@@ -166,7 +167,12 @@ func (t *Trial) run(program *ebpf.Program, ifindex int, frame []byte) (Outcome, 
 		return Outcome{}, err
 	}
 	ctx, end := bpf.Received(ifindex), bpf.Context{}
-	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+maxHeadroom), Context: &ctx, ContextOut: &end}
+	options := &ebpf.RunOptions{
+		Data:       frame,
+		DataOut:    make([]byte, len(frame)+maxHeadroom),
+		Context:    &ctx,
+		ContextOut: &end,
+	}
 	if _, err := program.Run(options); err != nil {
 		return Outcome{}, fmt.Errorf("run %s: %w", program, err)
 	}

@@ -15,7 +15,8 @@ import (
 // owner has Kubernetes delete the config with its pod, and never delay the pod's deletion.
 func owner(want *content) metav1.OwnerReference {
 	return metav1.OwnerReference{
-		APIVersion: "v1", Kind: "Pod", Name: want.name, UID: types.UID(want.uid), Controller: new(true), BlockOwnerDeletion: new(bool),
+		APIVersion: "v1", Kind: "Pod", Name: want.name, UID: types.UID(want.uid), Controller: new(true),
+		BlockOwnerDeletion: new(bool),
 	}
 }
 
@@ -48,14 +49,24 @@ func setStatus(object client.Object, want *content) {
 		first = want.interfaces[0]
 	}
 	if early, ok := object.(*acnv1alpha1.MultiTenantPodNetworkConfig); ok {
-		early.Status = acnv1alpha1.MultiTenantPodNetworkConfigStatus{UUID: first.NCID, PrimaryIP: first.PrimaryIP, MacAddress: first.MacAddress}
+		early.Status = acnv1alpha1.MultiTenantPodNetworkConfigStatus{
+			UUID:       first.NCID,
+			PrimaryIP:  first.PrimaryIP,
+			MacAddress: first.MacAddress,
+		}
 		if want.state == multitenancyv1alpha1.ConfigReady {
 			early.Status.Status = acnv1alpha1.ConfigProvisioned
 		}
 		return
 	}
 	object.(*multitenancyv1alpha1.MultitenantPodNetworkConfig).Status = multitenancyv1alpha1.MultitenantPodNetworkConfigStatus{
-		NCID: first.NCID, PrimaryIP: first.PrimaryIP, MacAddress: first.MacAddress, GatewayIP: first.GatewayIP,
-		InterfaceInfos: want.interfaces, DefaultDenyACL: want.defaultDeny, NodeName: want.node, Status: want.state,
+		NCID:           first.NCID,
+		PrimaryIP:      first.PrimaryIP,
+		MacAddress:     first.MacAddress,
+		GatewayIP:      first.GatewayIP,
+		InterfaceInfos: want.interfaces,
+		DefaultDenyACL: want.defaultDeny,
+		NodeName:       want.node,
+		Status:         want.state,
 	}
 }

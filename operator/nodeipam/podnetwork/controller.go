@@ -83,7 +83,8 @@ func source(f *feed.Feed) *feed.Source {
 			return ofVPC(tx, 0, feed.Either(old, now).Name)
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
-			if old != nil && now != nil && old.UID == now.UID && old.Ready == now.Ready && old.Generation == now.Generation && old.Deleting == now.Deleting {
+			if old != nil && now != nil && old.UID == now.UID && old.Ready == now.Ready && old.Generation == now.Generation &&
+				old.Deleting == now.Deleting {
 				return nil
 			}
 			return ofVPC(tx, 0, feed.Either(old, now).VPC)

@@ -40,7 +40,9 @@ func serves(tx store.CentralTx, row *nodeipam.PodNetwork) verdict.Verdict {
 		return verdict.Passed
 	}
 	return verdict.Refuse(v1alpha1.OlderServesReason, fmt.Sprintf(
-		"the PodNetwork of this name in group %s, which is older, serves: delete one of the two, or give this one another name", serving.Group))
+		"the PodNetwork of this name in group %s, which is older, serves: delete one of the two, or give this one another name",
+		serving.Group,
+	))
 }
 
 func canBeServed(_ store.CentralTx, row *nodeipam.PodNetwork) verdict.Verdict {
@@ -52,7 +54,10 @@ func canBeServed(_ store.CentralTx, row *nodeipam.PodNetwork) verdict.Verdict {
 	case row.VPC == "":
 		return verdict.Refuse(v1alpha1.InvalidReason, "spec.networkID is empty: set it to the name of a VPC")
 	case row.Subnet == "":
-		return verdict.Refuse(v1alpha1.InvalidReason, "spec.subnetResourceID is empty: set it to the name of a subnet of the VPC")
+		return verdict.Refuse(
+			v1alpha1.InvalidReason,
+			"spec.subnetResourceID is empty: set it to the name of a subnet of the VPC",
+		)
 	}
 	return verdict.Passed
 }
@@ -61,9 +66,15 @@ func hasVPC(tx store.CentralTx, row *nodeipam.PodNetwork) verdict.Verdict {
 	vpc := store.GetVPC(tx, row.VPC)
 	switch {
 	case vpc == nil:
-		return verdict.Refuse(v1alpha1.VPCNotFoundReason, fmt.Sprintf("VPC %q does not exist: create it, or make a PodNetwork with another spec.networkID", row.VPC))
+		return verdict.Refuse(
+			v1alpha1.VPCNotFoundReason,
+			fmt.Sprintf("VPC %q does not exist: create it, or make a PodNetwork with another spec.networkID", row.VPC),
+		)
 	case !vpc.Ready || vpc.Deleting:
-		return verdict.Refuse(v1alpha1.VPCNotReadyReason, fmt.Sprintf("VPC %q is not Ready: see its Ready condition", row.VPC))
+		return verdict.Refuse(
+			v1alpha1.VPCNotReadyReason,
+			fmt.Sprintf("VPC %q is not Ready: see its Ready condition", row.VPC),
+		)
 	}
 	return verdict.Passed
 }
@@ -73,7 +84,10 @@ func ofSubnet(tx store.CentralTx, row *nodeipam.PodNetwork) decision {
 	d := decision{state: multitenancyv1alpha1.PodNetworkNotDelegated}
 	subnet := ipam.SubnetNamed(tx, row.VPC, row.Subnet)
 	if subnet == nil {
-		d.Verdict = verdict.Refuse(v1alpha1.SubnetNotFoundReason, fmt.Sprintf("VPC %q has no subnet %q: create it, or correct spec.subnetResourceID", row.VPC, row.Subnet))
+		d.Verdict = verdict.Refuse(
+			v1alpha1.SubnetNotFoundReason,
+			fmt.Sprintf("VPC %q has no subnet %q: create it, or correct spec.subnetResourceID", row.VPC, row.Subnet),
+		)
 		return d
 	}
 	for _, prefix := range subnet.Prefixes {
@@ -82,9 +96,15 @@ func ofSubnet(tx store.CentralTx, row *nodeipam.PodNetwork) decision {
 	switch {
 	case subnet.ForServices:
 		d.state = multitenancyv1alpha1.PodNetworkOfOthers
-		d.Verdict = verdict.Refuse(v1alpha1.SubnetUseReason, fmt.Sprintf("subnet %q is for load balancers (spec.use Services): use another subnet", subnet.Name))
+		d.Verdict = verdict.Refuse(
+			v1alpha1.SubnetUseReason,
+			fmt.Sprintf("subnet %q is for load balancers (spec.use Services): use another subnet", subnet.Name),
+		)
 	case !subnet.Ready || subnet.Deleting:
-		d.Verdict = verdict.Refuse(v1alpha1.SubnetNotReadyReason, fmt.Sprintf("subnet %q is not Ready: see its Ready condition", subnet.Name))
+		d.Verdict = verdict.Refuse(
+			v1alpha1.SubnetNotReadyReason,
+			fmt.Sprintf("subnet %q is not Ready: see its Ready condition", subnet.Name),
+		)
 	case inUse(tx, row, subnet):
 		d.state, d.Verdict = multitenancyv1alpha1.PodNetworkInUse, verdict.Use("pods can use it")
 	default:

@@ -34,7 +34,11 @@ func (r *Reconciler) tryKeeping(ctx context.Context, object client.Object) error
 	trial := object.DeepCopyObject().(client.Object)
 	statusOf(trial).Reservations = []multitenancyv1alpha1.Reservation{{PodNetwork: "trial", NetworkID: "trial"}}
 	if err := r.Client.Status().Patch(ctx, trial, client.MergeFrom(object), client.DryRunAll); err != nil {
-		return fmt.Errorf("try whether the API keeps reservations of PodNetworkInstance %s: %w", client.ObjectKeyFromObject(object), err)
+		return fmt.Errorf(
+			"try whether the API keeps reservations of PodNetworkInstance %s: %w",
+			client.ObjectKeyFromObject(object),
+			err,
+		)
 	}
 	r.keeps = len(statusOf(trial).Reservations) > 0
 	return nil

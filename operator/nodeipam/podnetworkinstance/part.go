@@ -80,7 +80,11 @@ func (p *part) find(tx store.ReadTx, row *nodeipam.Instance) {
 	if vpc := store.GetVPC(tx, network.VPC); vpc == nil || !tenancy.Allows(vpc, namespace.Tenant) {
 		p.subnet = nil
 		p.no = refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.TenantNotAllowedReason, fmt.Sprintf(
-			"VPC %q of PodNetwork %q does not allow tenant %q: ask the cluster's operator to add it to spec.allowedTenants", network.VPC, p.network, namespace.Tenant))
+			"VPC %q of PodNetwork %q does not allow tenant %q: ask the cluster's operator to add it to spec.allowedTenants",
+			network.VPC,
+			p.network,
+			namespace.Tenant,
+		))
 	}
 }
 
@@ -93,7 +97,8 @@ func (p *part) measure(tx store.ReadTx, row *nodeipam.Instance) {
 		}
 		p.had += len(reserved.IPs)
 		for _, ip := range reserved.IPs {
-			if inside := p.inside(reserved, ip); inside && (useOf(tx, row, reserved.VPC, ip) == held || slices.Contains(p.fixed, ip)) {
+			if inside := p.inside(reserved, ip); inside &&
+				(useOf(tx, row, reserved.VPC, ip) == held || slices.Contains(p.fixed, ip)) {
 				p.room--
 			}
 		}
@@ -180,7 +185,10 @@ func (p *part) choose(tx store.ReadTx, row *nodeipam.Instance, taken map[place]b
 	if others := nodeipam.CountReserved(tx, p.network) - p.had; others+p.elsewhere+p.size > p.most {
 		return refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.ReservationLimitReason, fmt.Sprintf(
 			"PodNetwork %q allows %d reserved addresses for all instances together, and %d more are too many: reserve fewer, or raise its spec.maxReservedIPs",
-			p.network, p.most, p.lacks()))
+			p.network,
+			p.most,
+			p.lacks(),
+		))
 	}
 	for _, ip := range p.fixed {
 		if slices.Contains(p.kept, ip) {
@@ -190,7 +198,11 @@ func (p *part) choose(tx store.ReadTx, row *nodeipam.Instance, taken map[place]b
 			return unreservable(p.network, err)
 		}
 		if taken[place{p.subnet.VPC, ip}] {
-			return refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, fmt.Sprintf("two interfaces have the ipConstraint %s: leave one out", ip))
+			return refuse(
+				multitenancyv1alpha1.InstanceReservationError,
+				v1alpha1.InvalidReason,
+				fmt.Sprintf("two interfaces have the ipConstraint %s: leave one out", ip),
+			)
 		}
 		p.take(ip, taken)
 	}
@@ -199,7 +211,11 @@ func (p *part) choose(tx store.ReadTx, row *nodeipam.Instance, taken map[place]b
 	found = slices.DeleteFunc(found, func(ip netip.Addr) bool { return taken[place{p.subnet.VPC, ip}] })
 	if len(found) < missing {
 		return refuse(multitenancyv1alpha1.InstanceNoAddresses, v1alpha1.SubnetExhaustedReason, fmt.Sprintf(
-			"subnet %q of PodNetwork %q has fewer than %d free addresses: reserve fewer, delete pods or instances, or enlarge it", p.subnet.Name, p.network, missing))
+			"subnet %q of PodNetwork %q has fewer than %d free addresses: reserve fewer, delete pods or instances, or enlarge it",
+			p.subnet.Name,
+			p.network,
+			missing,
+		))
 	}
 	for _, ip := range found[:missing] {
 		p.take(ip, taken)
@@ -212,7 +228,11 @@ func (p *part) take(ip netip.Addr, taken map[place]bool) {
 }
 
 func unreservable(network string, err error) *refusal {
-	no := refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, fmt.Sprintf("ipConstraint in PodNetwork %q: %v", network, err))
+	no := refuse(
+		multitenancyv1alpha1.InstanceReservationError,
+		v1alpha1.InvalidReason,
+		fmt.Sprintf("ipConstraint in PodNetwork %q: %v", network, err),
+	)
 	var cause *ipam.Error
 	if errors.As(err, &cause) {
 		no.Reason = cause.Reason

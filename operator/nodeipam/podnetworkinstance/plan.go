@@ -136,15 +136,23 @@ func unserved(tx store.ReadTx, row *nodeipam.Instance, keeps bool) *refusal {
 	switch {
 	case serving != nil && serving.Ref != row.Ref:
 		return refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.OlderServesReason, fmt.Sprintf(
-			"the PodNetworkInstance of this name in group %s, which is older, serves: delete one of the two, or give this one another name", serving.Group))
+			"the PodNetworkInstance of this name in group %s, which is older, serves: delete one of the two, or give this one another name",
+			serving.Group,
+		))
 	case row.Invalid != "":
 		return refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, row.Invalid)
 	case len(row.Interfaces) == 0:
-		return refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, "it names no PodNetwork: make one with spec.podNetworkConfigs")
+		return refuse(
+			multitenancyv1alpha1.InstanceReservationError,
+			v1alpha1.InvalidReason,
+			"it names no PodNetwork: make one with spec.podNetworkConfigs",
+		)
 	case reserves(row) && !keeps:
 		return refuse(multitenancyv1alpha1.InstanceReservationError, v1alpha1.ForeignDefinitionReason, fmt.Sprintf(
 			"the CustomResourceDefinition podnetworkinstances.%s is not Alioth's and drops status.reservations, so no address can be reserved: "+
-				"give it to Alioth's release, as `helm get notes` says, or reserve none with podIPReservationSize 0", row.Group))
+				"give it to Alioth's release, as `helm get notes` says, or reserve none with podIPReservationSize 0",
+			row.Group,
+		))
 	}
 	return nil
 }
@@ -163,7 +171,12 @@ func deleting(tx store.ReadTx, row *nodeipam.Instance) decision {
 		if len(names) > podsNamed {
 			more = ", and others"
 		}
-		d.Message = fmt.Sprintf("used by %d pod(s): %s%s; delete them first", len(names), strings.Join(names[:min(len(names), podsNamed)], ", "), more)
+		d.Message = fmt.Sprintf(
+			"used by %d pod(s): %s%s; delete them first",
+			len(names),
+			strings.Join(names[:min(len(names), podsNamed)], ", "),
+			more,
+		)
 	}
 	return d
 }

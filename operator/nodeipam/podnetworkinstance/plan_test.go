@@ -81,7 +81,8 @@ func short(d decision) string {
 // decideOne decides about a row whose status in the API has its reservations.
 func decideOne(t *testing.T, row *nodeipam.Instance, rows ...any) (d decision) {
 	t.Helper()
-	operatortest.New(t, append(world(rows...), row)...).View(func(tx store.ReadTx) { d = decide(tx, row, facts{written: row.Reserved, settled: true, keeps: true}) })
+	operatortest.New(t, append(world(rows...), row)...).
+		View(func(tx store.ReadTx) { d = decide(tx, row, facts{written: row.Reserved, settled: true, keeps: true}) })
 	return d
 }
 
@@ -161,7 +162,11 @@ func TestInstance_AssumedReservation_Written(t *testing.T) {
 func TestDecide_Instance_AddressesReserved(t *testing.T) {
 	const ready = "Ready Ready "
 	others := changed(instance("pni", 1, 1), func(i *nodeipam.Instance) {
-		i.Interfaces = append(i.Interfaces, nodeipam.Interface{PodNetwork: "other", Reserve: 2}, nodeipam.Interface{PodNetwork: "pn", Reserve: 1, IP: netip.MustParseAddr("10.0.1.3")})
+		i.Interfaces = append(
+			i.Interfaces,
+			nodeipam.Interface{PodNetwork: "other", Reserve: 2},
+			nodeipam.Interface{PodNetwork: "pn", Reserve: 1, IP: netip.MustParseAddr("10.0.1.3")},
+		)
 	})
 	six := []any{
 		operatortest.Subnet("sub6", "v", "net6", 0, "fd00::/64"), podNetwork("six", func(n *nodeipam.PodNetwork) { n.Subnet = "net6" }),

@@ -62,7 +62,8 @@ func ofInstance(tx store.ReadTx, old, now *nodeipam.Instance) []feed.Request {
 }
 
 func ofPodNetwork(tx store.ReadTx, old, now *nodeipam.PodNetwork) []feed.Request {
-	if old != nil && now != nil && old.UID == now.UID && old.Generation == now.Generation && old.Ready == now.Ready && old.Deleting == now.Deleting {
+	if old != nil && now != nil && old.UID == now.UID && old.Generation == now.Generation && old.Ready == now.Ready &&
+		old.Deleting == now.Deleting {
 		return nil
 	}
 	name := feed.Either(old, now).Name

@@ -19,9 +19,12 @@ type Source interface {
 
 // NewCollector returns a Collector with the name of the metric.
 func NewCollector(name string, from Source) *Collector {
-	return &Collector{from: from, desc: prometheus.NewDesc(name,
+	return &Collector{from: from, desc: prometheus.NewDesc(
+		name,
 		"Objects of the API that are left out, because they can't be read, contradict themselves or conflict with others, by kind and reason.",
-		[]string{"kind", "reason"}, nil)}
+		[]string{"kind", "reason"},
+		nil,
+	)}
 }
 
 // Describe implements prometheus.Collector.

@@ -51,7 +51,9 @@ type Table[R any] struct {
 
 // ByName returns a table whose rows are found by the object's name.
 func ByName[R any](
-	get func(tx store.ReadTx, name string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, name, uid string) bool,
+	get func(tx store.ReadTx, name string) *R,
+	put func(store.Tx, *R) error,
+	remove func(tx store.Tx, name, uid string) bool,
 ) Table[R] {
 	return Table[R]{
 		Get:    func(tx store.ReadTx, id ID) *R { return get(tx, id.Name) },
@@ -62,7 +64,9 @@ func ByName[R any](
 
 // InNamespace returns a table whose rows are found by namespace and name.
 func InNamespace[R any](
-	get func(tx store.ReadTx, namespace, name string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, namespace, name, uid string) bool,
+	get func(tx store.ReadTx, namespace, name string) *R,
+	put func(store.Tx, *R) error,
+	remove func(tx store.Tx, namespace, name, uid string) bool,
 ) Table[R] {
 	return Table[R]{
 		Get:    func(tx store.ReadTx, id ID) *R { return get(tx, id.Namespace, id.Name) },
@@ -72,7 +76,11 @@ func InNamespace[R any](
 }
 
 // ByUID returns a table whose rows are found by the object's UID.
-func ByUID[R any](get func(tx store.ReadTx, uid string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, uid string) bool) Table[R] {
+func ByUID[R any](
+	get func(tx store.ReadTx, uid string) *R,
+	put func(store.Tx, *R) error,
+	remove func(tx store.Tx, uid string) bool,
+) Table[R] {
 	return Table[R]{
 		Get:    func(tx store.ReadTx, id ID) *R { return get(tx, id.UID) },
 		Put:    put,
@@ -83,7 +91,10 @@ func ByUID[R any](get func(tx store.ReadTx, uid string) *R, put func(store.Tx, *
 // ByNumber returns a table whose rows are found by the number behind the prefix of the object's
 // name. Validation ties the number to the name. No row has the number 0.
 func ByNumber[R any](
-	prefix string, get func(store.ReadTx, uint32) *R, put func(store.Tx, *R) error, remove func(store.Tx, uint32, string) bool,
+	prefix string,
+	get func(store.ReadTx, uint32) *R,
+	put func(store.Tx, *R) error,
+	remove func(store.Tx, uint32, string) bool,
 ) Table[R] {
 	number := func(id ID) uint32 {
 		number, _ := strconv.ParseUint(strings.TrimPrefix(id.Name, prefix), 10, 32)

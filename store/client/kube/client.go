@@ -130,7 +130,13 @@ func (c *Client) Update(ctx context.Context, obj Object) error {
 
 // Patch changes the object of obj's name and namespace, or a subresource of it,
 // and leaves obj as it is.
-func (c *Client) Patch(ctx context.Context, obj Object, kind types.PatchType, data []byte, subresource ...string) error {
+func (c *Client) Patch(
+	ctx context.Context,
+	obj Object,
+	kind types.PatchType,
+	data []byte,
+	subresource ...string,
+) error {
 	request, err := c.one(http.MethodPatch, obj)
 	if err != nil {
 		return err
@@ -152,7 +158,12 @@ func (c *Client) Delete(ctx context.Context, obj Object, uid types.UID) error {
 // Stream requests all objects of obj's kind in a namespace ("" for all, and for kinds
 // without), with the parameters of a list or a watch. It returns once the answer
 // begins. The caller closes the stream, which ends with ctx as well.
-func (c *Client) Stream(ctx context.Context, obj runtime.Object, namespace string, parameters map[string]string) (io.ReadCloser, error) {
+func (c *Client) Stream(
+	ctx context.Context,
+	obj runtime.Object,
+	namespace string,
+	parameters map[string]string,
+) (io.ReadCloser, error) {
 	request, err := c.to(http.MethodGet, obj, namespace)
 	if err != nil {
 		return nil, err

@@ -97,7 +97,9 @@ func TestStream_KindAndNamespace_OnlyThoseReturned(t *testing.T) {
 			t.Errorf("namespace %s: %d services, want %d (%v)", namespace, len(list.Items), want, err)
 		}
 	}
-	if _, err := c.Stream(t.Context(), &corev1.Service{}, "", map[string]string{"watch": "true", "resourceVersion": "1", "fieldSelector": "no.such=field"}); !apierrors.IsBadRequest(err) {
+	if _, err := c.Stream(t.Context(), &corev1.Service{}, "", map[string]string{"watch": "true", "resourceVersion": "1", "fieldSelector": "no.such=field"}); !apierrors.IsBadRequest(
+		err,
+	) {
 		t.Errorf("a selector that there isn't: %v, want that the request is bad", err)
 	}
 }

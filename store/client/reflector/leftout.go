@@ -69,7 +69,17 @@ func (s *Set) unreadBy(src *Source) []descriptor.ID {
 // await keeps a row that the store can't take until the next change of its kind.
 func (s *Set) await(kind *descriptor.Kind, key coverKey, row any, err error) {
 	if _, again := s.refused[key]; !again {
-		s.log.Warn("object waits for another one to go", "kind", kind.Name, "namespace", key.id.Namespace, "name", key.id.Name, "error", err)
+		s.log.Warn(
+			"object waits for another one to go",
+			"kind",
+			kind.Name,
+			"namespace",
+			key.id.Namespace,
+			"name",
+			key.id.Name,
+			"error",
+			err,
+		)
 	}
 	s.refused[key] = waiting{row, descriptor.NewLeftOut(kind, key.id, err)}
 }
@@ -79,7 +89,17 @@ func (s *Set) await(kind *descriptor.Kind, key coverKey, row any, err error) {
 func (s *Set) writeEach(kind *descriptor.Kind, removals []descriptor.ID, rows map[coverKey]any) {
 	for _, id := range removals {
 		if err := s.store.Update(func(tx store.Tx) error { return kind.Delete(tx, id) }); err != nil {
-			s.log.Error("can't remove a row from the store", "kind", kind.Name, "namespace", id.Namespace, "name", id.Name, "error", err)
+			s.log.Error(
+				"can't remove a row from the store",
+				"kind",
+				kind.Name,
+				"namespace",
+				id.Namespace,
+				"name",
+				id.Name,
+				"error",
+				err,
+			)
 		}
 	}
 	for _, key := range inOrder(rows) {

@@ -98,7 +98,8 @@ func (s *Set) complain(kind string, err error) {
 func (s *Set) see(kind, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if order, err := resourceversion.CompareResourceVersion(version, s.seen[kind]); s.seen[kind] == "" || err == nil && order > 0 {
+	if order, err := resourceversion.CompareResourceVersion(version, s.seen[kind]); s.seen[kind] == "" ||
+		err == nil && order > 0 {
 		s.seen[kind] = version
 	}
 }
@@ -142,7 +143,13 @@ func (s *Set) merge(src *Source, c change) {
 		return s.write(tx, src.scope.Kind, rows)
 	})
 	if err != nil {
-		s.log.Error("can't write all of a change to the store; writing each object by itself", "kind", src.scope.Kind.Name, "error", err)
+		s.log.Error(
+			"can't write all of a change to the store; writing each object by itself",
+			"kind",
+			src.scope.Kind.Name,
+			"error",
+			err,
+		)
 		s.writeEach(src.scope.Kind, removals, rows)
 	}
 }

@@ -383,7 +383,17 @@ func (src *Source) reach(version string) {
 func (src *Source) entry(raw []byte) entry {
 	e := read(src.scope.Kind, raw)
 	if e.err != nil {
-		src.set.log.Error("object ignored", "kind", src.scope.Kind.Name, "namespace", e.id.Namespace, "name", e.id.Name, "error", e.err)
+		src.set.log.Error(
+			"object ignored",
+			"kind",
+			src.scope.Kind.Name,
+			"namespace",
+			e.id.Namespace,
+			"name",
+			e.id.Name,
+			"error",
+			e.err,
+		)
 	}
 	return e
 }

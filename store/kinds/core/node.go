@@ -110,7 +110,8 @@ func hashSelection(in *corev1.Node) uint64 {
 func trimNode(node *corev1.Node) {
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
 	node.Status = corev1.NodeStatus{
-		Addresses: node.Status.Addresses, Conditions: readyOf(node.Status.Conditions), Allocatable: countedOf(node.Status.Allocatable),
+		Addresses: node.Status.Addresses, Conditions: readyOf(node.Status.Conditions),
+		Allocatable: countedOf(node.Status.Allocatable),
 	}
 }
 

@@ -66,7 +66,14 @@ func TestConvertNode_ManyAddresses_Bounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(row.Addresses) != mostAddresses || len(row.AllAddresses) != mostAddresses || row.Addresses[0] != first {
-		t.Errorf("%d addresses, %d of them internal, begin with %s: want %d from %s on", len(row.AllAddresses), len(row.Addresses), row.Addresses[0], mostAddresses, first)
+		t.Errorf(
+			"%d addresses, %d of them internal, begin with %s: want %d from %s on",
+			len(row.AllAddresses),
+			len(row.Addresses),
+			row.Addresses[0],
+			mostAddresses,
+			first,
+		)
 	}
 	if row.IgnoredAddresses != 20_000-mostAddresses {
 		t.Errorf("%d addresses are ignored", row.IgnoredAddresses)

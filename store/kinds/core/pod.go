@@ -361,7 +361,9 @@ func hostPorts(spec *corev1.PodSpec) []store.HostPort {
 
 func hostPort(port corev1.ContainerPort) (store.HostPort, bool) {
 	row := store.HostPort{
-		Protocol: string(cmp.Or(port.Protocol, corev1.ProtocolTCP)), HostPort: values.Port(port.HostPort), Port: values.Port(port.ContainerPort),
+		Protocol: string(
+			cmp.Or(port.Protocol, corev1.ProtocolTCP),
+		), HostPort: values.Port(port.HostPort), Port: values.Port(port.ContainerPort),
 	}
 	if port.HostIP != "" {
 		ip, err := netip.ParseAddr(port.HostIP)

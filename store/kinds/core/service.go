@@ -43,7 +43,10 @@ func convertService(in *corev1.Service) (*store.Service, error) {
 		Network:      in.Labels[arktosv1.NetworkLabel],
 		Affinity:     affinity(&in.Spec),
 		Selectorless: len(in.Spec.Selector) == 0,
-		NodeLocal:    valueOr(in.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster) == corev1.ServiceInternalTrafficPolicyLocal,
+		NodeLocal: valueOr(
+			in.Spec.InternalTrafficPolicy,
+			corev1.ServiceInternalTrafficPolicyCluster,
+		) == corev1.ServiceInternalTrafficPolicyLocal,
 
 		ExternalNodeLocal:   in.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
 		HealthCheckNodePort: values.Port(in.Spec.HealthCheckNodePort),
@@ -101,7 +104,8 @@ func convertServiceCIDR(in *networkingv1.ServiceCIDR) (*store.ServiceCIDR, error
 
 // loadBalancer fills in the load balancer that a Service requests of Alioth.
 func loadBalancer(row *store.Service, in *corev1.Service) {
-	if row.OtherProxy || in.Spec.Type != corev1.ServiceTypeLoadBalancer || valueOr(in.Spec.LoadBalancerClass, "") != v1alpha1.LoadBalancerClass {
+	if row.OtherProxy || in.Spec.Type != corev1.ServiceTypeLoadBalancer ||
+		valueOr(in.Spec.LoadBalancerClass, "") != v1alpha1.LoadBalancerClass {
 		return
 	}
 	row.LoadBalancer = cmp.Or(in.Annotations[v1alpha1.LoadBalancerAnnotation], v1alpha1.LoadBalancerVPC)

@@ -56,7 +56,8 @@ var (
 	PodNetworkConfigs = map[string]*descriptor.Kind{
 		multitenancyv1alpha1.GroupVersion.Group: inGroup(multitenancyv1alpha1.GroupVersion.Group, podConfigTable,
 			descriptor.Description[*multitenancyv1alpha1.MultitenantPodNetworkConfig, nodeipam.PodConfig]{
-				Name: "MultitenantPodNetworkConfig", Object: &multitenancyv1alpha1.MultitenantPodNetworkConfig{}, List: &multitenancyv1alpha1.MultitenantPodNetworkConfigList{},
+				Name: "MultitenantPodNetworkConfig", Object: &multitenancyv1alpha1.MultitenantPodNetworkConfig{},
+				List: &multitenancyv1alpha1.MultitenantPodNetworkConfigList{},
 				Convert: sure(func(in *multitenancyv1alpha1.MultitenantPodNetworkConfig) *nodeipam.PodConfig {
 					return podConfig(in, &in.Spec.PodNetworkChoice, string(in.Status.Status))
 				}),
@@ -102,7 +103,12 @@ func podNetworkTable(group string) descriptor.Table[nodeipam.PodNetwork] {
 }
 
 func podNetworkVerdict(row *nodeipam.PodNetwork) descriptor.Verdict {
-	return descriptor.Verdict{Ready: row.Ready, Reason: row.Reason, Message: row.Message, ID: descriptor.ID{Name: row.Name, UID: row.UID}}
+	return descriptor.Verdict{
+		Ready:   row.Ready,
+		Reason:  row.Reason,
+		Message: row.Message,
+		ID:      descriptor.ID{Name: row.Name, UID: row.UID},
+	}
 }
 
 // instanceTable has the PodNetworkInstances of a group.
@@ -112,7 +118,8 @@ func instanceTable(group string) descriptor.Table[nodeipam.Instance] {
 
 func instanceVerdict(row *nodeipam.Instance) descriptor.Verdict {
 	return descriptor.Verdict{
-		Ready: row.Ready, Reason: row.Reason, Message: row.Message, ID: descriptor.ID{Namespace: row.Namespace, Name: row.Name, UID: row.UID},
+		Ready: row.Ready, Reason: row.Reason, Message: row.Message,
+		ID: descriptor.ID{Namespace: row.Namespace, Name: row.Name, UID: row.UID},
 	}
 }
 
@@ -128,7 +135,10 @@ func nodeInfoTable(group string) descriptor.Table[nodeipam.NodeInfo] {
 
 // byRef returns a table whose rows are found by group, namespace and name.
 func byRef[R any](
-	group string, get func(store.ReadTx, nodeipam.Ref) *R, put func(store.Tx, *R) error, remove func(store.Tx, nodeipam.Ref, string) bool,
+	group string,
+	get func(store.ReadTx, nodeipam.Ref) *R,
+	put func(store.Tx, *R) error,
+	remove func(store.Tx, nodeipam.Ref, string) bool,
 ) descriptor.Table[R] {
 	return descriptor.Table[R]{
 		Get:    func(tx store.ReadTx, id descriptor.ID) *R { return get(tx, refOf(group, id)) },

@@ -23,7 +23,9 @@ import (
 func convertPodNetwork(in *v1alpha1.PodNetwork) *nodeipam.PodNetwork {
 	spec := &in.Spec
 	row := &nodeipam.PodNetwork{
-		Meta: values.Meta(in), MaxReserved: v1alpha1.DefaultMaxReservedIPs, SubnetGUID: spec.SubnetGUID, SubnetResourceID: spec.SubnetResourceID,
+		Meta: values.Meta(
+			in,
+		), MaxReserved: v1alpha1.DefaultMaxReservedIPs, SubnetGUID: spec.SubnetGUID, SubnetResourceID: spec.SubnetResourceID,
 		Ready: in.Status.Status == v1alpha1.PodNetworkReady || in.Status.Status == v1alpha1.PodNetworkInUse,
 	}
 	_, row.Reason, row.Message = values.Readiness(in.Status.Conditions)
@@ -41,7 +43,11 @@ func convertPodNetwork(in *v1alpha1.PodNetwork) *nodeipam.PodNetwork {
 		invalid.Add("deviceType %s is not served: use %s", quote.Name(spec.DeviceType), v1alpha1.DeviceTypeVnetNIC)
 	}
 	if spec.SubnetAllocationMode != "" && spec.SubnetAllocationMode != v1alpha1.AllocationSingle {
-		invalid.Add("subnetAllocationMode %s is not served: use %s", quote.Name(spec.SubnetAllocationMode), v1alpha1.AllocationSingle)
+		invalid.Add(
+			"subnetAllocationMode %s is not served: use %s",
+			quote.Name(spec.SubnetAllocationMode),
+			v1alpha1.AllocationSingle,
+		)
 	}
 	row.Invalid = invalid.String()
 	return row
@@ -69,11 +75,17 @@ func nameIn(field, text, what string, invalid *values.Faults) string {
 
 // convertInstance converts all but the Ref. It never fails.
 func convertInstance(in *v1alpha1.PodNetworkInstance) *nodeipam.Instance {
-	row := &nodeipam.Instance{Meta: values.Meta(in), DefaultDeny: in.Spec.DefaultDenyACL, Ready: in.Status.Status == v1alpha1.InstanceReady}
+	row := &nodeipam.Instance{
+		Meta:        values.Meta(in),
+		DefaultDeny: in.Spec.DefaultDenyACL,
+		Ready:       in.Status.Status == v1alpha1.InstanceReady,
+	}
 	_, row.Reason, row.Message = values.Readiness(in.Status.Conditions)
 	configs := in.Spec.PodNetworkConfigs
 	if len(configs) == 0 && in.Spec.PodNetwork != "" {
-		configs = []v1alpha1.PodNetworkConfig{{PodNetwork: in.Spec.PodNetwork, PodIPReservationSize: in.Spec.PodIPReservationSize}}
+		configs = []v1alpha1.PodNetworkConfig{
+			{PodNetwork: in.Spec.PodNetwork, PodIPReservationSize: in.Spec.PodIPReservationSize},
+		}
 	}
 	var invalid values.Faults
 	for i := range configs {
@@ -82,7 +94,8 @@ func convertInstance(in *v1alpha1.PodNetworkInstance) *nodeipam.Instance {
 			continue
 		}
 		row.Interfaces = append(row.Interfaces, nodeipam.Interface{
-			PodNetwork: name, Reserve: int(configs[i].PodIPReservationSize), IP: readConstraint(configs[i].IPConstraint, &invalid),
+			PodNetwork: name, Reserve: int(configs[i].PodIPReservationSize),
+			IP: readConstraint(configs[i].IPConstraint, &invalid),
 		})
 	}
 	for i := range in.Status.Reservations {
@@ -120,7 +133,12 @@ func readReservation(in *v1alpha1.Reservation, invalid *values.Faults) nodeipam.
 
 // podConfig converts all of a config but the Ref.
 func podConfig(in metav1.Object, choice *v1alpha1.PodNetworkChoice, status string) *nodeipam.PodConfig {
-	row := &nodeipam.PodConfig{Meta: values.Meta(in), PodNetwork: choice.PodNetwork, Instance: choice.PodNetworkInstance, Status: status}
+	row := &nodeipam.PodConfig{
+		Meta:       values.Meta(in),
+		PodNetwork: choice.PodNetwork,
+		Instance:   choice.PodNetworkInstance,
+		Status:     status,
+	}
 	if owner := metav1.GetControllerOfNoCopy(in); owner != nil && owner.Kind == "Pod" && owner.APIVersion == "v1" {
 		row.PodUID = string(owner.UID)
 	}

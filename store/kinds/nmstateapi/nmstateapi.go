@@ -37,7 +37,12 @@ var NodeNetworkState = descriptor.Define(&all, descriptor.Description[*nmstatev1
 		return scope
 	},
 	Verdict: func(row *nmstate.State) descriptor.Verdict {
-		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: !row.Failing, Reason: row.Reason, Message: row.Message}
+		return descriptor.Verdict{
+			ID:      descriptor.ID{Name: row.Name, UID: row.UID},
+			Ready:   !row.Failing,
+			Reason:  row.Reason,
+			Message: row.Message,
+		}
 	},
 	Rows: nmstate.States,
 })
@@ -45,7 +50,8 @@ var NodeNetworkState = descriptor.Define(&all, descriptor.Description[*nmstatev1
 func convertNodeNetworkState(in *nmstatev1beta1.NodeNetworkState) (*nmstate.State, error) {
 	row := &nmstate.State{
 		Meta: values.Meta(in), Name: in.Name, Managed: in.Spec.Managed == nil || *in.Spec.Managed,
-		ObservedGeneration: in.Status.ObservedDesiredGeneration, Reach: targets(in.Spec.Reach), PolicyReach: targets(in.Spec.PolicyReach),
+		ObservedGeneration: in.Status.ObservedDesiredGeneration, Reach: targets(in.Spec.Reach),
+		PolicyReach: targets(in.Spec.PolicyReach),
 	}
 	var invalid values.Faults
 	row.Desired = readNormal("spec.desiredState", in.Spec.DesiredState, &invalid)
@@ -56,7 +62,10 @@ func convertNodeNetworkState(in *nmstatev1beta1.NodeNetworkState) (*nmstate.Stat
 		row.Parts = append(row.Parts, nmstate.Part{Paths: part.Paths, Reach: part.Reach})
 	}
 	for _, failure := range in.Status.Failures {
-		row.Failures = append(row.Failures, nmstate.Failure{Path: failure.Path, Message: quote.Bounded(failure.Message, nmstatev1beta1.MaxFailure)})
+		row.Failures = append(
+			row.Failures,
+			nmstate.Failure{Path: failure.Path, Message: quote.Bounded(failure.Message, nmstatev1beta1.MaxFailure)},
+		)
 	}
 	row.Available = meta.IsStatusConditionTrue(in.Status.Conditions, nmstatev1.AvailableCondition)
 	row.Failing = meta.IsStatusConditionTrue(in.Status.Conditions, nmstatev1.FailingCondition)
@@ -100,21 +109,33 @@ func readNormal(path string, raw *runtime.RawExtension, invalid *values.Faults) 
 }
 
 // NodeNetConfPolicy is the kind of a policy of the early design of kubernetes-nmstate.
-var NodeNetConfPolicy = definePolicy(nmstatev1.NodeNetConfPolicyKind, &nmstatev1.NodeNetConfPolicy{}, &nmstatev1.NodeNetConfPolicyList{},
+var NodeNetConfPolicy = definePolicy(
+	nmstatev1.NodeNetConfPolicyKind,
+	&nmstatev1.NodeNetConfPolicy{},
+	&nmstatev1.NodeNetConfPolicyList{},
 	func(in *nmstatev1.NodeNetConfPolicy) (*nmstate.Policy, *runtime.RawExtension, []metav1.Condition) {
 		row := &nmstate.Policy{Spec: precedence(in.Spec.Precedence), Keep: in.Spec.KeepOnDelete, LastSlot: in.Status.LastSlot}
 		row.Spec.Tolerations, row.Spec.Reach = tolerations(in.Spec.Tolerations), targets(in.Spec.Reach)
 		for _, rule := range in.Spec.MatchRules {
-			row.Spec.Match = append(row.Spec.Match, nmstate.MatchRule{Name: rule.Name, Type: rule.Type, VLANID: int(rule.VLANID)})
+			row.Spec.Match = append(
+				row.Spec.Match,
+				nmstate.MatchRule{Name: rule.Name, Type: rule.Type, VLANID: int(rule.VLANID)},
+			)
 		}
 		return row, in.Spec.DesiredState, in.Status.Conditions
-	})
+	},
+)
 
 // NodeNetworkConfigurationPolicy is the kind of a policy of today's kubernetes-nmstate.
 var NodeNetworkConfigurationPolicy = definePolicy(nmstatev1.NodeNetworkConfigurationPolicyKind,
 	&nmstatev1.NodeNetworkConfigurationPolicy{}, &nmstatev1.NodeNetworkConfigurationPolicyList{},
 	func(in *nmstatev1.NodeNetworkConfigurationPolicy) (*nmstate.Policy, *runtime.RawExtension, []metav1.Condition) {
-		row := &nmstate.Policy{Spec: precedence(in.Spec.Precedence), Keep: in.Spec.KeepOnDelete, Capture: in.Spec.Capture, LastSlot: in.Status.LastSlot}
+		row := &nmstate.Policy{
+			Spec:     precedence(in.Spec.Precedence),
+			Keep:     in.Spec.KeepOnDelete,
+			Capture:  in.Spec.Capture,
+			LastSlot: in.Status.LastSlot,
+		}
 		row.Spec.Selector = in.Spec.NodeSelector
 		row.Spec.Tolerations, row.Spec.Reach = tolerations(in.Spec.Tolerations), targets(in.Spec.Reach)
 		row.Spec.IgnoreTaints = len(in.Spec.Tolerations) == 0
@@ -155,7 +176,12 @@ func definePolicy[O kube.Object](kind string, object O, list kube.List,
 		Owns:   func(row *nmstate.Policy) bool { return row.Spec.Kind == kind },
 		OnNode: func(string) descriptor.Scope { return descriptor.Scope{Unawaited: true} },
 		Verdict: func(row *nmstate.Policy) descriptor.Verdict {
-			return descriptor.Verdict{ID: descriptor.ID{Name: row.Spec.Name, UID: row.UID}, Ready: !row.Degraded, Reason: row.Reason, Message: row.Message}
+			return descriptor.Verdict{
+				ID:      descriptor.ID{Name: row.Spec.Name, UID: row.UID},
+				Ready:   !row.Degraded,
+				Reason:  row.Reason,
+				Message: row.Message,
+			}
 		},
 		Rows: nmstate.Policies,
 	})
@@ -185,7 +211,10 @@ func NodeAffinity(in *corev1.NodeAffinity) *nmstate.Affinity {
 	}
 	all := &nmstate.Affinity{}
 	for _, term := range in.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		all.Terms = append(all.Terms, nmstate.Term{Labels: requirements(term.MatchExpressions), Fields: requirements(term.MatchFields)})
+		all.Terms = append(
+			all.Terms,
+			nmstate.Term{Labels: requirements(term.MatchExpressions), Fields: requirements(term.MatchFields)},
+		)
 	}
 	return all
 }
@@ -201,7 +230,10 @@ func requirements(in []corev1.NodeSelectorRequirement) []nmstate.Requirement {
 func tolerations(in []corev1.Toleration) []nmstate.Toleration {
 	var list []nmstate.Toleration
 	for _, one := range in {
-		list = append(list, nmstate.Toleration{Key: one.Key, Operator: string(one.Operator), Value: one.Value, Effect: string(one.Effect)})
+		list = append(
+			list,
+			nmstate.Toleration{Key: one.Key, Operator: string(one.Operator), Value: one.Value, Effect: string(one.Effect)},
+		)
 	}
 	return list
 }
@@ -216,16 +248,19 @@ func targets(in []nmstatev1.ReachTarget) []string {
 
 // NodeNetworkConfigurationEnactment is the kind of a policy's result on a node. A node follows
 // its own.
-var NodeNetworkConfigurationEnactment = descriptor.Define(&all, descriptor.Description[*nmstatev1beta1.NodeNetworkConfigurationEnactment, nmstate.Enactment]{
-	Name: "NodeNetworkConfigurationEnactment", Object: &nmstatev1beta1.NodeNetworkConfigurationEnactment{},
-	List: &nmstatev1beta1.NodeNetworkConfigurationEnactmentList{}, Convert: ConvertEnactment, Optional: true,
-	Table: descriptor.ByName(nmstate.GetEnactment, nmstate.PutEnactment, nmstate.DeleteEnactment),
-	OnNode: func(node string) descriptor.Scope {
-		return descriptor.Scope{
-			Labels: labels.SelectorFromSet(labels.Set{nmstatev1.NodeLabel: nmstatev1beta1.LabelValue(node)}), Unawaited: true,
-		}
+var NodeNetworkConfigurationEnactment = descriptor.Define(
+	&all,
+	descriptor.Description[*nmstatev1beta1.NodeNetworkConfigurationEnactment, nmstate.Enactment]{
+		Name: "NodeNetworkConfigurationEnactment", Object: &nmstatev1beta1.NodeNetworkConfigurationEnactment{},
+		List: &nmstatev1beta1.NodeNetworkConfigurationEnactmentList{}, Convert: ConvertEnactment, Optional: true,
+		Table: descriptor.ByName(nmstate.GetEnactment, nmstate.PutEnactment, nmstate.DeleteEnactment),
+		OnNode: func(node string) descriptor.Scope {
+			return descriptor.Scope{
+				Labels: labels.SelectorFromSet(labels.Set{nmstatev1.NodeLabel: nmstatev1beta1.LabelValue(node)}), Unawaited: true,
+			}
+		},
 	},
-})
+)
 
 // ConvertEnactment converts an enactment. An enactment without a policy has no row, because its
 // node is unknown. The same holds if the name does not fit the policy. It never fails.
@@ -242,19 +277,30 @@ func ConvertEnactment(in *nmstatev1beta1.NodeNetworkConfigurationEnactment) (*nm
 		return nil, nil
 	}
 	row := &nmstate.Enactment{
-		Meta: values.Meta(in), Name: in.Name, Node: node, Policy: nmstate.Reference{Kind: ref.Kind, Name: ref.Name}, PolicyUID: ref.UID,
+		Meta: values.Meta(
+			in,
+		), Name: in.Name, Node: node, Policy: nmstate.Reference{Kind: ref.Kind, Name: ref.Name}, PolicyUID: ref.UID,
 		PolicyGeneration: in.Status.PolicyGeneration, AppliedPriority: in.Status.AppliedPriority,
 		Keep: in.Status.KeepOnDelete, Overruled: quote.Message(in.Status.Overruled),
 	}
 	readDocuments(row, &in.Status)
 	for _, condition := range in.Status.Conditions {
 		if condition.Status == metav1.ConditionTrue {
-			row.Phase, row.Reason, row.Message = nmstate.Phase(condition.Type), condition.Reason, quote.Message(condition.Message)
+			row.Phase, row.Reason, row.Message = nmstate.Phase(
+				condition.Type,
+			), condition.Reason, quote.Message(
+				condition.Message,
+			)
 			row.Since = condition.LastTransitionTime.Time
 		}
 	}
 	if slot := in.Status.Slot; slot != nil {
-		row.Slot = nmstate.Slot{Holder: slot.Holder, Expires: slot.Expires.Time, PolicyUID: slot.PolicyUID, Generation: slot.Generation}
+		row.Slot = nmstate.Slot{
+			Holder:     slot.Holder,
+			Expires:    slot.Expires.Time,
+			PolicyUID:  slot.PolicyUID,
+			Generation: slot.Generation,
+		}
 	}
 	return row, nil
 }
@@ -268,7 +314,8 @@ func readDocuments(row *nmstate.Enactment, status *nmstatev1beta1.NodeNetworkCon
 	if trial := status.Trial; trial != nil {
 		row.Trial = nmstate.Trial{
 			Open: trial.Open, Former: readNormal("status.trial.formerState", trial.FormerState, &invalid),
-			FormerPriority: trial.FormerPriority, Failures: int(trial.Failures), Seen: quote.Bounded(trial.Seen, quote.MaxQuoted),
+			FormerPriority: trial.FormerPriority, Failures: int(trial.Failures),
+			Seen: quote.Bounded(trial.Seen, quote.MaxQuoted),
 		}
 		if trial.Next != nil {
 			row.Trial.Next = trial.Next.Time
@@ -278,7 +325,11 @@ func readDocuments(row *nmstate.Enactment, status *nmstatev1beta1.NodeNetworkCon
 		if row.Captured == nil {
 			row.Captured = map[string]map[string]any{}
 		}
-		row.Captured[name] = readDocument(fmt.Sprintf("status.capturedStates[%s].state", quote.Name(name)), captured.State, &invalid)
+		row.Captured[name] = readDocument(
+			fmt.Sprintf("status.capturedStates[%s].state", quote.Name(name)),
+			captured.State,
+			&invalid,
+		)
 	}
 	row.Invalid = invalid.String()
 }

@@ -43,7 +43,8 @@ func TestNodeNetworkState_ReachTargets_BothKindsRead(t *testing.T) {
 		Reach: []nmstatev1.ReachTarget{"a"}, PolicyReach: []nmstatev1.ReachTarget{"b:1"},
 		Parts: []nmstatev1beta1.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"b:1"}}},
 	}})
-	if err != nil || len(row.Parts) != 1 || !slices.Equal(row.Parts[0].Reach, []string{"b:1"}) || !slices.Equal(row.Reach, []string{"a"}) || !slices.Equal(row.PolicyReach, []string{"b:1"}) {
+	if err != nil || len(row.Parts) != 1 || !slices.Equal(row.Parts[0].Reach, []string{"b:1"}) || !slices.Equal(row.Reach, []string{"a"}) ||
+		!slices.Equal(row.PolicyReach, []string{"b:1"}) {
 		t.Errorf("the row is %+v, %v", row, err)
 	}
 }

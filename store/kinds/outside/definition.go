@@ -23,12 +23,16 @@ import (
 // Definition is the kind of a network that pods select by the annotation
 // k8s.v1.cni.cncf.io/networks. Nodes do not watch it: the configuration is in the pod's
 // annotation alioth.dev/attachments, and the AttachmentClaim has its hash.
-var Definition = descriptor.Define(&all, descriptor.Description[*nadv1.NetworkAttachmentDefinition, multinet.Definition]{
-	Name: multinet.KindDefinition, Object: &nadv1.NetworkAttachmentDefinition{}, List: &nadv1.NetworkAttachmentDefinitionList{},
-	Optional: true,
-	Convert:  convertDefinition,
-	Table:    descriptor.InNamespace(multinet.GetDefinition, multinet.PutDefinition, multinet.DeleteDefinition),
-})
+var Definition = descriptor.Define(
+	&all,
+	descriptor.Description[*nadv1.NetworkAttachmentDefinition, multinet.Definition]{
+		Name: multinet.KindDefinition, Object: &nadv1.NetworkAttachmentDefinition{},
+		List:     &nadv1.NetworkAttachmentDefinitionList{},
+		Optional: true,
+		Convert:  convertDefinition,
+		Table:    descriptor.InNamespace(multinet.GetDefinition, multinet.PutDefinition, multinet.DeleteDefinition),
+	},
+)
 
 // convertDefinition converts a NetworkAttachmentDefinition. It never fails: Problem describes
 // unusable parts.
@@ -76,13 +80,31 @@ var DelegationGrant = descriptor.Define(&all, descriptor.Description[*v1alpha1.D
 // convertDelegationGrant converts a DelegationGrant. It returns an error for a request or
 // setting that this version does not know: whoever wrote it counts on it.
 func convertDelegationGrant(in *v1alpha1.DelegationGrant) (*multinet.Grant, error) {
-	err := cmp.Or(values.EachKnown("spec.requests", in.Spec.Requests, v1alpha1.DelegationRequestArgs, v1alpha1.DelegationRequestMAC, v1alpha1.DelegationRequestGUID),
-		values.EachKnown("spec.settings", in.Spec.Settings, netif.VFSpoofCheck, netif.VFTrust, netif.VFMinTxRate, netif.VFQoS, netif.VFProto))
+	err := cmp.Or(
+		values.EachKnown(
+			"spec.requests",
+			in.Spec.Requests,
+			v1alpha1.DelegationRequestArgs,
+			v1alpha1.DelegationRequestMAC,
+			v1alpha1.DelegationRequestGUID,
+		),
+		values.EachKnown(
+			"spec.settings",
+			in.Spec.Settings,
+			netif.VFSpoofCheck,
+			netif.VFTrust,
+			netif.VFMinTxRate,
+			netif.VFQoS,
+			netif.VFProto,
+		),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("convert DelegationGrant %s: %w", in.Name, err)
 	}
 	return &multinet.Grant{
-		Meta: values.Meta(in), Name: in.Name, Namespaces: slices.Clone(in.Spec.Namespaces), Networks: slices.Clone(in.Spec.Networks),
+		Meta: values.Meta(
+			in,
+		), Name: in.Name, Namespaces: slices.Clone(in.Spec.Namespaces), Networks: slices.Clone(in.Spec.Networks),
 		Plugins: slices.Clone(in.Spec.Plugins), IPAM: slices.Clone(in.Spec.IPAM), Requests: slices.Clone(in.Spec.Requests),
 		Settings: slices.Clone(in.Spec.Settings), FromNamespaces: slices.Clone(in.Spec.FromNamespaces),
 	}, nil

@@ -20,5 +20,9 @@ var DomainClaim = descriptor.Define(&all, descriptor.Description[*v1alpha1.Domai
 
 // convertDomainClaim converts a DomainClaim. It never fails.
 func convertDomainClaim(in *v1alpha1.DomainClaim) (*multinet.DomainClaim, error) {
-	return &multinet.DomainClaim{Meta: values.Meta(in), Number: uint32(in.Spec.Number), Network: values.NetworkRef(&in.Spec.Network)}, nil
+	return &multinet.DomainClaim{
+		Meta:    values.Meta(in),
+		Number:  uint32(in.Spec.Number),
+		Network: values.NetworkRef(&in.Spec.Network),
+	}, nil
 }

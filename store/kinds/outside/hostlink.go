@@ -29,7 +29,9 @@ func convertHostLink(in *v1alpha1.HostLink) (*multinet.HostLink, error) {
 		return nil, fmt.Errorf("convert HostLink %s: %w", in.Name, err)
 	}
 	return &multinet.HostLink{
-		Meta: values.Meta(in), Name: in.Name, LinkID: multinet.LinkID{Device: in.Spec.Device, Type: in.Spec.Type, VNI: uint32(in.Spec.VNI)},
+		Meta: values.Meta(
+			in,
+		), Name: in.Name, LinkID: multinet.LinkID{Device: in.Spec.Device, Type: in.Spec.Type, VNI: uint32(in.Spec.VNI)},
 		NetworkID: in.Spec.NetworkID, MTU: int(in.Spec.MTU),
 	}, nil
 }
@@ -49,7 +51,11 @@ func convertHostLinkReport(in *v1alpha1.HostLinkReport) (*multinet.LinkReport, e
 	row := &multinet.LinkReport{Meta: values.Meta(in), Name: in.Name}
 	for _, f := range in.Spec.Failures {
 		row.Failures = append(row.Failures, multinet.LinkFailure{
-			LinkID: multinet.LinkID{Device: f.Device, Type: f.Type, VNI: uint32(f.VNI)}, Reason: f.Reason, Message: quote.Message(f.Message),
+			LinkID: multinet.LinkID{
+				Device: f.Device,
+				Type:   f.Type,
+				VNI:    uint32(f.VNI),
+			}, Reason: f.Reason, Message: quote.Message(f.Message),
 		})
 	}
 	row.Configured, row.Configurations = in.Spec.Configured, in.Spec.Configurations

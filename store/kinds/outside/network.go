@@ -61,24 +61,66 @@ type configObjects interface {
 // the kinds of TenantConfigs, in both API groups. The groups share tables.
 var (
 	Networks = slices.Concat(
-		inGroup(danmv1.GroupVersion.Group,
-			group[*danmv1.DanmNet]{multinet.KindDanmNet, &danmv1.DanmNet{}, &danmv1.DanmNetList{}, func(o *danmv1.DanmNet) fields { return fields{&o.Spec, &o.Status} }},
-			group[*danmv1.TenantNetwork]{multinet.KindTenantNetwork, &danmv1.TenantNetwork{}, &danmv1.TenantNetworkList{}, func(o *danmv1.TenantNetwork) fields { return fields{&o.Spec, &o.Status} }},
-			group[*danmv1.ClusterNetwork]{multinet.KindClusterNetwork, &danmv1.ClusterNetwork{}, &danmv1.ClusterNetworkList{}, func(o *danmv1.ClusterNetwork) fields { return fields{&o.Spec, &o.Status} }},
+		inGroup(
+			danmv1.GroupVersion.Group,
+			group[*danmv1.DanmNet]{
+				multinet.KindDanmNet,
+				&danmv1.DanmNet{},
+				&danmv1.DanmNetList{},
+				func(o *danmv1.DanmNet) fields { return fields{&o.Spec, &o.Status} },
+			},
+			group[*danmv1.TenantNetwork]{
+				multinet.KindTenantNetwork,
+				&danmv1.TenantNetwork{},
+				&danmv1.TenantNetworkList{},
+				func(o *danmv1.TenantNetwork) fields { return fields{&o.Spec, &o.Status} },
+			},
+			group[*danmv1.ClusterNetwork]{
+				multinet.KindClusterNetwork,
+				&danmv1.ClusterNetwork{},
+				&danmv1.ClusterNetworkList{},
+				func(o *danmv1.ClusterNetwork) fields { return fields{&o.Spec, &o.Status} },
+			},
 		),
-		inGroup(danmiov1.GroupVersion.Group,
-			group[*danmiov1.DanmNet]{multinet.KindDanmNet, &danmiov1.DanmNet{}, &danmiov1.DanmNetList{}, func(o *danmiov1.DanmNet) fields { return fields{&o.Spec, &o.Status} }},
-			group[*danmiov1.TenantNetwork]{multinet.KindTenantNetwork, &danmiov1.TenantNetwork{}, &danmiov1.TenantNetworkList{}, func(o *danmiov1.TenantNetwork) fields { return fields{&o.Spec, &o.Status} }},
-			group[*danmiov1.ClusterNetwork]{multinet.KindClusterNetwork, &danmiov1.ClusterNetwork{}, &danmiov1.ClusterNetworkList{}, func(o *danmiov1.ClusterNetwork) fields { return fields{&o.Spec, &o.Status} }},
+		inGroup(
+			danmiov1.GroupVersion.Group,
+			group[*danmiov1.DanmNet]{
+				multinet.KindDanmNet,
+				&danmiov1.DanmNet{},
+				&danmiov1.DanmNetList{},
+				func(o *danmiov1.DanmNet) fields { return fields{&o.Spec, &o.Status} },
+			},
+			group[*danmiov1.TenantNetwork]{
+				multinet.KindTenantNetwork,
+				&danmiov1.TenantNetwork{},
+				&danmiov1.TenantNetworkList{},
+				func(o *danmiov1.TenantNetwork) fields { return fields{&o.Spec, &o.Status} },
+			},
+			group[*danmiov1.ClusterNetwork]{
+				multinet.KindClusterNetwork,
+				&danmiov1.ClusterNetwork{},
+				&danmiov1.ClusterNetworkList{},
+				func(o *danmiov1.ClusterNetwork) fields { return fields{&o.Spec, &o.Status} },
+			},
 		),
 	)
 	TenantConfigs = []Config{
-		defineConfig(danmv1.GroupVersion.Group, &danmv1.TenantConfig{}, &danmv1.TenantConfigList{}, func(o *danmv1.TenantConfig) config {
-			return config{o.HostDevices, o.NetworkIDs, &o.Status}
-		}),
-		defineConfig(danmiov1.GroupVersion.Group, &danmiov1.TenantConfig{}, &danmiov1.TenantConfigList{}, func(o *danmiov1.TenantConfig) config {
-			return config{o.HostDevices, o.NetworkIDs, &o.Status}
-		}),
+		defineConfig(
+			danmv1.GroupVersion.Group,
+			&danmv1.TenantConfig{},
+			&danmv1.TenantConfigList{},
+			func(o *danmv1.TenantConfig) config {
+				return config{o.HostDevices, o.NetworkIDs, &o.Status}
+			},
+		),
+		defineConfig(
+			danmiov1.GroupVersion.Group,
+			&danmiov1.TenantConfig{},
+			&danmiov1.TenantConfigList{},
+			func(o *danmiov1.TenantConfig) config {
+				return config{o.HostDevices, o.NetworkIDs, &o.Status}
+			},
+		),
 	}
 )
 
@@ -122,7 +164,11 @@ func (g group[O]) define(name string) Network {
 		Owns: func(row *multinet.Network) bool { return row.Kind == g.name && row.Group == name },
 		Verdict: func(row *multinet.Network) descriptor.Verdict {
 			return descriptor.Verdict{
-				ID: descriptor.ID{Namespace: row.Namespace, Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message,
+				ID: descriptor.ID{
+					Namespace: row.Namespace,
+					Name:      row.Name,
+					UID:       row.UID,
+				}, Ready: row.Ready, Reason: row.Reason, Message: row.Message,
 			}
 		},
 		Rows: multinet.Networks,
@@ -154,14 +200,25 @@ func (n networksIn[O]) Convert(object kube.Object) *multinet.Network {
 }
 
 // outsideNetwork converts a network. It never fails: Invalid describes unusable parts.
-func outsideNetwork(in metav1.Object, ref multinet.Ref, spec *danmv1.NetworkSpec, status *danmv1.NetworkStatus) *multinet.Network {
+func outsideNetwork(
+	in metav1.Object,
+	ref multinet.Ref,
+	spec *danmv1.NetworkSpec,
+	status *danmv1.NetworkStatus,
+) *multinet.Network {
 	var invalid values.Faults
 	spec, profiled, given := profiledSpec(ref.Kind, spec, status)
 	row := &multinet.Network{
 		Profiled: profiled, NetworkIDGiven: given,
 		Meta: values.Meta(in), Ref: ref,
-		NetworkID: invalid.Text("NetworkID", spec.NetworkID), Type: lowerOr(invalid.Text("NetworkType", spec.NetworkType), multinet.TypeIPVLAN),
-		AllowedNamespaces: invalid.Texts("AllowedTenants", spec.AllowedTenants), Prefix: invalid.Text("container_prefix", spec.Options.ContainerPrefix),
+		NetworkID: invalid.Text(
+			"NetworkID",
+			spec.NetworkID,
+		), Type: lowerOr(invalid.Text("NetworkType", spec.NetworkType), multinet.TypeIPVLAN),
+		AllowedNamespaces: invalid.Texts(
+			"AllowedTenants",
+			spec.AllowedTenants,
+		), Prefix: invalid.Text("container_prefix", spec.Options.ContainerPrefix),
 	}
 	row.Ready, row.Reason, row.Message = values.Readiness(status.Conditions)
 	row.Unexamined = row.Ready && (!row.Placed() || !isExamined(in, status))
@@ -185,7 +242,11 @@ func isExamined(in metav1.Object, status *danmv1.NetworkStatus) bool {
 // profiledSpec returns the spec of a network with the values of a TenantNetwork's profile.
 // profiled reports a profile, given a NetworkID from it. Before the status had a profile, the
 // operator wrote the profile into the spec, and the condition alone told of it.
-func profiledSpec(kind string, spec *danmv1.NetworkSpec, status *danmv1.NetworkStatus) (with *danmv1.NetworkSpec, profiled, given bool) {
+func profiledSpec(
+	kind string,
+	spec *danmv1.NetworkSpec,
+	status *danmv1.NetworkStatus,
+) (with *danmv1.NetworkSpec, profiled, given bool) {
 	if kind != multinet.KindTenantNetwork || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ProfileCondition) {
 		return spec, false, false
 	}
@@ -215,8 +276,9 @@ func lowerOr(text, otherwise string) string {
 
 // HostVNIClaim is the kind of a number of a TenantConfig that a network holds.
 var HostVNIClaim = descriptor.Define(&all, descriptor.Description[*v1alpha1.HostVNIClaim, multinet.HostVNIClaim]{
-	Name: "HostVNIClaim", Object: &v1alpha1.HostVNIClaim{}, List: &v1alpha1.HostVNIClaimList{}, Convert: convertHostVNIClaim, Optional: true,
-	Table: descriptor.ByName(multinet.GetHostVNIClaim, multinet.PutHostVNIClaim, multinet.DeleteHostVNIClaim),
+	Name: "HostVNIClaim", Object: &v1alpha1.HostVNIClaim{}, List: &v1alpha1.HostVNIClaimList{}, Convert: convertHostVNIClaim,
+	Optional: true,
+	Table:    descriptor.ByName(multinet.GetHostVNIClaim, multinet.PutHostVNIClaim, multinet.DeleteHostVNIClaim),
 })
 
 // convertHostVNIClaim converts a HostVNIClaim.

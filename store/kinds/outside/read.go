@@ -35,7 +35,9 @@ func readHost(row *multinet.Network, spec *danmv1.NetworkSpec, invalid *values.F
 		invalid.Add("host_device and device_pool exclude each other: remove one")
 	}
 	if row.Type == multinet.TypeSRIOV && (o.DevicePool == "" || o.HostDevice != "") {
-		invalid.Add("a network of type sriov has a device_pool, and no host_device: set device_pool to the name of the resource")
+		invalid.Add(
+			"a network of type sriov has a device_pool, and no host_device: set device_pool to the name of the resource",
+		)
 	}
 	row.VLAN = number(o.VLAN, maxVLAN, "vlan", invalid)
 	row.VXLAN = number(o.VXLAN, maxVXLAN, "vxlan", invalid)
@@ -45,7 +47,9 @@ func readHost(row *multinet.Network, spec *danmv1.NetworkSpec, invalid *values.F
 	}
 	if row.Type == multinet.TypeSRIOV && row.VXLAN != 0 {
 		row.VXLAN = 0
-		invalid.Add("a network of type sriov has no vxlan, because its packets do not pass the node: use a vlan, or another type")
+		invalid.Add(
+			"a network of type sriov has no vxlan, because its packets do not pass the node: use a vlan, or another type",
+		)
 	}
 	row.Table = int(number(o.RTTables, 1<<31-1, "rt_tables", invalid))
 	row.MTU = int(number(o.MTU, 65535, "mtu", invalid))
@@ -65,9 +69,17 @@ func readMode(row *multinet.Network, texts map[string]string, invalid *values.Fa
 	case row.Type != multinet.TypeMACVLAN:
 		invalid.Add("the annotation %s is for networks of type macvlan: remove it", annotations.ModeKey)
 	case !slices.Contains(annotations.Modes, mode):
-		invalid.Add("the annotation %s has no mode %s: use one of %s", annotations.ModeKey, quote.Text(mode), strings.Join(annotations.Modes, ", "))
+		invalid.Add(
+			"the annotation %s has no mode %s: use one of %s",
+			annotations.ModeKey,
+			quote.Text(mode),
+			strings.Join(annotations.Modes, ", "),
+		)
 	case mode == annotations.ModePassthru && row.Kind != multinet.KindClusterNetwork:
-		invalid.Add("mode %s takes the device from everything else on the node, so only a ClusterNetwork can have it: use another mode, or a ClusterNetwork", mode)
+		invalid.Add(
+			"mode %s takes the device from everything else on the node, so only a ClusterNetwork can have it: use another mode, or a ClusterNetwork",
+			mode,
+		)
 	default:
 		row.Mode = mode
 	}
@@ -93,8 +105,11 @@ func readVF(row *multinet.Network, texts map[string]string, invalid *values.Faul
 	case err != nil:
 		invalid.Add("%v", err)
 	case row.Kind != multinet.KindClusterNetwork && len(vf.Privileged()) > 0:
-		invalid.Add("%s in the annotation %s gives pods power over others on the device or its network, so only a ClusterNetwork can have it: remove it, or use a ClusterNetwork",
-			strings.Join(vf.Privileged(), ", "), annotations.VFKey)
+		invalid.Add(
+			"%s in the annotation %s gives pods power over others on the device or its network, so only a ClusterNetwork can have it: remove it, or use a ClusterNetwork",
+			strings.Join(vf.Privileged(), ", "),
+			annotations.VFKey,
+		)
 	default:
 		row.VF = vf
 	}
@@ -114,7 +129,9 @@ func readRanges(row *multinet.Network, o *danmv1.NetworkOptions, invalid *values
 	v4, v6 := cmp.Or(o.AllocationPool, &danmv1.AllocationPool{}), cmp.Or(o.AllocationPoolV6, &danmv1.AllocationPoolV6{})
 	row.V4 = family{"cidr", "allocation_pool", ipfamily.IPv4, invalid}.read(o.CIDR, pool{start: v4.Start, end: v4.End})
 	row.V6 = family{"net6", "allocation_pool_v6", ipfamily.IPv6, invalid}.read(o.Net6, pool{v6.CIDR, v6.Start, v6.End})
-	row.Routes = append(readRoutes(o.Routes, row.V4.Prefix, "routes", "cidr", invalid), readRoutes(o.Routes6, row.V6.Prefix, "routes6", "net6", invalid)...)
+	row.Routes = append(
+		readRoutes(o.Routes, row.V4.Prefix, "routes", "cidr", invalid),
+		readRoutes(o.Routes6, row.V6.Prefix, "routes6", "net6", invalid)...)
 }
 
 // pool is the text of a pool. An IPv4 pool has no CIDR.
@@ -198,7 +215,12 @@ func (f family) address(text, end string, within netip.Prefix, otherwise netip.A
 }
 
 // readRoutes reads routes by destination. Each gateway has to be in the range.
-func readRoutes(texts map[string]danmv1.Gateway, prefix netip.Prefix, field, rangeField string, invalid *values.Faults) []multinet.Route {
+func readRoutes(
+	texts map[string]danmv1.Gateway,
+	prefix netip.Prefix,
+	field, rangeField string,
+	invalid *values.Faults,
+) []multinet.Route {
 	if len(texts) > 0 && !prefix.IsValid() {
 		invalid.Add("%s without a valid %s: set %s", field, rangeField, rangeField)
 		return nil

@@ -42,7 +42,12 @@ func defineConfig[O kube.Object](group string, object O, list kube.List, fields 
 		},
 		Owns: func(row *multinet.TenantConfig) bool { return row.Group == group },
 		Verdict: func(row *multinet.TenantConfig) descriptor.Verdict {
-			return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+			return descriptor.Verdict{
+				ID:      descriptor.ID{Name: row.Name, UID: row.UID},
+				Ready:   row.Ready,
+				Reason:  row.Reason,
+				Message: row.Message,
+			}
 		},
 		Rows: multinet.TenantConfigs,
 	})
@@ -108,7 +113,11 @@ func readDevice(in danmv1.HostDevice, invalid *values.Faults) multinet.HostDevic
 		device.VNIs = readVNIs(in, maxVXLAN, invalid)
 	default:
 		device.VNIType = ""
-		invalid.Add("hostDevices of %s: %v", name, values.Known("vniType", in.VNIType, danmv1.VNITypeVLAN, danmv1.VNITypeVXLAN))
+		invalid.Add(
+			"hostDevices of %s: %v",
+			name,
+			values.Known("vniType", in.VNIType, danmv1.VNITypeVLAN, danmv1.VNITypeVXLAN),
+		)
 	}
 	return device
 }
@@ -116,7 +125,12 @@ func readDevice(in danmv1.HostDevice, invalid *values.Faults) multinet.HostDevic
 func readVNIs(in danmv1.HostDevice, limit uint32, invalid *values.Faults) []multinet.VNIRange {
 	ranges, ok := parseVNIRange(in.VNIRange, limit)
 	if !ok {
-		invalid.Add("vniRange %s of %s is no list of numbers and ranges from 1 to %d, such as 2000-2500,2601", quote.Text(in.VNIRange), quote.Name(in.Name), limit)
+		invalid.Add(
+			"vniRange %s of %s is no list of numbers and ranges from 1 to %d, such as 2000-2500,2601",
+			quote.Text(in.VNIRange),
+			quote.Name(in.Name),
+			limit,
+		)
 	}
 	return ranges
 }

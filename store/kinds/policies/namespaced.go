@@ -58,7 +58,11 @@ func OfMultiNetworkPolicy(in *MultiNetworkPolicy) (*policy.Policy, error) {
 }
 
 // namespaced converts what NetworkPolicy and MultiNetworkPolicy have in common.
-func namespaced(kind policy.Kind, meta *metav1.ObjectMeta, spec *networkingv1.NetworkPolicySpec) (*policy.Policy, error) {
+func namespaced(
+	kind policy.Kind,
+	meta *metav1.ObjectMeta,
+	spec *networkingv1.NetworkPolicySpec,
+) (*policy.Policy, error) {
 	subject, err := selector(&spec.PodSelector)
 	if err != nil {
 		return nil, err

@@ -143,7 +143,9 @@ func TestOfClusterNetworkPolicy_UnknownParts_FailClosed(t *testing.T) {
 			"Accept": {Action: policy.Accept}, "Deny": {Action: policy.Deny, Everyone: true}, "Pass": {Action: policy.Deny, Everyone: true},
 			"Other": {Action: policy.Deny, Everyone: true},
 		} {
-			got, err := OfClusterNetworkPolicy(read[v1alpha2.ClusterNetworkPolicy](t, `spec: {tier: Admin, subject: {namespaces: {}}, egress: [{action: `+action+`, `+part+`}]}`))
+			got, err := OfClusterNetworkPolicy(
+				read[v1alpha2.ClusterNetworkPolicy](t, `spec: {tier: Admin, subject: {namespaces: {}}, egress: [{action: `+action+`, `+part+`}]}`),
+			)
 			if err != nil || len(got.Problems) != 1 || !cmp.Equal(got.Rules[policy.Egress], []policy.Rule{closed}) {
 				t.Errorf("%s, %s: %v, %+v", name, action, err, got)
 			}

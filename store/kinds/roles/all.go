@@ -44,8 +44,11 @@ func convertMember(in *v1alpha1.RoleMember) (*roles.Member, error) {
 		return nil, fmt.Errorf("convert RoleMember %s: %w", in.Name, err)
 	}
 	return &roles.Member{
-		Meta: values.Meta(in), Name: in.Name, VPC: in.Spec.VPC, VPCUID: in.Spec.VPCUID, Subnet: in.Spec.Subnet, SubnetUID: in.Spec.SubnetUID,
-		Node: in.Spec.Node, NodeUID: in.Spec.NodeUID, Stage: string(in.Spec.Stage), Revision: in.Spec.Revision, Complete: in.Status.Complete,
+		Meta: values.Meta(
+			in,
+		), Name: in.Name, VPC: in.Spec.VPC, VPCUID: in.Spec.VPCUID, Subnet: in.Spec.Subnet, SubnetUID: in.Spec.SubnetUID,
+		Node: in.Spec.Node, NodeUID: in.Spec.NodeUID, Stage: string(in.Spec.Stage), Revision: in.Spec.Revision,
+		Complete: in.Status.Complete,
 	}, nil
 }
 

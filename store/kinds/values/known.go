@@ -37,8 +37,10 @@ func unknown[T ~string](field, value string, known []T) error {
 	for _, one := range known {
 		served = append(served, string(one))
 	}
-	return &UnknownError{fmt.Sprintf("%s %s is unknown to Alioth v%s: use %s, or upgrade Alioth to a version that knows it",
-		field, quote.Text(value), version.Number, strings.Join(served, " or "))}
+	return &UnknownError{
+		fmt.Sprintf("%s %s is unknown to Alioth v%s: use %s, or upgrade Alioth to a version that knows it",
+			field, quote.Text(value), version.Number, strings.Join(served, " or ")),
+	}
 }
 
 // UnknownError is the error of Known. Its type tells a value of a later version from all else

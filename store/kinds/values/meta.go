@@ -32,7 +32,12 @@ func Readiness(conditions []metav1.Condition) (ready bool, reason, message strin
 	if condition == nil {
 		return false, "", ""
 	}
-	return condition.Status == metav1.ConditionTrue, quote.Bounded(condition.Reason, quote.MaxQuoted), quote.Message(condition.Message)
+	return condition.Status == metav1.ConditionTrue, quote.Bounded(
+			condition.Reason,
+			quote.MaxQuoted,
+		), quote.Message(
+			condition.Message,
+		)
 }
 
 // NetworkRef converts a reference, the zero value for none.

@@ -23,7 +23,9 @@ var Address = descriptor.Define(&all, descriptor.Description[*v1alpha1.Address, 
 	Table:  descriptor.ByName(store.GetAddress, store.PutAddress, store.DeleteAddress),
 	OnNode: descriptor.WithField("spec.node"),
 	Of: descriptor.Scopes{
-		descriptor.AllAddresses: descriptor.WithField("spec.vpc"), descriptor.AddressesOfSubnet: descriptor.WithField("spec.subnet"),
+		descriptor.AllAddresses: descriptor.WithField(
+			"spec.vpc",
+		), descriptor.AddressesOfSubnet: descriptor.WithField("spec.subnet"),
 		descriptor.AddressesOfNodes: func(string) descriptor.Scope {
 			return descriptor.WithField("spec.holder.kind")(string(store.HolderNode))
 		},
@@ -42,7 +44,13 @@ func convertAddress(in *v1alpha1.Address) (*store.Address, error) {
 	if err != nil {
 		return nil, fmt.Errorf("convert Address %s: %w", in.Name, err)
 	}
-	err = values.Known("spec.holder.kind", in.Spec.Holder.Kind, v1alpha1.HolderPod, v1alpha1.HolderNode, v1alpha1.HolderService)
+	err = values.Known(
+		"spec.holder.kind",
+		in.Spec.Holder.Kind,
+		v1alpha1.HolderPod,
+		v1alpha1.HolderNode,
+		v1alpha1.HolderService,
+	)
 	if err = cmp.Or(err, values.Known("spec.driver", in.Spec.Driver, v1alpha1.DriverExternal)); err != nil {
 		return nil, fmt.Errorf("convert Address %s: %w", in.Name, err)
 	}

@@ -23,7 +23,12 @@ var ExternalPool = descriptor.Define(&all, descriptor.Description[*v1alpha1.Exte
 	Name: "ExternalPool", Object: &v1alpha1.ExternalPool{}, List: &v1alpha1.ExternalPoolList{}, Convert: convertExternalPool,
 	Table: descriptor.ByName(external.GetPool, external.PutPool, external.DeletePool),
 	Verdict: func(row *external.Pool) descriptor.Verdict {
-		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+		return descriptor.Verdict{
+			ID:      descriptor.ID{Name: row.Name, UID: row.UID},
+			Ready:   row.Ready,
+			Reason:  row.Reason,
+			Message: row.Message,
+		}
 	},
 	Rows:   descriptor.Listed(external.ListPools),
 	OnNode: descriptor.Everything,
@@ -61,7 +66,11 @@ var ExternalAddress = descriptor.Define(&all, descriptor.Description[*v1alpha1.E
 
 // byIP returns a table whose rows are found by the IP in the object's name. Validation ties the
 // IP to the name. A name with another text has no row.
-func byIP[R any](get func(store.ReadTx, netip.Addr) *R, put func(store.Tx, *R) error, remove func(store.Tx, netip.Addr, string) bool) descriptor.Table[R] {
+func byIP[R any](
+	get func(store.ReadTx, netip.Addr) *R,
+	put func(store.Tx, *R) error,
+	remove func(store.Tx, netip.Addr, string) bool,
+) descriptor.Table[R] {
 	ip := func(id descriptor.ID) netip.Addr {
 		ip, _ := netip.ParseAddr(strings.ReplaceAll(id.Name, "-", ":"))
 		return ip
@@ -85,7 +94,8 @@ func convertExternalAddress(in *v1alpha1.ExternalAddress) (*external.Address, er
 		IP:   ip,
 		Pool: in.Spec.Pool,
 		Holder: store.Holder{
-			Kind: store.HolderService, Namespace: in.Spec.Service.Namespace, Name: in.Spec.Service.Name, UID: in.Spec.Service.UID,
+			Kind: store.HolderService, Namespace: in.Spec.Service.Namespace, Name: in.Spec.Service.Name,
+			UID: in.Spec.Service.UID,
 		},
 		Node: in.Status.Node,
 	}, nil
@@ -96,7 +106,12 @@ var HostAccess = descriptor.Define(&all, descriptor.Description[*v1alpha1.HostAc
 	Name: "HostAccess", Object: &v1alpha1.HostAccess{}, List: &v1alpha1.HostAccessList{}, Convert: convertHostAccess,
 	Table: descriptor.ByName(external.GetHostAccess, external.PutHostAccess, external.DeleteHostAccess),
 	Verdict: func(row *external.HostAccess) descriptor.Verdict {
-		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+		return descriptor.Verdict{
+			ID:      descriptor.ID{Name: row.Name, UID: row.UID},
+			Ready:   row.Ready,
+			Reason:  row.Reason,
+			Message: row.Message,
+		}
 	},
 	Rows:   descriptor.Listed(external.ListHostAccesses),
 	OnNode: descriptor.Everything,

@@ -21,7 +21,11 @@ var Network = descriptor.Define(&all, descriptor.Description[*arktosv1.Network, 
 	Table: descriptor.InNamespace(store.GetNetwork, store.PutNetwork, store.DeleteNetwork),
 	Verdict: func(row *store.Network) descriptor.Verdict {
 		return descriptor.Verdict{
-			ID: descriptor.ID{Namespace: row.Namespace, Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message, NameConflict: row.NameConflict,
+			ID: descriptor.ID{
+				Namespace: row.Namespace,
+				Name:      row.Name,
+				UID:       row.UID,
+			}, Ready: row.Ready, Reason: row.Reason, Message: row.Message, NameConflict: row.NameConflict,
 			NotIsolated: row.NotIsolated,
 		}
 	},
@@ -43,7 +47,8 @@ func convertNetwork(in *arktosv1.Network) (*store.Network, error) {
 	if conflict := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.NameConflictCondition); conflict != nil {
 		row.NameConflict = quote.Message(conflict.Message)
 	}
-	if isolated := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.IsolatedCondition); isolated != nil && isolated.Status == metav1.ConditionFalse {
+	if isolated := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.IsolatedCondition); isolated != nil &&
+		isolated.Status == metav1.ConditionFalse {
 		row.NotIsolated = quote.Message(isolated.Message)
 	}
 	return row, nil

@@ -23,7 +23,10 @@ var ScaledEndpoint = descriptor.Define(&all, descriptor.Description[*v1alpha1.Sc
 	Name: "ScaledEndpoint", Object: &v1alpha1.ScaledEndpoint{}, List: &v1alpha1.ScaledEndpointList{}, Convert: convertScaledEndpoint,
 	Table:  descriptor.ByName(scaled.Get, scaled.Put, scaled.Delete),
 	OnNode: ofExposed,
-	Of:     descriptor.Scopes{descriptor.ServedVPC: descriptor.WithField("spec.vpc"), descriptor.ServedNetwork: ofNetworkDomain},
+	Of: descriptor.Scopes{
+		descriptor.ServedVPC:     descriptor.WithField("spec.vpc"),
+		descriptor.ServedNetwork: ofNetworkDomain,
+	},
 })
 
 // ofExposed selects the objects that every node needs.
@@ -71,9 +74,13 @@ func scaledHead(in *v1alpha1.ScaledHead) (*scaled.Head, error) {
 		return nil, nil
 	}
 	head := &scaled.Head{
-		Created: in.Created.Time, Tenant: in.Tenant, ExternalLoadBalancer: in.ExternalLoadBalancer, HealthCheckNodePort: values.Port(in.HealthCheckNodePort),
-		Affinity: time.Duration(in.AffinitySeconds) * time.Second, NodeLocal: in.NodeLocal, ExternalNodeLocal: in.ExternalNodeLocal,
-		Shared: in.Shared, LeftOut: in.LeftOut, AllJudged: int(in.AllJudged), UsedRows: int(in.Usage.Rows), UsedBackends: int(in.Usage.Backends),
+		Created: in.Created.Time, Tenant: in.Tenant, ExternalLoadBalancer: in.ExternalLoadBalancer,
+		HealthCheckNodePort: values.Port(in.HealthCheckNodePort),
+		Affinity: time.Duration(
+			in.AffinitySeconds,
+		) * time.Second, NodeLocal: in.NodeLocal, ExternalNodeLocal: in.ExternalNodeLocal,
+		Shared: in.Shared, LeftOut: in.LeftOut, AllJudged: int(in.AllJudged), UsedRows: int(in.Usage.Rows),
+		UsedBackends: int(in.Usage.Backends),
 	}
 	for to, texts := range map[*[]netip.Addr][]string{&head.ClusterIPs: in.ClusterIPs, &head.LoadBalancerIPs: in.LoadBalancerIPs, &head.ExternalIPs: in.ExternalIPs} {
 		addrs, err := values.Addrs(texts)
@@ -98,7 +105,10 @@ func scaledHead(in *v1alpha1.ScaledHead) (*scaled.Head, error) {
 		if err := knownProtocol("spec.head.ports.protocol", port.Protocol); err != nil {
 			return nil, err
 		}
-		head.Ports = append(head.Ports, store.ServicePort{Protocol: port.Protocol, Port: values.Port(port.Port), NodePort: values.Port(port.NodePort)})
+		head.Ports = append(
+			head.Ports,
+			store.ServicePort{Protocol: port.Protocol, Port: values.Port(port.Port), NodePort: values.Port(port.NodePort)},
+		)
 	}
 	return head, nil
 }
@@ -116,7 +126,10 @@ func scaledTargets(in []v1alpha1.ScaledTarget) (targets []scaled.Target, err err
 		if err := knownProtocol("spec.groups.targets.protocol", target.Protocol); err != nil {
 			return nil, err
 		}
-		targets = append(targets, scaled.Target{Protocol: target.Protocol, Port: values.Port(target.Port), Target: values.Port(target.Target)})
+		targets = append(
+			targets,
+			scaled.Target{Protocol: target.Protocol, Port: values.Port(target.Port), Target: values.Port(target.Target)},
+		)
 	}
 	return targets, nil
 }
@@ -128,7 +141,8 @@ func knownProtocol(field, protocol string) error {
 func scaledBackend(in *v1alpha1.ScaledBackend, targets []scaled.Target) (scaled.Backend, error) {
 	ip, err := values.Addr(in.IP)
 	return scaled.Backend{
-		IP: ip, Node: in.Node, PodUID: in.PodUID, Terminating: in.Terminating, Outside: in.Outside, OnHost: in.OnHost, Listed: in.Listed,
+		IP: ip, Node: in.Node, PodUID: in.PodUID, Terminating: in.Terminating, Outside: in.Outside, OnHost: in.OnHost,
+		Listed:   in.Listed,
 		ForNodes: in.ForNodes, ForZones: in.ForZones, Targets: targets,
 	}, err
 }

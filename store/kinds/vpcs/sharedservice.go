@@ -15,7 +15,12 @@ var SharedService = descriptor.Define(&all, descriptor.Description[*v1alpha1.Sha
 	Name: "SharedService", Object: &v1alpha1.SharedService{}, List: &v1alpha1.SharedServiceList{}, Convert: convertSharedService,
 	Table: descriptor.ByName(store.GetSharedService, store.PutSharedService, store.DeleteSharedService),
 	Verdict: func(row *store.SharedService) descriptor.Verdict {
-		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+		return descriptor.Verdict{
+			ID:      descriptor.ID{Name: row.Name, UID: row.UID},
+			Ready:   row.Ready,
+			Reason:  row.Reason,
+			Message: row.Message,
+		}
 	},
 	Rows:   descriptor.Listed(store.ListSharedServices),
 	OnNode: descriptor.Everything,

@@ -23,7 +23,12 @@ var Subnet = descriptor.Define(&all, descriptor.Description[*v1alpha1.Subnet, st
 	Name: "Subnet", Object: &v1alpha1.Subnet{}, List: &v1alpha1.SubnetList{}, Convert: convertSubnet,
 	Table: descriptor.ByName(store.GetSubnet, store.PutSubnet, store.DeleteSubnet),
 	Verdict: func(row *store.Subnet) descriptor.Verdict {
-		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+		return descriptor.Verdict{
+			ID:      descriptor.ID{Name: row.Name, UID: row.UID},
+			Ready:   row.Ready,
+			Reason:  row.Reason,
+			Message: row.Message,
+		}
 	},
 	Rows: descriptor.Listed(store.ListSubnets),
 	Of: descriptor.Scopes{

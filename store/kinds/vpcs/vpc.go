@@ -19,11 +19,18 @@ var VPC = descriptor.Define(&all, descriptor.Description[*v1alpha1.VPC, store.VP
 	Name: "VPC", Object: &v1alpha1.VPC{}, List: &v1alpha1.VPCList{}, Convert: convertVPC,
 	Table: descriptor.ByName(store.GetVPC, store.PutVPC, store.DeleteVPC),
 	Verdict: func(row *store.VPC) descriptor.Verdict {
-		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+		return descriptor.Verdict{
+			ID:      descriptor.ID{Name: row.Name, UID: row.UID},
+			Ready:   row.Ready,
+			Reason:  row.Reason,
+			Message: row.Message,
+		}
 	},
 	Rows: descriptor.Listed(store.ListVPCs),
 	Of: descriptor.Scopes{
-		descriptor.CarriedVPC: descriptor.WithField("metadata.name"), descriptor.DescribedVPC: descriptor.WithField("metadata.name"),
+		descriptor.CarriedVPC: descriptor.WithField(
+			"metadata.name",
+		), descriptor.DescribedVPC: descriptor.WithField("metadata.name"),
 		descriptor.ExposedVPC: descriptor.WithField("metadata.name"),
 	},
 })

@@ -118,7 +118,13 @@ func PutAddress(tx store.Tx, row *Address) error {
 // created in the API, as store.AssumeAddress does.
 func AssumeAddress(tx store.Tx, row *Address) error {
 	if held := GetAddress(tx, row.IP); held != nil {
-		return fmt.Errorf("assume external address %s: held by Service %s/%s: %w", row.IP, held.Holder.Namespace, held.Holder.Name, store.ErrConflict)
+		return fmt.Errorf(
+			"assume external address %s: held by Service %s/%s: %w",
+			row.IP,
+			held.Holder.Namespace,
+			held.Holder.Name,
+			store.ErrConflict,
+		)
 	}
 	assumed := *row
 	assumed.Meta = store.Meta{}

@@ -48,7 +48,8 @@ func (c *Claim) CountsFor(pod *store.Pod) bool {
 
 // Fits reports whether the configuration is for the interface, driver and network of the claim.
 func (c *Claim) Fits() bool {
-	return c.Config != nil && c.Config.Name == c.Interface && c.Config.Kind == c.Driver && c.Config.OutsideUID == c.Network.UID
+	return c.Config != nil && c.Config.Name == c.Interface && c.Config.Kind == c.Driver &&
+		c.Config.OutsideUID == c.Network.UID
 }
 
 // Holder returns the pod as the holder of addresses.

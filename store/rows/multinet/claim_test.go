@@ -39,7 +39,8 @@ func TestClaims_ByPodAndNetwork_Found(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.View(func(tx store.ReadTx) {
-		if counting, naming := multinet.ClaimsByPod(tx, pod), multinet.ClaimsNaming(tx, "p1"); len(counting) != 2 || counting[0].Interface != "net1" || len(naming) != 5 {
+		if counting, naming := multinet.ClaimsByPod(tx, pod), multinet.ClaimsNaming(tx, "p1"); len(counting) != 2 || counting[0].Interface != "net1" ||
+			len(naming) != 5 {
 			t.Errorf("%d count for the pod and %d name it, want 2 and 5", len(counting), len(naming))
 		}
 		if list := multinet.ClaimsByNetwork(tx, "u1"); len(list) != 5 {

@@ -102,7 +102,8 @@ type LinkFailure struct {
 
 // Concerns reports whether a failure is about a link.
 func (f LinkFailure) Concerns(id LinkID) bool {
-	return (f.Device == "" || f.Device == id.Device) && (f.Type == "" || f.Type == id.Type) && (f.VNI == 0 || f.VNI == id.VNI)
+	return (f.Device == "" || f.Device == id.Device) && (f.Type == "" || f.Type == id.Type) &&
+		(f.VNI == 0 || f.VNI == id.VNI)
 }
 
 // DeviceAddrs are the addresses of a node at a device.

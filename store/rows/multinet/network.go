@@ -152,7 +152,8 @@ func (n *Network) Placed() bool { return n.Kind != KindTenantNetwork || n.Profil
 func (n *Network) SameWire(o *Network) bool {
 	mine, mineVNI := n.VNI()
 	theirs, theirVNI := o.VNI()
-	return n.Type == o.Type && n.NetworkID == o.NetworkID && n.Parent() == o.Parent() && mine == theirs && mineVNI == theirVNI
+	return n.Type == o.Type && n.NetworkID == o.NetworkID && n.Parent() == o.Parent() && mine == theirs &&
+		mineVNI == theirVNI
 }
 
 // Parent returns the device or pool that interfaces are made from, "" for none.

@@ -29,7 +29,10 @@ func CheckNetworkID(id, networkType string, withVNI bool) string {
 	case Dynamic(networkType) && len(id) > limit:
 		return "it has more than " + strconv.Itoa(limit) + " bytes"
 	case Dynamic(networkType) && withVNI && ReservedDevice(id):
-		return "names of devices that begin with " + strings.Join(ReservedPrefixes, " or ") + " are reserved for Alioth: create the network again with another NetworkID"
+		return "names of devices that begin with " + strings.Join(
+			ReservedPrefixes,
+			" or ",
+		) + " are reserved for Alioth: create the network again with another NetworkID"
 	}
 	return ""
 }

@@ -28,18 +28,34 @@ func (c *Claim) Check() error {
 	if ofNamespace && c.Network.Namespace != c.Namespace {
 		return fmt.Errorf("its network is a %s of another namespace: %s", c.Network.Kind, quote.Name(c.Network.Namespace))
 	}
-	return cmp.Or(sound.Names(c.PodName, c.Node), sound.Texts(c.PodUID, c.Interface, c.Driver, c.ConfigHash), sound.Texts(c.Addresses...), sound.Texts(c.Interfaces...), c.Network.Check())
+	return cmp.Or(
+		sound.Names(c.PodName, c.Node),
+		sound.Texts(c.PodUID, c.Interface, c.Driver, c.ConfigHash),
+		sound.Texts(c.Addresses...),
+		sound.Texts(c.Interfaces...),
+		c.Network.Check(),
+	)
 }
 
 // Check implements descriptor.Checked.
 func (g *Grant) Check() error {
-	return cmp.Or(sound.Texts(g.Namespaces...), sound.Texts(g.Networks...), sound.Texts(g.Plugins...), sound.Texts(g.IPAM...),
-		sound.Texts(g.Requests...), sound.Texts(g.Settings...), sound.Texts(g.FromNamespaces...))
+	return cmp.Or(
+		sound.Texts(g.Namespaces...),
+		sound.Texts(g.Networks...),
+		sound.Texts(g.Plugins...),
+		sound.Texts(g.IPAM...),
+		sound.Texts(g.Requests...),
+		sound.Texts(g.Settings...),
+		sound.Texts(g.FromNamespaces...),
+	)
 }
 
 // Check implements descriptor.Checked.
 func (c *HostVNIClaim) Check() error {
-	return cmp.Or(sound.Names(c.Network.Namespace, c.Network.Name), sound.Texts(c.Type, c.Device, c.NetworkUID, c.Network.Group, c.Network.Kind))
+	return cmp.Or(
+		sound.Names(c.Network.Namespace, c.Network.Name),
+		sound.Texts(c.Type, c.Device, c.NetworkUID, c.Network.Group, c.Network.Kind),
+	)
 }
 
 // Check implements descriptor.Checked.

@@ -104,7 +104,11 @@ func TenantsNumber(tx store.ReadTx, id LinkID) string {
 		return "belongs to a TenantNetwork"
 	}
 	config := ServingTenantConfig(tx)
-	if config != nil && slices.ContainsFunc(config.Devices, func(d HostDevice) bool { return d.Name == id.Device && d.Has(id.Type, id.VNI) }) {
+	if config != nil &&
+		slices.ContainsFunc(
+			config.Devices,
+			func(d HostDevice) bool { return d.Name == id.Device && d.Has(id.Type, id.VNI) },
+		) {
 		return fmt.Sprintf("is in a range of TenantConfig %q, so it is for TenantNetworks", config.Name)
 	}
 	return ""

@@ -134,7 +134,8 @@ var endpoints = memory.Define(memory.Table[Endpoint]{
 
 // HasNodePorts reports whether ports of every node are the Service's.
 func (h *Head) HasNodePorts() bool {
-	return h.HealthCheckNodePort != 0 || slices.ContainsFunc(h.Ports, func(p store.ServicePort) bool { return p.NodePort != 0 })
+	return h.HealthCheckNodePort != 0 ||
+		slices.ContainsFunc(h.Ports, func(p store.ServicePort) bool { return p.NodePort != 0 })
 }
 
 // Fronted reports whether clients outside reach the Service.

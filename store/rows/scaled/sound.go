@@ -43,6 +43,15 @@ func (h *Head) check() error {
 			return err
 		}
 	}
-	return cmp.Or(store.CheckPorts(h.Ports...), sound.Hosts("cluster IP", h.ClusterIPs...), sound.Hosts("load-balancer IP", h.LoadBalancerIPs...),
-		sound.Hosts("external IP", h.ExternalIPs...), sound.Affinity(h.Affinity), sound.Ranges("source range", h.SourceRanges...), sound.Texts(h.Tenant))
+	return cmp.Or(
+		store.CheckPorts(h.Ports...),
+		sound.Hosts("cluster IP", h.ClusterIPs...),
+		sound.Hosts("load-balancer IP", h.LoadBalancerIPs...),
+		sound.Hosts(
+			"external IP",
+			h.ExternalIPs...),
+		sound.Affinity(h.Affinity),
+		sound.Ranges("source range", h.SourceRanges...),
+		sound.Texts(h.Tenant),
+	)
 }

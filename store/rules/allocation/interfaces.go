@@ -57,7 +57,10 @@ func namesOf(held []*store.Address, claims []*multinet.Claim) []string {
 
 // described returns the description of one interface.
 func described(name string, held []*store.Address, claims []*multinet.Claim) (one netif.Interface, missing string) {
-	address := slices.IndexFunc(held, func(row *store.Address) bool { return row.Attachment == name && row.VPC != "" && !row.Deleting })
+	address := slices.IndexFunc(
+		held,
+		func(row *store.Address) bool { return row.Attachment == name && row.VPC != "" && !row.Deleting },
+	)
 	claim := slices.IndexFunc(claims, func(c *multinet.Claim) bool { return c.Interface == name && !c.Deleting })
 	switch {
 	case address >= 0 && claim >= 0:
@@ -95,9 +98,15 @@ func Claimed(tx store.ReadTx, pod *store.Pod, name string) (one netif.Interface,
 func configOf(claim *multinet.Claim) (one netif.Interface, missing string) {
 	switch {
 	case claim.Config == nil:
-		return one, fmt.Sprintf("interface %s: its AttachmentClaim is of release 0.1 and has no configuration; the operator adds it: is alioth-operator of this release running?", claim.Interface)
+		return one, fmt.Sprintf(
+			"interface %s: its AttachmentClaim is of release 0.1 and has no configuration; the operator adds it: is alioth-operator of this release running?",
+			claim.Interface,
+		)
 	case !claim.Fits():
-		return one, fmt.Sprintf("interface %s: its AttachmentClaim contradicts itself; delete the pod to have the claim written anew", claim.Interface)
+		return one, fmt.Sprintf(
+			"interface %s: its AttachmentClaim contradicts itself; delete the pod to have the claim written anew",
+			claim.Interface,
+		)
 	}
 	return *claim.Config, ""
 }

@@ -22,7 +22,10 @@ import (
 // isOfRelease01 reports whether an object of a pod has no description. The list of interfaces in
 // another object of the pod may be older.
 func isOfRelease01(held []*store.Address, claims []*multinet.Claim) bool {
-	return slices.ContainsFunc(held, func(row *store.Address) bool { return row.VPC != "" && row.Config == nil && !row.Deleting }) ||
+	return slices.ContainsFunc(
+		held,
+		func(row *store.Address) bool { return row.VPC != "" && row.Config == nil && !row.Deleting },
+	) ||
 		slices.ContainsFunc(claims, func(claim *multinet.Claim) bool { return claim.Config == nil && !claim.Deleting })
 }
 
@@ -32,7 +35,11 @@ func isOfRelease01(held []*store.Address, claims []*multinet.Claim) bool {
 func annotated(tx store.ReadTx, pod *store.Pod, held []*store.Address) (list []netif.Interface, missing string) {
 	said, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil || len(said) == 0 {
-		return nil, fmt.Sprintf("the annotation %s is unusable (%v); delete the pod to have it written anew", v1alpha1.AttachmentsAnnotation, err)
+		return nil, fmt.Sprintf(
+			"the annotation %s is unusable (%v); delete the pod to have it written anew",
+			v1alpha1.AttachmentsAnnotation,
+			err,
+		)
 	}
 	for i, one := range said {
 		lack := ""

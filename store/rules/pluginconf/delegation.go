@@ -94,7 +94,11 @@ func Check(where string, conf []byte, allowed Allowed) error {
 func Build(r Request) (Config, error) {
 	if len(r.Text) > cniconf.MaxText {
 		l := &cniconf.List{Where: r.Where}
-		return Config{}, l.Wrong("", fmt.Sprintf("the configuration has %d bytes", len(r.Text)), fmt.Sprintf("reduce it to %d", cniconf.MaxText))
+		return Config{}, l.Wrong(
+			"",
+			fmt.Sprintf("the configuration has %d bytes", len(r.Text)),
+			fmt.Sprintf("reduce it to %d", cniconf.MaxText),
+		)
 	}
 	parsed, err := cniconf.Parse(r.Where, r.Name, r.Text)
 	if err != nil {
@@ -122,8 +126,11 @@ type list struct {
 // checkFirst compares the type of the first plugin with the required type.
 func (l *list) checkFirst(r Request) error {
 	if first := l.Plugins[0].Kind(); r.Type != "" && !strings.EqualFold(first, r.Type) {
-		return l.Wrong(l.Field(0, "type"), fmt.Sprintf("the first plugin is %.80q, and the network's NetworkType is %q", first, r.Type),
-			"change one of them")
+		return l.Wrong(
+			l.Field(0, "type"),
+			fmt.Sprintf("the first plugin is %.80q, and the network's NetworkType is %q", first, r.Type),
+			"change one of them",
+		)
 	}
 	return nil
 }

@@ -79,7 +79,10 @@ func (r Runtime) values() (values map[string]any, asked []string) {
 
 // Lacks says that no plugin has a capability, and how one gets it.
 func Lacks(capability string) string {
-	return fmt.Sprintf("no plugin has the capability for it, which is \"capabilities\": {%q: true} of a plugin that supports it", capability)
+	return fmt.Sprintf(
+		"no plugin has the capability for it, which is \"capabilities\": {%q: true} of a plugin that supports it",
+		capability,
+	)
 }
 
 func (l *list) addRuntime(r Request) error {

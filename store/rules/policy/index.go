@@ -101,7 +101,8 @@ func (x *Index) Subjects(pod *Identity) []*policy.Policy {
 func (x *Index) Changed(before, after *Identity) []*policy.Policy {
 	old, now := x.selecting(before), x.selecting(after)
 	found := map[*policy.Policy]struct{}{}
-	moved := before == nil || after == nil || before.VPC != after.VPC || before.Network != after.Network || !slices.Equal(before.Ports, after.Ports)
+	moved := before == nil || after == nil || before.VPC != after.VPC || before.Network != after.Network ||
+		!slices.Equal(before.Ports, after.Ports)
 	for one := range old {
 		if _, same := now[one]; !same || moved {
 			found[one.policy] = struct{}{}

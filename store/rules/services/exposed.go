@@ -16,7 +16,8 @@ func IsExposed(row *store.Service) bool {
 
 // HasNodePorts reports whether ports of every node are the Service's.
 func HasNodePorts(row *store.Service) bool {
-	return row.HealthCheckNodePort != 0 || slices.ContainsFunc(row.Ports, func(p store.ServicePort) bool { return p.NodePort != 0 })
+	return row.HealthCheckNodePort != 0 ||
+		slices.ContainsFunc(row.Ports, func(p store.ServicePort) bool { return p.NodePort != 0 })
 }
 
 // ExposedVPCs returns the names of the VPCs of Services that clients outside reach. The function

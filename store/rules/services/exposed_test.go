@@ -38,7 +38,8 @@ func TestSameExposure_EqualRows_SameVPCs(t *testing.T) {
 	for name, r := range rows {
 		vpcs[name] = exposedVPCs(t, r)
 	}
-	if len(vpcs["node port"]) != 1 || maps.Equal(vpcs["node port"], vpcs["other network"]) || maps.Equal(vpcs["node port"], vpcs["another tenant"]) || len(vpcs["inside"]) != 0 {
+	if len(vpcs["node port"]) != 1 || maps.Equal(vpcs["node port"], vpcs["other network"]) || maps.Equal(vpcs["node port"], vpcs["another tenant"]) ||
+		len(vpcs["inside"]) != 0 {
 		t.Fatalf("the rows name the VPCs %v, want different ones", vpcs)
 	}
 	for a, rowA := range rows {

@@ -53,7 +53,8 @@ func OwnerOfExternalIP(tx store.ReadTx, ip netip.Addr) string {
 	}
 	for service := range store.ServicesNaming(tx, ip) {
 		tenant, ok := tenantOf(tx, service)
-		if ok && !service.Deleting && slices.ContainsFunc(pools, func(pool *external.Pool) bool { return Grants(pool, tenant) }) {
+		if ok && !service.Deleting &&
+			slices.ContainsFunc(pools, func(pool *external.Pool) bool { return Grants(pool, tenant) }) {
 			return tenant
 		}
 	}

@@ -77,9 +77,19 @@ func TestReadyOn_Backends_NodesOfReadyOnes(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	web := service("blue-a", "web", "", "10.96.0.1")
 	operatortest.New(
-		t, web, held("10.0.0.1", "node-1"), held("10.0.0.2", "node-2"), held("10.0.0.3", "node-3"),
+		t,
+		web,
+		held("10.0.0.1", "node-1"),
+		held("10.0.0.2", "node-2"),
+		held("10.0.0.3", "node-3"),
 		operatortest.ServiceAddress("blue-vpc", "lb", "10.0.8.1", web),
-		slice("a", http, endpoint(true, false, "10.0.0.1", "10.0.0.9", "10.0.8.1"), endpoint(false, true, "10.0.0.2")), slice("b", http, endpoint(true, false, "10.0.0.3")),
+		slice(
+			"a",
+			http,
+			endpoint(true, false, "10.0.0.1", "10.0.0.9", "10.0.8.1"),
+			endpoint(false, true, "10.0.0.2"),
+		),
+		slice("b", http, endpoint(true, false, "10.0.0.3")),
 	).View(func(tx store.ReadTx) {
 		got := services.ReadyOn(tx, services.Site{VPC: "blue-vpc", DefaultVPC: "default"}, web)
 		if len(got) != 2 || !got["node-1"] || !got["node-3"] {

@@ -18,7 +18,13 @@ import (
 // each pod that a selector finds is: a tenant may write slices with any UID in it. The same holds
 // for the slices that the operator makes of annotations. In a slice written by hand, the writer
 // has chosen the pod, and the pod must be of the Service's tenant.
-func backendAt(tx store.ReadTx, vpc string, service *store.Service, endpoint *store.Endpoint, ip netip.Addr) *store.Address {
+func backendAt(
+	tx store.ReadTx,
+	vpc string,
+	service *store.Service,
+	endpoint *store.Endpoint,
+	ip netip.Addr,
+) *store.Address {
 	held := heldByPod(tx, vpc, ip)
 	switch {
 	case held == nil:

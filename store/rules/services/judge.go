@@ -96,7 +96,8 @@ func headOf(tx store.ReadTx, vpc string, service *store.Service) scaled.Head {
 	tenant, _ := tenantOf(tx, service)
 	head := scaled.Head{
 		Created: service.Created, Tenant: tenant, ClusterIPs: service.ClusterIPs,
-		HealthCheckNodePort: service.HealthCheckNodePort, Affinity: service.Affinity, NodeLocal: service.NodeLocal, ExternalNodeLocal: service.ExternalNodeLocal, SourceRanges: service.SourceRanges,
+		HealthCheckNodePort: service.HealthCheckNodePort, Affinity: service.Affinity, NodeLocal: service.NodeLocal,
+		ExternalNodeLocal: service.ExternalNodeLocal, SourceRanges: service.SourceRanges,
 	}
 	if vips := VIPs(tx, vpc, service); len(vips) > len(service.ClusterIPs) {
 		head.LoadBalancerIPs = vips[len(service.ClusterIPs):]
@@ -169,7 +170,8 @@ func (j *judge) backends() (list []scaled.Backend) {
 // whether it is ready or not.
 func (j *judge) backend(endpoint *store.Endpoint, ip netip.Addr, inside, serves bool) (b scaled.Backend, counts bool) {
 	b = scaled.Backend{
-		IP: ip, Node: endpoint.Node, PodUID: endpoint.PodUID, Terminating: !endpoint.Ready, ForNodes: endpoint.ForNodes, ForZones: endpoint.ForZones,
+		IP: ip, Node: endpoint.Node, PodUID: endpoint.PodUID, Terminating: !endpoint.Ready, ForNodes: endpoint.ForNodes,
+		ForZones: endpoint.ForZones,
 	}
 	if len(b.PodUID) > longestUID {
 		b.PodUID = ""
@@ -193,7 +195,9 @@ func (j *judge) backend(endpoint *store.Endpoint, ip netip.Addr, inside, serves 
 // isElsewhere reports whether an endpoint names another node, and may count there as far as
 // this one knows. An endpoint that a selector has found and that names no pod counts nowhere.
 func (j *judge) isElsewhere(endpoint *store.Endpoint, ip netip.Addr) bool {
-	return j.partial && endpoint.Node != j.node && endpoint.Node != "" && (j.service.Selectorless || endpoint.PodUID != "") && contains(j.inside, ip)
+	return j.partial && endpoint.Node != j.node && endpoint.Node != "" &&
+		(j.service.Selectorless || endpoint.PodUID != "") &&
+		contains(j.inside, ip)
 }
 
 // targetsIn returns the ports of a Service that a slice serves.

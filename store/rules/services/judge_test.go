@@ -121,8 +121,15 @@ func TestJudge_EndpointsLeftOut_VerdictTells(t *testing.T) {
 		web.Ports = []store.ServicePort{http80}
 		backend := held(counts, "node-1")
 		backend.VPC = "default"
-		operatortest.New(t, operatortest.VPC("default", 1, []string{"*"}, "10.0.0.0/16"), operatortest.VPC("elsewhere", 2, []string{"*"}, "10.0.0.0/16"),
-			web, namespace("blue-a", "blue"), backend, slice("a", store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}, c.endpoints...)).View(func(tx store.ReadTx) {
+		operatortest.New(
+			t,
+			operatortest.VPC("default", 1, []string{"*"}, "10.0.0.0/16"),
+			operatortest.VPC("elsewhere", 2, []string{"*"}, "10.0.0.0/16"),
+			web,
+			namespace("blue-a", "blue"),
+			backend,
+			slice("a", store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}, c.endpoints...),
+		).View(func(tx store.ReadTx) {
 			v := services.JudgeIn(tx, services.Rules{DefaultVPC: "default", Knowledge: known{shared: c.shared}}, c.vpc, web)
 			if v.LeftOut != c.want {
 				t.Errorf("%s: left out %t, want %t", name, v.LeftOut, c.want)

@@ -26,7 +26,8 @@ type reachability struct {
 
 func reachabilityOf(tx store.ReadTx, at Site) *reachability {
 	return &reachability{
-		tx: tx, vpc: store.GetVPC(tx, at.VPC), isDefault: at.VPC == at.DefaultVPC, defaultVPC: store.GetVPC(tx, at.DefaultVPC),
+		tx: tx, vpc: store.GetVPC(tx, at.VPC), isDefault: at.VPC == at.DefaultVPC,
+		defaultVPC: store.GetVPC(tx, at.DefaultVPC),
 	}
 }
 
@@ -76,7 +77,10 @@ func (r *reachability) isOfCluster(ip netip.Addr) bool {
 	if external.GetAddress(r.tx, ip) != nil || r.defaultVPC != nil && contains(r.defaultVPC.Prefixes, ip) {
 		return true
 	}
-	return slices.ContainsFunc(store.ListServiceCIDRs(r.tx), func(row *store.ServiceCIDR) bool { return contains(row.Prefixes, ip) })
+	return slices.ContainsFunc(
+		store.ListServiceCIDRs(r.tx),
+		func(row *store.ServiceCIDR) bool { return contains(row.Prefixes, ip) },
+	)
 }
 
 func contains(ranges []netip.Prefix, ip netip.Addr) bool {

@@ -52,18 +52,31 @@ func TestBackendsOutside_Addresses_WhereEgressLeads(t *testing.T) {
 				v.EgressAllow, v.EgressDeny = ranges("203.0.113.7/32"), ranges("203.0.113.0/24")
 			}, named: named, want: []string{inside},
 		},
-		"nobody holds it in the VPC":     {change: masquerade, named: []string{"10.0.0.9"}},
-		"it is a Service's":              {change: masquerade, named: []string{"10.96.0.10"}},
-		"it is an external address":      {change: masquerade, named: []string{"203.0.113.100"}},
-		"it is the default VPC's":        {change: masquerade, named: []string{"10.244.0.7"}},
-		"it is link-local, or loopback":  {change: masquerade, named: []string{"169.254.169.254", "127.0.0.1", "224.0.0.1", "0.0.0.0"}},
-		"it is a node's":                 {change: masquerade, named: []string{"192.0.2.1", "192.0.2.100"}},
-		"a node's, of the default VPC":   {vpc: "default", change: masquerade, named: []string{"192.0.2.1", "192.0.2.100"}, want: []string{node, "192.0.2.100:8080"}},
-		"a pod's on its node's network":  {vpc: "default", change: func(v *store.VPC, _ *store.Service) { v.EgressMasquerade = true }, named: []string{"192.0.2.1"}, want: []string{node}},
-		"a pod's with another node's":    {vpc: "default", change: func(v *store.VPC, _ *store.Service) { v.EgressMasquerade = true }, named: []string{"192.0.2.2"}},
-		"nodes are denied":               {vpc: "default", change: func(v *store.VPC, _ *store.Service) { v.EgressMasquerade, v.EgressDeny = true, ranges("192.0.2.0/24") }, named: []string{"192.0.2.1"}},
-		"the default VPC has no egress":  {vpc: "default", change: func(*store.VPC, *store.Service) {}, named: []string{"192.0.2.1"}},
-		"of the node, as the slices say": {change: func(v *store.VPC, s *store.Service) { masquerade(v, s); s.NodeLocal = true }, named: named, want: []string{inside, beyond}},
+		"nobody holds it in the VPC":    {change: masquerade, named: []string{"10.0.0.9"}},
+		"it is a Service's":             {change: masquerade, named: []string{"10.96.0.10"}},
+		"it is an external address":     {change: masquerade, named: []string{"203.0.113.100"}},
+		"it is the default VPC's":       {change: masquerade, named: []string{"10.244.0.7"}},
+		"it is link-local, or loopback": {change: masquerade, named: []string{"169.254.169.254", "127.0.0.1", "224.0.0.1", "0.0.0.0"}},
+		"it is a node's":                {change: masquerade, named: []string{"192.0.2.1", "192.0.2.100"}},
+		"a node's, of the default VPC":  {vpc: "default", change: masquerade, named: []string{"192.0.2.1", "192.0.2.100"}, want: []string{node, "192.0.2.100:8080"}},
+		"a pod's on its node's network": {
+			vpc:    "default",
+			change: func(v *store.VPC, _ *store.Service) { v.EgressMasquerade = true },
+			named:  []string{"192.0.2.1"},
+			want:   []string{node},
+		},
+		"a pod's with another node's": {vpc: "default", change: func(v *store.VPC, _ *store.Service) { v.EgressMasquerade = true }, named: []string{"192.0.2.2"}},
+		"nodes are denied": {
+			vpc:    "default",
+			change: func(v *store.VPC, _ *store.Service) { v.EgressMasquerade, v.EgressDeny = true, ranges("192.0.2.0/24") },
+			named:  []string{"192.0.2.1"},
+		},
+		"the default VPC has no egress": {vpc: "default", change: func(*store.VPC, *store.Service) {}, named: []string{"192.0.2.1"}},
+		"of the node, as the slices say": {
+			change: func(v *store.VPC, s *store.Service) { masquerade(v, s); s.NodeLocal = true },
+			named:  named,
+			want:   []string{inside, beyond},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -75,11 +88,24 @@ func TestBackendsOutside_Addresses_WhereEgressLeads(t *testing.T) {
 				at.VPC = c.vpc
 			}
 			c.change(vpcs[at.VPC], web)
-			s := operatortest.New(t, vpcs["blue-vpc"], vpcs["default"], web, slice("a", http, endpoint(true, false, c.named...)), held("10.0.0.1", "node-1"),
-				&store.Node{Meta: operatortest.Meta("uid-n2", 0), Name: "node-2", Addresses: operatortest.Addrs("192.0.2.2")}, namespace("blue-a", "blue"),
+			s := operatortest.New(
+				t,
+				vpcs["blue-vpc"],
+				vpcs["default"],
+				web,
+				slice("a", http, endpoint(true, false, c.named...)),
+				held("10.0.0.1", "node-1"),
+				&store.Node{Meta: operatortest.Meta("uid-n2", 0), Name: "node-2", Addresses: operatortest.Addrs("192.0.2.2")},
+				namespace("blue-a", "blue"),
 				&store.ServiceCIDR{Meta: operatortest.Meta("uid-cidr", 0), Name: "kubernetes", Prefixes: ranges("10.96.0.0/16")},
-				&store.Node{Meta: operatortest.Meta("uid-n", 0), Name: "node-1", Addresses: operatortest.Addrs("192.0.2.1"), AllAddresses: operatortest.Addrs("192.0.2.1", "192.0.2.100")},
-				&external.Address{Meta: operatortest.Meta("uid-e", 0), IP: netip.MustParseAddr("203.0.113.100")})
+				&store.Node{
+					Meta:         operatortest.Meta("uid-n", 0),
+					Name:         "node-1",
+					Addresses:    operatortest.Addrs("192.0.2.1"),
+					AllAddresses: operatortest.Addrs("192.0.2.1", "192.0.2.100"),
+				},
+				&external.Address{Meta: operatortest.Meta("uid-e", 0), IP: netip.MustParseAddr("203.0.113.100")},
+			)
 			s.View(func(tx store.ReadTx) {
 				var got []string
 				for _, b := range verdict(tx, at, web, http80).Reached(tx, "node-1", http80, max(c.family, ipfamily.IPv4)) {

@@ -146,9 +146,12 @@ type Backend struct {
 // outside of every VPC. The addresses of a slice of another domain mean something else there. A
 // slice without a domain has addresses of a VPC.
 func slicesIn(tx store.ReadTx, domain string, service *store.Service) []*store.EndpointSlice {
-	return slices.DeleteFunc(store.EndpointSlicesByService(tx, service.Namespace, service.Name), func(slice *store.EndpointSlice) bool {
-		return !isIn(slice, domain)
-	})
+	return slices.DeleteFunc(
+		store.EndpointSlicesByService(tx, service.Namespace, service.Name),
+		func(slice *store.EndpointSlice) bool {
+			return !isIn(slice, domain)
+		},
+	)
 }
 
 func isIn(slice *store.EndpointSlice, domain string) bool {
@@ -189,7 +192,8 @@ func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 		for i := range slice.Endpoints {
 			endpoint := &slice.Endpoints[i]
 			for _, ip := range endpoint.Addresses {
-				if (endpoint.Ready || endpoint.Terminating) && backendAt(tx, at.VPC, service, endpoint, ip) == nil && !reachable.reaches(service, endpoint, ip) {
+				if (endpoint.Ready || endpoint.Terminating) && backendAt(tx, at.VPC, service, endpoint, ip) == nil &&
+					!reachable.reaches(service, endpoint, ip) {
 					out = append(out, ip)
 				}
 			}

@@ -75,9 +75,18 @@ func sorted(list []scaled.Backend) []scaled.Backend {
 // Compare orders backends by address, and backends of one address by all other fields.
 func Compare(a, b scaled.Backend) int {
 	return cmp.Or(
-		a.IP.Compare(b.IP), strings.Compare(a.Node, b.Node), strings.Compare(a.PodUID, b.PodUID), compareBools(a.Terminating, b.Terminating),
-		compareBools(a.Outside, b.Outside), compareBools(a.OnHost, b.OnHost), compareBools(a.Listed, b.Listed),
-		slices.Compare(a.ForNodes, b.ForNodes), slices.Compare(a.ForZones, b.ForZones), CompareTargets(a.Targets, b.Targets),
+		a.IP.Compare(
+			b.IP,
+		),
+		strings.Compare(a.Node, b.Node),
+		strings.Compare(a.PodUID, b.PodUID),
+		compareBools(a.Terminating, b.Terminating),
+		compareBools(a.Outside, b.Outside),
+		compareBools(a.OnHost, b.OnHost),
+		compareBools(a.Listed, b.Listed),
+		slices.Compare(a.ForNodes, b.ForNodes),
+		slices.Compare(a.ForZones, b.ForZones),
+		CompareTargets(a.Targets, b.Targets),
 	)
 }
 
@@ -105,7 +114,10 @@ func (v *Verdict) VIPs() []netip.Addr { return slices.Concat(v.ClusterIPs, v.Loa
 func (v *Verdict) Usage() Usage { return Usage{Rows: v.UsedRows, Backends: v.UsedBackends} }
 
 // at yields the backends of a family that serve a port, and where.
-func (v *Verdict) at(port store.ServicePort, family ipfamily.Family) func(yield func(netip.AddrPort, *scaled.Backend) bool) {
+func (v *Verdict) at(
+	port store.ServicePort,
+	family ipfamily.Family,
+) func(yield func(netip.AddrPort, *scaled.Backend) bool) {
 	return func(yield func(netip.AddrPort, *scaled.Backend) bool) {
 		for i := range v.Backends {
 			backend := &v.Backends[i]

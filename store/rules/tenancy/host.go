@@ -16,9 +16,10 @@ import (
 // no grant.
 func HostPortGranted(tx store.ReadTx, tenant, protocol string, port uint16) bool {
 	return !Labelled(tenant) || slices.ContainsFunc(external.ListHostAccesses(tx), func(row *external.HostAccess) bool {
-		return !row.Deleting && Lists(row.AllowedTenants, tenant) && slices.ContainsFunc(row.Ports, func(r external.HostPortRange) bool {
-			return (r.Protocol == "" || r.Protocol == protocol) && r.First <= port && port <= r.Last
-		})
+		return !row.Deleting && Lists(row.AllowedTenants, tenant) &&
+			slices.ContainsFunc(row.Ports, func(r external.HostPortRange) bool {
+				return (r.Protocol == "" || r.Protocol == protocol) && r.First <= port && port <= r.Last
+			})
 	})
 }
 

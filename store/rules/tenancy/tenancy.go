@@ -82,10 +82,20 @@ func resolveDefaultVPC(tx store.ReadTx, tenant, name string) (Target, *Refusal) 
 		return Target{}, &Refusal{v1alpha1.NoDefaultNetworkReason, fmt.Sprintf(
 			"tenant %q has no Network named %q and may not use the default VPC: name a Network of the tenant's in the label %s, "+
 				"create one with the name %q, or ask the cluster's operator to add the tenant to spec.allowedTenants of VPC %q",
-			tenant, arktosv1.DefaultNetwork, arktosv1.NetworkLabel, arktosv1.DefaultNetwork, name)}
+			tenant,
+			arktosv1.DefaultNetwork,
+			arktosv1.NetworkLabel,
+			arktosv1.DefaultNetwork,
+			name,
+		)}
 	}
 	if cause := checkVPC(tx, vpc); cause != nil {
-		return Target{VPC: vpc}, &Refusal{v1alpha1.NetworkNotReadyReason, "the default network is not ready: " + cause.Message}
+		return Target{
+				VPC: vpc,
+			}, &Refusal{
+				v1alpha1.NetworkNotReadyReason,
+				"the default network is not ready: " + cause.Message,
+			}
 	}
 	return Target{VPC: vpc}, nil
 }
@@ -166,5 +176,7 @@ func checkVPC(tx store.ReadTx, vpc *store.VPC) *Refusal {
 		}
 	}
 	return &Refusal{v1alpha1.NoReadySubnetReason, fmt.Sprintf(
-		"VPC %q has no ready subnet for pods: its owner can create a Subnet, or correct what the condition Ready of a Subnet names", vpc.Name)}
+		"VPC %q has no ready subnet for pods: its owner can create a Subnet, or correct what the condition Ready of a Subnet names",
+		vpc.Name,
+	)}
 }

@@ -57,7 +57,12 @@ func TestClaimDeletion_WithoutUID_RefusedWithCommand(t *testing.T) {
 		{"an Address by its name", clusterAdmin(), bare(held), command},
 		{"an Address of a network by its name", clusterAdmin(), bare(inNetwork), "aliothctl release u1.net 10.7.0.1"},
 		{"the Address of a network that is meant, by its daemon", daemonOn("node-a"), exact(inNetwork, inNetwork.UID), ""},
-		{"the Address of a network that is meant, by another daemon", daemonOn("node-b"), exact(inNetwork, inNetwork.UID), "may release Addresses of its own node only"},
+		{
+			"the Address of a network that is meant, by another daemon",
+			daemonOn("node-b"),
+			exact(inNetwork, inNetwork.UID),
+			"may release Addresses of its own node only",
+		},
 		{"all Addresses", clusterAdmin(), all(&v1alpha1.Address{}), "aliothctl release"},
 		{"an Address by its name, by the operator", operator(), bare(held), command},
 		{"an Address by its name, by its daemon", daemonOn("node-a"), bare(held), command},

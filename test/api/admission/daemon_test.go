@@ -78,8 +78,20 @@ func TestDaemonAddressRelease_OtherNode_Refused(t *testing.T) {
 	}
 	run(t, attempts)
 	runChanges(t, []change[*v1alpha1.Address]{
-		{name: "it changes none", who: daemonOn("node-a"), object: address("10.1.0.1", ""), edit: func(a *v1alpha1.Address) { a.Labels = map[string]string{"a": "b"} }, refused: "cannot"},
-		{name: "nor does the operator", who: operator(), object: address("10.1.0.1", ""), edit: func(a *v1alpha1.Address) { a.Labels = map[string]string{"a": "b"} }, refused: "cannot"},
+		{
+			name:    "it changes none",
+			who:     daemonOn("node-a"),
+			object:  address("10.1.0.1", ""),
+			edit:    func(a *v1alpha1.Address) { a.Labels = map[string]string{"a": "b"} },
+			refused: "cannot",
+		},
+		{
+			name:    "nor does the operator",
+			who:     operator(),
+			object:  address("10.1.0.1", ""),
+			edit:    func(a *v1alpha1.Address) { a.Labels = map[string]string{"a": "b"} },
+			refused: "cannot",
+		},
 	})
 }
 
@@ -211,13 +223,23 @@ func TestDaemonLinkReport_OtherNodeOrOversized_Refused(t *testing.T) {
 		{"another node's", daemonOn("node-a"), reporting("node-b"), "for its own node only"},
 		{"by the name of a roll call", daemonOn("node-a"), reporting("node.node-a"), "for its own node only"},
 		{"of nobody", daemonOn("node-a"), reporting("node-a", func(r *v1alpha1.HostLinkReport) { r.OwnerReferences = nil }), "must have its Node as owner"},
-		{"that nobody may delete", daemonOn("node-a"), reporting("node-a", func(r *v1alpha1.HostLinkReport) { r.Finalizers = []string{"example.com/mine"} }), "must have its Node as owner"},
+		{
+			"that nobody may delete",
+			daemonOn("node-a"),
+			reporting("node-a", func(r *v1alpha1.HostLinkReport) { r.Finalizers = []string{"example.com/mine"} }),
+			"must have its Node as owner",
+		},
 		{"of too many failures", daemonOn("node-a"), reporting("node-a", func(r *v1alpha1.HostLinkReport) {
 			for range v1alpha1.MaxHostLinkFailures {
 				r.Spec.Failures = append(r.Spec.Failures, r.Spec.Failures[0])
 			}
 		}), "64"},
-		{"of a long story", daemonOn("node-a"), reporting("node-a", func(r *v1alpha1.HostLinkReport) { r.Spec.Failures[0].Message = strings.Repeat("a", 513) }), "512"},
+		{
+			"of a long story",
+			daemonOn("node-a"),
+			reporting("node-a", func(r *v1alpha1.HostLinkReport) { r.Spec.Failures[0].Message = strings.Repeat("a", 513) }),
+			"512",
+		},
 		{"with a token of no node", daemonOn(""), reporting("node-a"), "needs a token that is bound to its pod"},
 	})
 }
@@ -381,9 +403,16 @@ func TestDaemonTexts_TooLong_Refused(t *testing.T) {
 		twice(after)
 		return mergePatch(types.MergePatchType)(ctx, target{c, "status"}, before, after)
 	}, bound}})
-	runChanges(t, patched("status",
+	runChanges(t, patched(
+		"status",
 		change[*corev1.Pod]{name: "the longest network status", who: who, object: wordy, edit: annotate(annotations.NetworkStatusKey, strings.Repeat("x", 65536))},
-		change[*corev1.Pod]{name: "a longer one", who: who, object: wordy, edit: annotate(annotations.NetworkStatusKey, strings.Repeat("x", 65537)), refused: "65536 characters at most"},
+		change[*corev1.Pod]{
+			name:    "a longer one",
+			who:     who,
+			object:  wordy,
+			edit:    annotate(annotations.NetworkStatusKey, strings.Repeat("x", 65537)),
+			refused: "65536 characters at most",
+		},
 	))
 	conditions := func(count, length int) []metav1.Condition {
 		var list []metav1.Condition
@@ -432,6 +461,11 @@ func wordyEvents(t *testing.T) {
 		{"an event about a field", daemonOn("texts-a"), creating(event(func(e *eventsv1.Event) { e.Regarding.FieldPath = long })), refused},
 		{"an event about a version", daemonOn("texts-a"), creating(event(func(e *eventsv1.Event) { e.Regarding.ResourceVersion = long })), refused},
 		{"an event about a long name", daemonOn("texts-a"), creating(event(func(e *eventsv1.Event) { e.Regarding.Name = long })), refused},
-		{"an event with a related object", daemonOn("texts-a"), creating(event(func(e *eventsv1.Event) { e.Related = &corev1.ObjectReference{Name: long} })), refused},
+		{
+			"an event with a related object",
+			daemonOn("texts-a"),
+			creating(event(func(e *eventsv1.Event) { e.Related = &corev1.ObjectReference{Name: long} })),
+			refused,
+		},
 	})
 }

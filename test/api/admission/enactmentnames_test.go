@@ -43,7 +43,19 @@ func TestEnactmentName_OtherPolicyOrNode_Refused(t *testing.T) {
 	admin := start(t)
 	type edit = change[anEnactment]
 	long := strings.Repeat("l", 245)
-	object, old, plain, cut := enactment("name-x", "y.bonds"), enactmentNamed("name-x", "name-x.old.netconf"), enactment("name-x", "bonds"), enactment("name-x", long)
+	object, old, plain, cut := enactment(
+		"name-x",
+		"y.bonds",
+	), enactmentNamed(
+		"name-x",
+		"name-x.old.netconf",
+	), enactment(
+		"name-x",
+		"bonds",
+	), enactment(
+		"name-x",
+		long,
+	)
 	for _, one := range []anEnactment{object, old, plain, cut} {
 		establish(t, admin, one)
 	}

@@ -151,7 +151,13 @@ func TestAdmissionGrants_WriterNotOperator_Refused(t *testing.T) {
 	for _, name := range []string{v1alpha1.HostAccessGrants, v1alpha1.ExternalIPGrants} {
 		grants := published(t, name)
 		runChanges(t, []change[*v1alpha1.AdmissionGrants]{
-			{name: name + ", host access by an administrator", who: clusterAdmin(), object: grants, edit: func(g *v1alpha1.AdmissionGrants) { g.HostAccess = map[string]v1alpha1.HostGrant{"blue": {}} }, refused: refused},
+			{
+				name:    name + ", host access by an administrator",
+				who:     clusterAdmin(),
+				object:  grants,
+				edit:    func(g *v1alpha1.AdmissionGrants) { g.HostAccess = map[string]v1alpha1.HostGrant{"blue": {}} },
+				refused: refused,
+			},
 			{name: name + ", external IPs by an administrator", who: clusterAdmin(), object: grants, edit: func(g *v1alpha1.AdmissionGrants) {
 				g.ExternalIPs = []v1alpha1.ExternalIPGrant{{Pool: "edge", CIDRs: []string{"192.0.2.0/24"}, Tenants: []string{"*"}}}
 			}, refused: refused},

@@ -75,7 +75,12 @@ func TestNetworkClaims_CreatorNotOperator_Refused(t *testing.T) {
 	uid, domainUID := number.GetUID(), domain.GetUID()
 	// A claim of release 0.1 has no configuration, and CEL permits to add one.
 	configure := func(ctx context.Context, c client.Client) error {
-		return c.Patch(ctx, held.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"config":{"name":"net1","link":{"vlan":200}}}}`)), client.DryRunAll)
+		return c.Patch(
+			ctx,
+			held.DeepCopy(),
+			client.RawPatch(types.MergePatchType, []byte(`{"spec":{"config":{"name":"net1","link":{"vlan":200}}}}`)),
+			client.DryRunAll,
+		)
 	}
 	const written = "only the Alioth operator writes the spec"
 	const refused = "only the Alioth operator creates "

@@ -209,14 +209,38 @@ func TestNetwork_ChangeWhileInUse_Refused(t *testing.T) {
 			change[*danmv1.ClusterNetwork]{name: tt.name, who: clusterAdmin(), object: used, edit: edit, refused: tt.refused, except: byApply},
 			change[*danmv1.ClusterNetwork]{name: tt.name + ", unused", who: clusterAdmin(), object: unused, edit: edit, except: byApply})
 	}
-	changes = append(changes,
-		change[*danmv1.ClusterNetwork]{name: "another type", who: clusterAdmin(), object: used, edit: func(n *danmv1.ClusterNetwork) { n.Spec.NetworkType = "ipvlan" }, refused: "NetworkType must not change" + pods},
-		change[*danmv1.ClusterNetwork]{name: "the type in capitals", who: clusterAdmin(), object: used, edit: func(n *danmv1.ClusterNetwork) { n.Spec.NetworkType = "MACVLAN" }},
+	changes = append(
+		changes,
+		change[*danmv1.ClusterNetwork]{
+			name:    "another type",
+			who:     clusterAdmin(),
+			object:  used,
+			edit:    func(n *danmv1.ClusterNetwork) { n.Spec.NetworkType = "ipvlan" },
+			refused: "NetworkType must not change" + pods,
+		},
+		change[*danmv1.ClusterNetwork]{
+			name:   "the type in capitals",
+			who:    clusterAdmin(),
+			object: used,
+			edit:   func(n *danmv1.ClusterNetwork) { n.Spec.NetworkType = "MACVLAN" },
+		},
 		change[*danmv1.ClusterNetwork]{name: "another NetworkID", who: clusterAdmin(), object: used, edit: func(n *danmv1.ClusterNetwork) { n.Spec.NetworkID = "x" }},
-		change[*danmv1.ClusterNetwork]{name: "a label", who: clusterAdmin(), object: used, edit: func(n *danmv1.ClusterNetwork) { n.Labels = map[string]string{"a": "b"} }})
+		change[*danmv1.ClusterNetwork]{
+			name:   "a label",
+			who:    clusterAdmin(),
+			object: used,
+			edit:   func(n *danmv1.ClusterNetwork) { n.Labels = map[string]string{"a": "b"} },
+		},
+	)
 	runChanges(t, changes)
 	runChanges(t, []change[*danmiov1.ClusterNetwork]{
-		{name: "another VLAN, danm.io", who: clusterAdmin(), object: &other, edit: func(n *danmiov1.ClusterNetwork) { n.Spec.Options.VLAN = 301 }, refused: "vlan must not change" + pods},
+		{
+			name:    "another VLAN, danm.io",
+			who:     clusterAdmin(),
+			object:  &other,
+			edit:    func(n *danmiov1.ClusterNetwork) { n.Spec.Options.VLAN = 301 },
+			refused: "vlan must not change" + pods,
+		},
 	})
 }
 

@@ -182,7 +182,13 @@ func TestDaemonNodeInfo_OtherNode_Refused(t *testing.T) {
 		run(t, slices.Concat(
 			creations(t, "its own", newDaemon, fresh, ""),
 			creations(t, "its own, owned by its Node", newDaemon, ownedBy(fresh, nodeOwner("info-new", nil)), ""),
-			creations(t, "its own, owned by its Node, as CNS writes it", newDaemon, ownedBy(fresh, nodeOwner("info-new", map[string]any{"blockOwnerDeletion": false})), ""),
+			creations(
+				t,
+				"its own, owned by its Node, as CNS writes it",
+				newDaemon,
+				ownedBy(fresh, nodeOwner("info-new", map[string]any{"blockOwnerDeletion": false})),
+				"",
+			),
 			creations(t, "its own, owned by another Node", newDaemon, ownedBy(fresh, nodeOwner("info-a", nil)), metadata),
 			creations(t, "its own, that blocks its Node", newDaemon, ownedBy(fresh, nodeOwner("info-new", map[string]any{"blockOwnerDeletion": true})), metadata),
 			creations(t, "its own, that its Node controls", newDaemon, ownedBy(fresh, nodeOwner("info-new", map[string]any{"controller": true})), metadata),
@@ -199,16 +205,30 @@ func TestDaemonNodeInfo_OtherNode_Refused(t *testing.T) {
 		}
 		a := nodeInfo(group, "info-a")
 		runChanges(t, slices.Concat(
-			patched("",
+			patched(
+				"",
 				ipamChange{name: "the machine of its own", who: own, object: a, edit: machine},
 				ipamChange{name: "the machine of another", who: daemonOn("info-b"), object: a, edit: machine, refused: ofItsOwn},
 				ipamChange{name: "a finalizer", who: own, object: a, edit: withFinalizer, refused: metadata},
-				ipamChange{name: "an annotation", who: own, object: a, edit: func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"a": "b"}) }, refused: metadata},
+				ipamChange{
+					name:    "an annotation",
+					who:     own,
+					object:  a,
+					edit:    func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"a": "b"}) },
+					refused: metadata,
+				},
 			),
-			patched("status",
+			patched(
+				"status",
 				ipamChange{name: "what its own offers", who: own, object: a, edit: status},
 				ipamChange{name: "what another offers", who: daemonOn("info-b"), object: a, edit: status, refused: ofItsOwn},
-				ipamChange{name: "what its own offers, with a token of no node", who: daemonOn(""), object: a, edit: status, refused: "needs a token that is bound to its pod"},
+				ipamChange{
+					name:    "what its own offers, with a token of no node",
+					who:     daemonOn(""),
+					object:  a,
+					edit:    status,
+					refused: "needs a token that is bound to its pod",
+				},
 			),
 			[]ipamChange{{name: "an administrator, what it offers", who: clusterAdmin(), object: a, through: "status", edit: status}},
 		))
@@ -235,7 +255,14 @@ func TestDaemonPodNetworkWrite_BroadRole_Refused(t *testing.T) {
 		))
 		runChanges(t, []ipamChange{
 			{name: "the spec of a PodNetwork", who: own, object: held, edit: sets("red", "spec", "networkID"), refused: refused},
-			{name: "the status of an instance", who: own, object: instance, through: "status", edit: sets("Ready", "status", "status"), refused: "ValidatingAdmissionPolicy"},
+			{
+				name:    "the status of an instance",
+				who:     own,
+				object:  instance,
+				through: "status",
+				edit:    sets("Ready", "status", "status"),
+				refused: "ValidatingAdmissionPolicy",
+			},
 		})
 	})
 }
@@ -252,7 +279,10 @@ func TestTenantServiceAccount_PodNetworkWrite_Refused(t *testing.T) {
 	}
 	blue := withRights(robot("ipam-blue"))
 	create(t, admin, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ipam-blue", Name: "editors"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "alioth-pod-network-editor"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ipam-blue",
+			Name:      "editors",
+		}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "alioth-pod-network-editor"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "ipam-blue", Name: "robot"}},
 	})
 	untilGranted(t, admin, "ipam-blue", robot("ipam-blue"), "alioth-pod-network-editor")

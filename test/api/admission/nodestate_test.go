@@ -90,18 +90,38 @@ func TestDaemonNetworkState_OtherNode_Refused(t *testing.T) {
 	}
 	current := func(s state) { s.Status.CurrentState = rawDocument(`{"interfaces":[{"name":"eth0"}]}`) }
 	runChanges(t, slices.Concat(
-		patched("",
+		patched(
+			"",
 			edit{name: "what policies make of its own", who: own, object: nodeState("state-a"), edit: desired},
 			edit{name: "what policies make of another", who: other, object: nodeState("state-a"), edit: desired, refused: ofItsOwn},
-			edit{name: "what its own has to reach", who: own, object: nodeState("state-a"), edit: func(s state) { s.Spec.Reach = []nmstatev1.ReachTarget{"a"} }, refused: "must not change spec.reach"},
-			edit{name: "its own left alone", who: own, object: nodeState("state-a"), edit: func(s state) { s.Spec.Managed = new(bool) }, refused: "must not change spec.managed"},
+			edit{
+				name:    "what its own has to reach",
+				who:     own,
+				object:  nodeState("state-a"),
+				edit:    func(s state) { s.Spec.Reach = []nmstatev1.ReachTarget{"a"} },
+				refused: "must not change spec.reach",
+			},
+			edit{
+				name:    "its own left alone",
+				who:     own,
+				object:  nodeState("state-a"),
+				edit:    func(s state) { s.Spec.Managed = new(bool) },
+				refused: "must not change spec.managed",
+			},
 			edit{name: "a label", who: own, object: nodeState("state-a"), edit: func(s state) { s.Labels = map[string]string{"a": "b"} }, refused: metadata},
 			edit{name: "an annotation", who: own, object: nodeState("state-a"), edit: func(s state) { s.Annotations = map[string]string{"a": "b"} }, refused: metadata},
 		),
-		patched("status",
+		patched(
+			"status",
 			edit{name: "what is", who: own, object: nodeState("state-a"), edit: current},
 			edit{name: "what is on another", who: other, object: nodeState("state-a"), edit: current, refused: ofItsOwn},
-			edit{name: "what is, with a token of no node", who: daemonOn(""), object: nodeState("state-a"), edit: current, refused: "needs a token that is bound to its pod"},
+			edit{
+				name:    "what is, with a token of no node",
+				who:     daemonOn(""),
+				object:  nodeState("state-a"),
+				edit:    current,
+				refused: "needs a token that is bound to its pod",
+			},
 		),
 		[]edit{{name: "an administrator's desired state", who: clusterAdmin(), object: nodeState("state-a"), edit: desired}},
 	))
@@ -132,7 +152,13 @@ func TestDaemonEnactment_OtherNode_Refused(t *testing.T) {
 		applied(t, "that nobody may delete", own, held, metadata),
 		applied(t, "of another owner", own, owned, metadata),
 		applied(t, "of a node with a long name", daemonOn(long), enactment(long, "p"), ""),
-		applied(t, "with the label of another long name", daemonOn(long), labelled(enactment(long, "p"), nmstatev1.NodeLabel, nmstatev1beta1.LabelValue("m"+long)), ofItsOwn),
+		applied(
+			t,
+			"with the label of another long name",
+			daemonOn(long),
+			labelled(enactment(long, "p"), nmstatev1.NodeLabel, nmstatev1beta1.LabelValue("m"+long)),
+			ofItsOwn,
+		),
 		applied(t, "with a part of the label", daemonOn(long), labelled(enactment(long, "p"), nmstatev1.NodeLabel, "n-0123456789abcdef"), ofItsOwn),
 	))
 }
@@ -173,9 +199,16 @@ func TestSlotsAndPolicyStatus_WriterNotOperator_Refused(t *testing.T) {
 	runChanges(t, []edit{
 		{name: "the daemon, no slot", who: withRights(own), object: bonds(), through: "status", edit: returned, refused: slots, except: byApply},
 	})
-	runChanges(t, patched("status",
+	runChanges(t, patched(
+		"status",
 		edit{name: "the daemon, a slot", who: own, object: enactment("slot-a", "waiting"), edit: slot("slot-a"), refused: slots},
-		edit{name: "the daemon, a longer slot", who: own, object: bonds(), edit: func(e one) { e.Status.Slot.Expires = metav1.NewMicroTime(time.Unix(9, 0)) }, refused: slots},
+		edit{
+			name:    "the daemon, a longer slot",
+			who:     own,
+			object:  bonds(),
+			edit:    func(e one) { e.Status.Slot.Expires = metav1.NewMicroTime(time.Unix(9, 0)) },
+			refused: slots,
+		},
 		edit{name: "an administrator, a slot", who: clusterAdmin(), object: enactment("slot-a", "waiting"), edit: slot("slot-a"), refused: slots},
 		edit{name: "the operator, a slot", who: operator(), object: enactment("slot-a", "waiting"), edit: slot("slot-a")},
 		edit{name: "the operator, no slot", who: operator(), object: bonds(), edit: returned},
@@ -196,9 +229,16 @@ func TestSlotsAndPolicyStatus_WriterNotOperator_Refused(t *testing.T) {
 	type old = *nmstatev1.NodeNetConfPolicy
 	const status = "only the Alioth operator writes the status of policies"
 	observed := func(p policy) { p.Status.ObservedGeneration = 7 }
-	runChanges(t, patched("status",
+	runChanges(t, patched(
+		"status",
 		change[policy]{name: "the operator, the status of a policy", who: operator(), object: configurationPolicy("slot-policy"), edit: observed},
-		change[policy]{name: "an administrator, the status of a policy", who: clusterAdmin(), object: configurationPolicy("slot-policy"), edit: observed, refused: status},
+		change[policy]{
+			name:    "an administrator, the status of a policy",
+			who:     clusterAdmin(),
+			object:  configurationPolicy("slot-policy"),
+			edit:    observed,
+			refused: status,
+		},
 		change[policy]{name: "the daemon, the status of a policy", who: own, object: configurationPolicy("slot-policy"), edit: observed, refused: "cannot patch"},
 	))
 	conditions := func(p old) { p.Status.ObservedGeneration = 7 }
@@ -236,13 +276,26 @@ func TestDaemonNodeNetworkWrite_BroadRole_Refused(t *testing.T) {
 	))
 	runChanges(t, []change[*nmstatev1.NodeNetworkConfigurationPolicy]{
 		{name: "the spec of a policy", who: own, object: written, edit: func(p *nmstatev1.NodeNetworkConfigurationPolicy) { p.Spec.Priority = 9 }, refused: states},
-		{name: "the status of a policy", who: own, object: written, through: "status", edit: func(p *nmstatev1.NodeNetworkConfigurationPolicy) { p.Status.ObservedGeneration = 9 }, refused: "ValidatingAdmissionPolicy"},
+		{
+			name:    "the status of a policy",
+			who:     own,
+			object:  written,
+			through: "status",
+			edit:    func(p *nmstatev1.NodeNetworkConfigurationPolicy) { p.Status.ObservedGeneration = 9 },
+			refused: "ValidatingAdmissionPolicy",
+		},
 	})
 	runChanges(t, []change[*nmstatev1beta1.NodeNetworkConfigurationEnactment]{
 		{name: "its enactment as another's", who: own, object: enactment("broad-a", "broad"), edit: func(e *nmstatev1beta1.NodeNetworkConfigurationEnactment) {
 			e.Labels[nmstatev1.NodeLabel] = "broad-b"
 		}, refused: "of its own node only"},
-		{name: "its enactment with a label", who: own, object: enactment("broad-a", "broad"), edit: func(e *nmstatev1beta1.NodeNetworkConfigurationEnactment) { e.Labels["a"] = "b" }, refused: "must not set finalizers"},
+		{
+			name:    "its enactment with a label",
+			who:     own,
+			object:  enactment("broad-a", "broad"),
+			edit:    func(e *nmstatev1beta1.NodeNetworkConfigurationEnactment) { e.Labels["a"] = "b" },
+			refused: "must not set finalizers",
+		},
 	})
 }
 
@@ -277,7 +330,14 @@ func TestTenantServiceAccount_NodeNetworkWrite_Refused(t *testing.T) {
 	type state = *nmstatev1beta1.NodeNetworkState
 	runChanges(t, []change[state]{
 		{name: "what shall be", who: blue, object: nodeState("tenants-a"), edit: func(s state) { s.Spec.Managed = new(bool) }, refused: refused},
-		{name: "what is", who: blue, object: nodeState("tenants-a"), through: "status", edit: func(s state) { s.Status.HandlerNmstateVersion = "x" }, refused: refused},
+		{
+			name:    "what is",
+			who:     blue,
+			object:  nodeState("tenants-a"),
+			through: "status",
+			edit:    func(s state) { s.Status.HandlerNmstateVersion = "x" },
+			refused: refused,
+		},
 		{name: "what shall be, without a tenant", who: robot("nodes-blue-2"), object: nodeState("tenants-a"), edit: func(s state) { s.Spec.Managed = new(bool) }},
 	})
 }

@@ -81,13 +81,51 @@ func fixedKeys(key, with, without, refusal string, put func(key, value string) f
 			change[*corev1.Pod]{name: key + " removed by " + who, who: u, object: pod(namespace, with, ""), edit: drop(key), refused: refusal},
 		)
 	}
-	return append(all,
-		change[*corev1.Pod]{name: key + " set through the status", who: clusterAdmin(), object: pod(namespace, without, ""), through: "status", edit: put(key, "forged"), refused: refusal},
-		change[*corev1.Pod]{name: key + " changed through the status", who: clusterAdmin(), object: pod(namespace, with, ""), through: "status", edit: put(key, "forged"), refused: refusal},
+	return append(
+		all,
+		change[*corev1.Pod]{
+			name:    key + " set through the status",
+			who:     clusterAdmin(),
+			object:  pod(namespace, without, ""),
+			through: "status",
+			edit:    put(key, "forged"),
+			refused: refusal,
+		},
+		change[*corev1.Pod]{
+			name:    key + " changed through the status",
+			who:     clusterAdmin(),
+			object:  pod(namespace, with, ""),
+			through: "status",
+			edit:    put(key, "forged"),
+			refused: refusal,
+		},
 		// The writer of a status owns no field that was applied to the object.
-		change[*corev1.Pod]{name: key + " removed through the status", who: clusterAdmin(), object: pod(namespace, with, ""), through: "status", edit: drop(key), refused: refusal, except: byApply},
-		change[*corev1.Pod]{name: key + " set through the status by an admin", who: podsAdmin(), object: pod(namespace, without, ""), through: "status", edit: put(key, "forged"), refused: `resource "pods/status"`},
-		change[*corev1.Pod]{name: key + " set by a kubelet", who: kubelet(), object: pod(namespace, without, ""), through: "status", edit: put(key, "forged"), refused: "forbidden", except: byUpdate},
+		change[*corev1.Pod]{
+			name:    key + " removed through the status",
+			who:     clusterAdmin(),
+			object:  pod(namespace, with, ""),
+			through: "status",
+			edit:    drop(key),
+			refused: refusal,
+			except:  byApply,
+		},
+		change[*corev1.Pod]{
+			name:    key + " set through the status by an admin",
+			who:     podsAdmin(),
+			object:  pod(namespace, without, ""),
+			through: "status",
+			edit:    put(key, "forged"),
+			refused: `resource "pods/status"`,
+		},
+		change[*corev1.Pod]{
+			name:    key + " set by a kubelet",
+			who:     kubelet(),
+			object:  pod(namespace, without, ""),
+			through: "status",
+			edit:    put(key, "forged"),
+			refused: "forbidden",
+			except:  byUpdate,
+		},
 	)
 }
 
@@ -105,16 +143,52 @@ func TestOperatorAnnotations_OtherWriter_Refused(t *testing.T) {
 	var changes []change[*corev1.Pod]
 	for _, key := range owned() {
 		changes = append(changes, fixedKeys(key, "annotated", "blank", refusal, annotate)...)
-		changes = append(changes,
-			change[*corev1.Pod]{name: key + " set by the operator", who: operator(), object: pod("pods", "blank", ""), through: "status", edit: annotate(key, "true"), except: byUpdate},
-			change[*corev1.Pod]{name: key + " set by the operator past the status", who: operator(), object: pod("pods", "blank", ""), edit: annotate(key, "true"), refused: "cannot"},
-			change[*corev1.Pod]{name: key + " set by a daemon", who: daemonOn("node-a"), object: pod("pods", "blank", ""), through: "status", edit: annotate(key, "true"), refused: "denied request", except: byUpdate},
+		changes = append(
+			changes,
+			change[*corev1.Pod]{
+				name:    key + " set by the operator",
+				who:     operator(),
+				object:  pod("pods", "blank", ""),
+				through: "status",
+				edit:    annotate(key, "true"),
+				except:  byUpdate,
+			},
+			change[*corev1.Pod]{
+				name:    key + " set by the operator past the status",
+				who:     operator(),
+				object:  pod("pods", "blank", ""),
+				edit:    annotate(key, "true"),
+				refused: "cannot",
+			},
+			change[*corev1.Pod]{
+				name:    key + " set by a daemon",
+				who:     daemonOn("node-a"),
+				object:  pod("pods", "blank", ""),
+				through: "status",
+				edit:    annotate(key, "true"),
+				refused: "denied request",
+				except:  byUpdate,
+			},
 		)
 	}
-	runChanges(t, append(changes,
+	runChanges(t, append(
+		changes,
 		change[*corev1.Pod]{name: "another annotation", who: podsEditor(), object: pod("pods", "annotated", ""), edit: annotate("note", "x")},
-		change[*corev1.Pod]{name: "a kubelet's status", who: kubelet(), object: pod("pods", "annotated", ""), through: "status", edit: func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }},
-		change[*corev1.Pod]{name: "another ServiceAccount of the operator's name", who: serviceAccount("system:serviceaccount:pods:alioth-operator", "node-a"), object: pod("pods", "blank", ""), through: "status", edit: annotate(owned()[0], "x"), refused: "cannot"},
+		change[*corev1.Pod]{
+			name:    "a kubelet's status",
+			who:     kubelet(),
+			object:  pod("pods", "annotated", ""),
+			through: "status",
+			edit:    func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning },
+		},
+		change[*corev1.Pod]{
+			name:    "another ServiceAccount of the operator's name",
+			who:     serviceAccount("system:serviceaccount:pods:alioth-operator", "node-a"),
+			object:  pod("pods", "blank", ""),
+			through: "status",
+			edit:    annotate(owned()[0], "x"),
+			refused: "cannot",
+		},
 	))
 }
 
@@ -134,7 +208,13 @@ func TestPodConditions_WriterNotOperator_Refused(t *testing.T) {
 	admin := start(t)
 	podsNamespace(t)
 	gates := serviceAccount("system:serviceaccount:pods:gates", "")
-	grantRules(t, admin, gates, "gates", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "pods/status"}, Verbs: []string{"get", "update", "patch"}})
+	grantRules(
+		t,
+		admin,
+		gates,
+		"gates",
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "pods/status"}, Verbs: []string{"get", "update", "patch"}},
+	)
 	for name, said := range map[string]bool{"told": true, "untold": false} {
 		p := pod("pods", name, "node-a")
 		establish(t, admin, p)
@@ -151,7 +231,15 @@ func TestPodConditions_WriterNotOperator_Refused(t *testing.T) {
 	var changes []change[*corev1.Pod]
 	for who, u := range map[string]user{"a cluster administrator": clusterAdmin(), "a controller of gates": gates, "a kubelet": kubelet()} {
 		mine := func(name, what string, edit func(*corev1.Pod), refused string) change[*corev1.Pod] {
-			return change[*corev1.Pod]{name: what + " by " + who, who: u, object: pod("pods", name, ""), through: "status", edit: edit, refused: refused, except: byApply}
+			return change[*corev1.Pod]{
+				name:    what + " by " + who,
+				who:     u,
+				object:  pod("pods", name, ""),
+				through: "status",
+				edit:    edit,
+				refused: refused,
+				except:  byApply,
+			}
 		}
 		removed := mine("told", "removed", say(v1alpha1.NetworkReadyCondition, ""), refusal)
 		removed.except = byPatch // a strategic merge patch lists the elements that stay
@@ -165,9 +253,24 @@ func TestPodConditions_WriterNotOperator_Refused(t *testing.T) {
 			mine("told", "the phase changed", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, ""),
 		)
 	}
-	runChanges(t, append(changes,
-		change[*corev1.Pod]{name: "applied", who: clusterAdmin(), object: pod("pods", "untold", ""), through: "status", edit: say(v1alpha1.NetworkReadyCondition, corev1.ConditionTrue), refused: refusal},
-		change[*corev1.Pod]{name: "by the operator", who: operator(), object: pod("pods", "untold", ""), through: "status", edit: say(v1alpha1.NetworkReadyCondition, corev1.ConditionTrue), except: byUpdate},
+	runChanges(t, append(
+		changes,
+		change[*corev1.Pod]{
+			name:    "applied",
+			who:     clusterAdmin(),
+			object:  pod("pods", "untold", ""),
+			through: "status",
+			edit:    say(v1alpha1.NetworkReadyCondition, corev1.ConditionTrue),
+			refused: refusal,
+		},
+		change[*corev1.Pod]{
+			name:    "by the operator",
+			who:     operator(),
+			object:  pod("pods", "untold", ""),
+			through: "status",
+			edit:    say(v1alpha1.NetworkReadyCondition, corev1.ConditionTrue),
+			except:  byUpdate,
+		},
 	))
 }
 
@@ -304,9 +407,15 @@ func TestPodNetwork_ChangeAfterNodeAssigned_Refused(t *testing.T) {
 			change[*corev1.Pod]{name: "no " + key + " before it has a node", who: podsEditor(), object: pod("pods", "open", ""), edit: drop(key)},
 		)
 	}
-	runChanges(t, append(changes,
+	runChanges(t, append(
+		changes,
 		change[*corev1.Pod]{name: "another label", who: podsEditor(), object: pod("pods", "fixed", ""), edit: label("team", "x")},
-		change[*corev1.Pod]{name: "another network before it has a node", who: podsEditor(), object: pod("pods", "open", ""), edit: label(arktosv1.NetworkLabel, "other")},
+		change[*corev1.Pod]{
+			name:   "another network before it has a node",
+			who:    podsEditor(),
+			object: pod("pods", "open", ""),
+			edit:   label(arktosv1.NetworkLabel, "other"),
+		},
 		change[*corev1.Pod]{
 			name: "the key of the other group instead", who: podsEditor(), object: pod("pods", "fixed", ""), refused: "the annotation danm.k8s.io/interfaces can't change",
 			edit: drop(annotations.InterfacesKey),

@@ -51,7 +51,13 @@ func TestSubnet_RangeOutsideVPC_Refused(t *testing.T) {
 		creations(t, "of a VPC that is not there yet", who, subnet("s", "in-future", "", "10.99.0.0/24"), ""),
 	))
 	runChanges(t, []change[*v1alpha1.Subnet]{
-		{name: "grown out of the VPC", who: who, object: subnet("in-have", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.0.0.0/8"} }, refused: "inside the ranges"},
+		{
+			name:    "grown out of the VPC",
+			who:     who,
+			object:  subnet("in-have", "", ""),
+			edit:    func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.0.0.0/8"} },
+			refused: "inside the ranges",
+		},
 		{name: "grown within the VPC", who: who, object: subnet("in-have", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.10.8.0/23"} }},
 	})
 }
@@ -73,9 +79,21 @@ func TestSubnet_OverlapInVPC_Refused(t *testing.T) {
 		creations(t, "an object name that is another's name", who, subnet("net1", "apart", "", "10.20.3.0/24"), `already has a subnet named "net1"`),
 	))
 	runChanges(t, []change[*v1alpha1.Subnet]{
-		{name: "grown into another", who: who, object: subnet("apart-two", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.20.0.0/21"} }, refused: `must not overlap`},
+		{
+			name:    "grown into another",
+			who:     who,
+			object:  subnet("apart-two", "", ""),
+			edit:    func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.20.0.0/21"} },
+			refused: `must not overlap`,
+		},
 		{name: "grown beside the other", who: who, object: subnet("apart-two", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.20.4.0/22"} }},
-		{name: "renamed to another's name", who: who, object: subnet("apart-two", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.Name = "net1" }, refused: `already has a subnet`},
+		{
+			name:    "renamed to another's name",
+			who:     who,
+			object:  subnet("apart-two", "", ""),
+			edit:    func(s *v1alpha1.Subnet) { s.Spec.Name = "net1" },
+			refused: `already has a subnet`,
+		},
 	})
 }
 
@@ -87,9 +105,21 @@ func TestSubnet_ExistingOverlap_StaysEditable(t *testing.T) {
 	establish(t, admin, vpc("late", "10.99.0.0/16"))
 	who := clusterAdmin()
 	runChanges(t, []change[*v1alpha1.Subnet]{
-		{name: "outside when its ranges change", who: who, object: subnet("late-one", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.30.0.0/23"} }, refused: "inside the ranges"},
+		{
+			name:    "outside when its ranges change",
+			who:     who,
+			object:  subnet("late-one", "", ""),
+			edit:    func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.30.0.0/23"} },
+			refused: "inside the ranges",
+		},
 		{name: "labels", who: who, object: subnet("late-one", "", ""), edit: func(s *v1alpha1.Subnet) { s.Labels = map[string]string{"a": "b"} }},
-		{name: "finalizers, by the operator", who: operator(), object: subnet("late-one", "", ""), edit: func(s *v1alpha1.Subnet) { s.Finalizers = []string{v1alpha1.Finalizer} }, except: byUpdate},
+		{
+			name:   "finalizers, by the operator",
+			who:    operator(),
+			object: subnet("late-one", "", ""),
+			edit:   func(s *v1alpha1.Subnet) { s.Finalizers = []string{v1alpha1.Finalizer} },
+			except: byUpdate,
+		},
 	})
 	runChanges(t, []change[*v1alpha1.VPC]{
 		{name: "the VPC may grow without reaching it", who: who, object: vpc("late"), edit: func(v *v1alpha1.VPC) { v.Spec.CIDRs = []string{"10.98.0.0/15"} }},
@@ -134,8 +164,20 @@ func TestVPC_OverlapsClusterRange_Refused(t *testing.T) {
 	}
 	runChanges(t, []change[*v1alpha1.VPC]{
 		{name: "growing over a service range", who: who, object: vpc("avoids"), edit: ranges("10.96.0.0/15"), refused: "the cluster's service range 10.96.0.0/16"},
-		{name: "growing over a service range that was added later", who: who, object: vpc("avoids"), edit: ranges("10.97.0.0/17", "10.77.0.0/20"), refused: `(ServiceCIDR "added")`},
-		{name: "growing over the shadow range", who: who, object: vpc("avoids"), edit: ranges("10.97.0.0/17", "fd41:6c69:6f74:6801::/64"), refused: "shadow addresses"},
+		{
+			name:    "growing over a service range that was added later",
+			who:     who,
+			object:  vpc("avoids"),
+			edit:    ranges("10.97.0.0/17", "10.77.0.0/20"),
+			refused: `(ServiceCIDR "added")`,
+		},
+		{
+			name:    "growing over the shadow range",
+			who:     who,
+			object:  vpc("avoids"),
+			edit:    ranges("10.97.0.0/17", "fd41:6c69:6f74:6801::/64"),
+			refused: "shadow addresses",
+		},
 		{name: "growing beside them", who: who, object: vpc("avoids"), edit: ranges("10.97.0.0/16")},
 		{name: "growing, by the operator", who: operator(), object: vpc("avoids"), edit: ranges("10.96.0.0/15"), refused: "must not overlap", except: byUpdate},
 	})
@@ -155,6 +197,12 @@ func TestChartVPC_ParametersUnread_Accepted(t *testing.T) {
 	))
 	establish(t, admin, subnet("default", "default", "", "10.244.0.0/24"))
 	runChanges(t, []change[*v1alpha1.Subnet]{
-		{name: "its subnet, changed later", who: who, object: subnet("default", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.244.0.0/16"} }, refused: inside},
+		{
+			name:    "its subnet, changed later",
+			who:     who,
+			object:  subnet("default", "", ""),
+			edit:    func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.244.0.0/16"} },
+			refused: inside,
+		},
 	})
 }

@@ -70,7 +70,8 @@ func TestRoleMemberReport_OtherFields_Unchanged(t *testing.T) {
 	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
 		t.Fatal(err)
 	}
-	if !got.Status.Complete || got.Spec.Stage != memberOn("node-m").Spec.Stage || len(got.Finalizers)+len(got.Labels)+len(got.Annotations)+len(got.OwnerReferences) > 0 {
+	if !got.Status.Complete || got.Spec.Stage != memberOn("node-m").Spec.Stage ||
+		len(got.Finalizers)+len(got.Labels)+len(got.Annotations)+len(got.OwnerReferences) > 0 {
 		t.Errorf("the member is %+v, want another status and nothing else", got)
 	}
 }
@@ -92,8 +93,18 @@ func TestDaemonNodeRoles_OtherNode_Refused(t *testing.T) {
 		{"another node's", daemonOn("node-a"), report("node-b"), "for its own node only"},
 		{"with a token of no node", daemonOn(""), report("node-a"), "needs a token that is bound to its pod"},
 		{"of nobody", daemonOn("node-a"), report("node-a", func(r *v1alpha1.NodeRoles) { r.OwnerReferences = nil }), "must have its Node as owner"},
-		{"of another Node", daemonOn("node-a"), report("node-a", func(r *v1alpha1.NodeRoles) { r.OwnerReferences[0].Name = "node-b" }), "must have its Node as owner"},
-		{"that nobody may delete", daemonOn("node-a"), report("node-a", func(r *v1alpha1.NodeRoles) { r.Finalizers = []string{"example.com/mine"} }), "must have its Node as owner"},
+		{
+			"of another Node",
+			daemonOn("node-a"),
+			report("node-a", func(r *v1alpha1.NodeRoles) { r.OwnerReferences[0].Name = "node-b" }),
+			"must have its Node as owner",
+		},
+		{
+			"that nobody may delete",
+			daemonOn("node-a"),
+			report("node-a", func(r *v1alpha1.NodeRoles) { r.Finalizers = []string{"example.com/mine"} }),
+			"must have its Node as owner",
+		},
 		{"one VPC twice", daemonOn("node-a"), report("node-a", func(r *v1alpha1.NodeRoles) { r.Spec.VPCs = append(r.Spec.VPCs, r.Spec.VPCs[0]) }), "Duplicate value"},
 		{"a tenant", person("roles-tenant"), report("node-a"), "cannot create"},
 		{"the operator", operator(), report("node-a"), "cannot create"},

@@ -56,7 +56,13 @@ func TestExternalIPs_NoPoolGrant_Refused(t *testing.T) {
 	establish(t, admin, held)
 	runChanges(t, []change[*corev1.Service]{
 		{name: "another one that is granted", who: clusterAdmin(), object: held, edit: func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.2"} }},
-		{name: "another one that is not", who: clusterAdmin(), object: held, edit: func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.99"} }, refused: refused},
+		{
+			name:    "another one that is not",
+			who:     clusterAdmin(),
+			object:  held,
+			edit:    func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.99"} },
+			refused: refused,
+		},
 	})
 	grants.ExternalIPs = nil
 	publish(t, grants)
@@ -98,9 +104,27 @@ func TestSliceDomain_WriterNotOperator_Refused(t *testing.T) {
 	create(t, as(t, operator()), held)
 	establish(t, admin, plain)
 	runChanges(t, []change[*discoveryv1.EndpointSlice]{
-		{name: "a slice of a VPC becomes one of a network", who: clusterAdmin(), object: plain, edit: func(s *discoveryv1.EndpointSlice) { s.Labels[v1alpha1.DomainLabel] = "u1.net" }, refused: refused},
-		{name: "another network", who: clusterAdmin(), object: held, edit: func(s *discoveryv1.EndpointSlice) { s.Labels[v1alpha1.DomainLabel] = "u2.net" }, refused: refused},
-		{name: "another Service", who: clusterAdmin(), object: held, edit: func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "mine" }, refused: refused},
+		{
+			name:    "a slice of a VPC becomes one of a network",
+			who:     clusterAdmin(),
+			object:  plain,
+			edit:    func(s *discoveryv1.EndpointSlice) { s.Labels[v1alpha1.DomainLabel] = "u1.net" },
+			refused: refused,
+		},
+		{
+			name:    "another network",
+			who:     clusterAdmin(),
+			object:  held,
+			edit:    func(s *discoveryv1.EndpointSlice) { s.Labels[v1alpha1.DomainLabel] = "u2.net" },
+			refused: refused,
+		},
+		{
+			name:    "another Service",
+			who:     clusterAdmin(),
+			object:  held,
+			edit:    func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "mine" },
+			refused: refused,
+		},
 		{name: "a finalizer", who: clusterAdmin(), object: held, edit: func(s *discoveryv1.EndpointSlice) { s.Finalizers = []string{"example.org/one"} }},
 		{name: "it leaves the network", who: clusterAdmin(), object: held, edit: func(s *discoveryv1.EndpointSlice) { delete(s.Labels, v1alpha1.DomainLabel) }},
 	})

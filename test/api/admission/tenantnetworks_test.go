@@ -74,10 +74,18 @@ func TestTenantNetwork_DeviceUnoffered_Refused(t *testing.T) {
 		return as(t, who).Create(ctx, tenantNetwork("n", "", "", ""), client.DryRunAll)
 	})
 	run(t, slices.Concat(
-		both("case 97: another device", tenantNetwork("n", "ipvlan", "ens3", ""), `host_device: "ens3" is not offered to TenantNetworks; offered are: ens4, ens5`+source),
+		both(
+			"case 97: another device",
+			tenantNetwork("n", "ipvlan", "ens3", ""),
+			`host_device: "ens3" is not offered to TenantNetworks; offered are: ens4, ens5`+source,
+		),
 		both("case 97: another device of a static type", tenantNetwork("n", "flannel", "ens3", ""), `"ens3" is not offered`),
 		both("case 97: another pool", tenantNetwork("n", "sriov", "", "a.b/d"), `device_pool: "a.b/d" is not offered to TenantNetworks; offered are: a.b/c`+source),
-		both("another type", tenantNetwork("n", "Calico", "", ""), `NetworkType: "calico" is not offered to TenantNetworks; offered are: ipvlan, macvlan, sriov, flannel`+source),
+		both(
+			"another type",
+			tenantNetwork("n", "Calico", "", ""),
+			`NetworkType: "calico" is not offered to TenantNetworks; offered are: ipvlan, macvlan, sriov, flannel`+source,
+		),
 		both("an offered type", tenantNetwork("n", "Flannel", "", ""), ""),
 		both("an offered device", tenantNetwork("n", "MACVLAN", "ens5", ""), ""),
 		both("an offered pool", tenantNetwork("n", "sriov", "", "a.b/c"), ""),
@@ -139,7 +147,13 @@ func TestTenantNetwork_OperatorFieldsChanged_Refused(t *testing.T) {
 		{name: "no VLAN, as in the manifest", who: who, object: given, edit: func(n *danmv1.TenantNetwork) { n.Spec.Options.VLAN = 0 }, except: byApply},
 	})
 	runChanges(t, []change[*danmiov1.TenantNetwork]{
-		{name: "rule 3, danm.io", who: who, object: &other, edit: func(n *danmiov1.TenantNetwork) { n.Spec.Options.VLAN = 5 }, refused: "vlan: the Alioth operator chooses it"},
+		{
+			name:    "rule 3, danm.io",
+			who:     who,
+			object:  &other,
+			edit:    func(n *danmiov1.TenantNetwork) { n.Spec.Options.VLAN = 5 },
+			refused: "vlan: the Alioth operator chooses it",
+		},
 	})
 }
 
@@ -202,10 +216,20 @@ func TestTenantNetwork_GiantRange_Refused(t *testing.T) {
 		trusted.Namespace = "default"
 		shared := danmv1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "giant"}, Spec: labelled.Spec}
 		name := tt.cidr + " " + tt.net6
-		all = slices.Concat(all,
-			creations(t, "TenantNetwork "+name, clusterAdmin(), tenants, tt.refused), creations(t, "TenantNetwork, danm.io "+name, clusterAdmin(), &tenantsIO, tt.refused),
-			creations(t, "DanmNet "+name, clusterAdmin(), &labelled, tt.refused), creations(t, "DanmNet, danm.io "+name, clusterAdmin(), &labelledIO, tt.refused),
-			creations(t, "DanmNet without a tenant label "+name, clusterAdmin(), &trusted, ""), creations(t, "ClusterNetwork "+name, clusterAdmin(), &shared, ""),
+		all = slices.Concat(
+			all,
+			creations(
+				t,
+				"TenantNetwork "+name,
+				clusterAdmin(),
+				tenants,
+				tt.refused,
+			),
+			creations(t, "TenantNetwork, danm.io "+name, clusterAdmin(), &tenantsIO, tt.refused),
+			creations(t, "DanmNet "+name, clusterAdmin(), &labelled, tt.refused),
+			creations(t, "DanmNet, danm.io "+name, clusterAdmin(), &labelledIO, tt.refused),
+			creations(t, "DanmNet without a tenant label "+name, clusterAdmin(), &trusted, ""),
+			creations(t, "ClusterNetwork "+name, clusterAdmin(), &shared, ""),
 		)
 	}
 	run(t, all)

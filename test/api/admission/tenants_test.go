@@ -73,7 +73,12 @@ func TestTenantLabel_WithoutAssignRight_Refused(t *testing.T) {
 		{name: "so it is through the status", who: alice, object: blue, through: "status", edit: labelled(nil), refused: take, except: byApply},
 		{name: "and through finalize", who: alice, object: blue, through: "finalize", edit: labelled(nil), refused: take},
 		{name: "emptying the label is removing it", who: alice, object: blue, edit: labelled(tenant("")), refused: take},
-		{name: "another label of a tenant's namespace is nobody's business", who: alice, object: blue, edit: labelled(map[string]string{v1alpha1.TenantLabel: "blue", "team": "x"})},
+		{
+			name:   "another label of a tenant's namespace is nobody's business",
+			who:    alice,
+			object: blue,
+			edit:   labelled(map[string]string{v1alpha1.TenantLabel: "blue", "team": "x"}),
+		},
 		{name: "who may assign the tenant sets it", who: clerk, object: plain, edit: labelled(tenant("blue"))},
 		{name: "and removes it", who: clerk, object: blue, edit: labelled(nil)},
 		{name: "but gives to no other", who: clerk, object: blue, edit: labelled(tenant("red")), refused: `may not give a namespace to the tenant "red"`},

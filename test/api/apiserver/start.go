@@ -174,7 +174,12 @@ func (s *Server) waitReady(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for /readyz: %w (last answer: %w); the API server's log ends:\n%s", ctx.Err(), err, s.api.tail())
+			return fmt.Errorf(
+				"wait for /readyz: %w (last answer: %w); the API server's log ends:\n%s",
+				ctx.Err(),
+				err,
+				s.api.tail(),
+			)
 		case <-ticker.C:
 		}
 	}

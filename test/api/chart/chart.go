@@ -83,7 +83,14 @@ func Open(ctx context.Context, root, home string, config *rest.Config, progress 
 		return nil, err
 	}
 	// HOME is where its discovery cache goes, which must not outlive a server.
-	h.env = append(os.Environ(), "HOME="+home, "KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	h.env = append(
+		os.Environ(),
+		"HOME="+home,
+		"KUBECONFIG="+kubeconfig,
+		"HELM_CACHE_HOME="+home,
+		"HELM_CONFIG_HOME="+home,
+		"HELM_DATA_HOME="+home,
+	)
 	return h, nil
 }
 
@@ -118,7 +125,19 @@ func (h *Helm) Run(ctx context.Context, args ...string) (string, error) {
 // every 30 s. On a cluster with nodes, `--wait` covers the first; here Upgrade repeats the
 // command for up to a minute. No node runs the Job that checks upgrades.
 func (h *Helm) Upgrade(ctx context.Context, args ...string) error {
-	command := append([]string{"upgrade", "--install", Release, "CHART", "--namespace", Namespace, "--create-namespace", "--set", "upgrade.check=false"}, RequiredValues()...)
+	command := append(
+		[]string{
+			"upgrade",
+			"--install",
+			Release,
+			"CHART",
+			"--namespace",
+			Namespace,
+			"--create-namespace",
+			"--set",
+			"upgrade.check=false",
+		},
+		RequiredValues()...)
 	command = append(command, args...)
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {

@@ -117,7 +117,8 @@ func TestForeignCRD_AdoptedByRelease_ObjectsKept(t *testing.T) {
 	}
 	upgrade(t, helm, "an installation", "--set", areaOn)
 	notes, err := helm.Run(t.Context(), "get", "notes", chart.Release, "--namespace", chart.Namespace)
-	if want := "kubectl annotate --overwrite crd " + crd.Name + " "; err != nil || strings.Count(notes, "kubectl annotate") != 1 || !strings.Contains(notes, want) {
+	if want := "kubectl annotate --overwrite crd " + crd.Name + " "; err != nil || strings.Count(notes, "kubectl annotate") != 1 ||
+		!strings.Contains(notes, want) {
 		t.Errorf("the notes are, with error %v, want %q in them:\n%s", err, want, notes)
 	}
 	given := client.RawPatch(types.MergePatchType, fmt.Appendf(nil,

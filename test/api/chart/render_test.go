@@ -425,7 +425,8 @@ func TestMetricsObjects_ValuesOn_Rendered(t *testing.T) {
 	if err != nil || !json.Valid([]byte(text)) || dashboard.GetLabels()["grafana_dashboard"] != "1" || dashboard.GetNamespace() != "monitoring" {
 		t.Errorf("the dashboard is %v (%v)", dashboard, err)
 	}
-	if _, err := chart.New(t, root, nil).Template(t.Context(), "--set", "metrics.serviceMonitor.enabled=true"); err == nil || !strings.Contains(err.Error(), "metrics.listen=node") {
+	if _, err := chart.New(t, root, nil).Template(t.Context(), "--set", "metrics.serviceMonitor.enabled=true"); err == nil ||
+		!strings.Contains(err.Error(), "metrics.listen=node") {
 		t.Errorf("a ServiceMonitor of what nobody reaches: %v", err)
 	}
 }

@@ -25,7 +25,10 @@ type Account struct {
 // Compare returns the requests of an account that were refused, and the rights that it has by the
 // rendered chart and that it made no use of, each once. The right to watch covers the right to
 // list, because the server decides whether it streams the list.
-func (a Account) Compare(objects []*unstructured.Unstructured, requests []apiserver.Request) (refused, unused []string, err error) {
+func (a Account) Compare(
+	objects []*unstructured.Unstructured,
+	requests []apiserver.Request,
+) (refused, unused []string, err error) {
 	granted, err := Rights(objects, a.Name)
 	if err != nil {
 		return nil, nil, err

@@ -158,7 +158,14 @@ func wrongValues(row refusedRow, schema *jsonSchema) []any {
 			list = append(list, []any{one})
 		}
 	case "labels":
-		list = append(list, map[string]any{"a b": "x"}, map[string]any{"a": "b c"}, map[string]any{"a": 1}, map[string]any{"a/b/c": "x"}, map[string]any{"a": strings.Repeat("b", 64)})
+		list = append(
+			list,
+			map[string]any{"a b": "x"},
+			map[string]any{"a": "b c"},
+			map[string]any{"a": 1},
+			map[string]any{"a/b/c": "x"},
+			map[string]any{"a": strings.Repeat("b", 64)},
+		)
 		fallthrough
 	case "map":
 		list = append(list, "text", []any{})

@@ -166,7 +166,14 @@ func TestNameValues_Set_ReferencedNamesKept(t *testing.T) {
 			t.Errorf("%s changes names (-default +changed), %d in all:\n%s", set, len(names), diff)
 		}
 		if daemons[begin+"cnid"] == nil || operators[begin+"operator-0"] == nil || budgets[begin+"operator"] == nil {
-			t.Errorf("%s: workloads are %v %v %v, want names that begin with %s", set, slices.Collect(maps.Keys(daemons)), slices.Collect(maps.Keys(operators)), slices.Collect(maps.Keys(budgets)), begin)
+			t.Errorf(
+				"%s: workloads are %v %v %v, want names that begin with %s",
+				set,
+				slices.Collect(maps.Keys(daemons)),
+				slices.Collect(maps.Keys(operators)),
+				slices.Collect(maps.Keys(budgets)),
+				begin,
+			)
 		}
 		for _, workloads := range []map[string]*unstructured.Unstructured{daemons, operators} {
 			for name, object := range workloads {
@@ -216,7 +223,8 @@ func TestPodValues_Set_AppliedToWorkloads(t *testing.T) {
 			}
 		}
 		if spread, _ := spec["topologySpreadConstraints"].([]any); !daemon {
-			if len(spread) != 2 || len(spread[0].(map[string]any)["labelSelector"].(map[string]any)["matchLabels"].(map[string]any)) != 1 || len(spread[1].(map[string]any)["labelSelector"].(map[string]any)["matchLabels"].(map[string]any)) != 2 {
+			if len(spread) != 2 || len(spread[0].(map[string]any)["labelSelector"].(map[string]any)["matchLabels"].(map[string]any)) != 1 ||
+				len(spread[1].(map[string]any)["labelSelector"].(map[string]any)["matchLabels"].(map[string]any)) != 2 {
 				t.Errorf("%s: the spread is %v", name, spread)
 			}
 		}

@@ -92,14 +92,20 @@ func awaitPolicies(t testing.TB, admin client.Client) {
 	match := &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			Rule: admissionregistrationv1.Rule{
+				APIGroups:   []string{""},
+				APIVersions: []string{"v1"},
+				Resources:   []string{"configmaps"},
+			},
 		},
 	}}}
 	create(t, admin, &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "zz-sentinel"},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: match,
-			Validations:      []admissionregistrationv1.Validation{{Expression: fmt.Sprintf("object.metadata.name != %q", name)}},
+			Validations: []admissionregistrationv1.Validation{
+				{Expression: fmt.Sprintf("object.metadata.name != %q", name)},
+			},
 		},
 	})
 	create(t, admin, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
@@ -125,7 +131,11 @@ func awaitGrants(t testing.TB, admin, operator client.Client) {
 	for _, grants := range []string{v1alpha1.HostAccessGrants, v1alpha1.ExternalIPGrants, v1alpha1.TenantNetworkGrants} {
 		create(t, operator, &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: grants}})
 	}
-	create(t, admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TenantLabel: name}}})
+	create(
+		t,
+		admin,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TenantLabel: name}}},
+	)
 	eventually(t, func(ctx context.Context) error {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "p"},

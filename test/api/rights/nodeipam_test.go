@@ -28,7 +28,10 @@ func TestOperatorRights_NodeIPAM_ExactlyUsed(t *testing.T) {
 	admin, server := install(t, args...)
 	operate(t, server.Config(), func(cfg *operator.Config) { cfg.NodeIPAM, cfg.NodeIPAMInfraSubnet = true, name })
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{multitenancyv1alpha1.NodeLabel: ""}}}
-	today := &multitenancyv1alpha1.PodNetwork{ObjectMeta: metav1.ObjectMeta{Name: "today"}, Spec: multitenancyv1alpha1.PodNetworkSpec{NetworkID: name, SubnetResourceID: name}}
+	today := &multitenancyv1alpha1.PodNetwork{
+		ObjectMeta: metav1.ObjectMeta{Name: "today"},
+		Spec:       multitenancyv1alpha1.PodNetworkSpec{NetworkID: name, SubnetResourceID: name},
+	}
 	early := &acnv1alpha1.PodNetwork{ObjectMeta: metav1.ObjectMeta{Name: "early"}, Spec: today.Spec}
 	of := func(network string) multitenancyv1alpha1.PodNetworkInstanceSpec {
 		return multitenancyv1alpha1.PodNetworkInstanceSpec{PodNetwork: network, PodIPReservationSize: 1}

@@ -19,7 +19,10 @@ import (
 func bounce(t *testing.T, admin client.Client, node *corev1.Node, subnet *v1alpha1.Subnet) {
 	t.Helper()
 	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
-	report := &v1alpha1.NodeRoles{ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: owner}, Spec: v1alpha1.NodeRolesSpec{Protocol: v1alpha1.RoleProtocol}}
+	report := &v1alpha1.NodeRoles{
+		ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: owner},
+		Spec:       v1alpha1.NodeRolesSpec{Protocol: v1alpha1.RoleProtocol},
+	}
 	if err := admin.Create(t.Context(), report); err != nil {
 		t.Fatal(err)
 	}

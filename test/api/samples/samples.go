@@ -42,9 +42,12 @@ func All(t *testing.T) []*unstructured.Unstructured {
 			t.Fatal(err)
 		}
 		all = append(all, object)
-		if group := twins[object.GroupVersionKind().Group]; group != "" && !strings.HasPrefix(object.GetKind(), "Multi") && object.GetKind() != "NodeInfo" {
+		if group := twins[object.GroupVersionKind().Group]; group != "" && !strings.HasPrefix(object.GetKind(), "Multi") &&
+			object.GetKind() != "NodeInfo" {
 			twin := object.DeepCopy()
-			twin.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: object.GroupVersionKind().Version, Kind: object.GetKind()})
+			twin.SetGroupVersionKind(
+				schema.GroupVersionKind{Group: group, Version: object.GroupVersionKind().Version, Kind: object.GetKind()},
+			)
 			all = append(all, twin)
 		}
 	}

@@ -96,7 +96,11 @@ func TestAddress_WrongValue_Refused(t *testing.T) {
 		{"a node's of another CNI plugin", func(a *v1alpha1.Address) { node(a); a.Spec.Driver = "external" }, driver},
 		{"a pod's without a namespace", func(a *v1alpha1.Address) { a.Spec.Holder.Namespace = "" }, holder},
 		{"with a configuration", func(a *v1alpha1.Address) { a.Spec.Config = &netif.VPCConfig{AltName: "web", NoDefaultRoute: true} }, ""},
-		{"a node's with a configuration", func(a *v1alpha1.Address) { node(a); a.Spec.Config = &netif.VPCConfig{} }, "only an address of a Pod in a VPC has spec.config"},
+		{
+			"a node's with a configuration",
+			func(a *v1alpha1.Address) { node(a); a.Spec.Config = &netif.VPCConfig{} },
+			"only an address of a Pod in a VPC has spec.config",
+		},
 		{"with all interfaces", func(a *v1alpha1.Address) {
 			a.Spec.Config, a.Spec.Interfaces = &netif.VPCConfig{}, []string{"eth0", "net1"}
 		}, ""},
@@ -215,9 +219,17 @@ func TestAttachmentClaim_OfRelease01_GetsItsConfigurationAlone(t *testing.T) {
 	configured := func(c *v1alpha1.AttachmentClaim) { c.Spec.Config = attachmentClaim().Spec.Config }
 	checkUpdates(t, old, []update[*v1alpha1.AttachmentClaim]{
 		{name: "the configuration", mutate: configured, want: ""},
-		{name: "another hash too", mutate: func(c *v1alpha1.AttachmentClaim) { configured(c); c.Spec.ConfigHash = strings.Repeat("0e", 32) }, want: "an AttachmentClaim can't change"},
+		{
+			name:   "another hash too",
+			mutate: func(c *v1alpha1.AttachmentClaim) { configured(c); c.Spec.ConfigHash = strings.Repeat("0e", 32) },
+			want:   "an AttachmentClaim can't change",
+		},
 		{name: "another node too", mutate: func(c *v1alpha1.AttachmentClaim) { configured(c); c.Spec.Node = "node-9" }, want: "an AttachmentClaim can't change"},
-		{name: "other addresses too", mutate: func(c *v1alpha1.AttachmentClaim) { configured(c); c.Spec.Addresses = []string{"10.20.1.9/24"} }, want: "an AttachmentClaim can't change"},
+		{
+			name:   "other addresses too",
+			mutate: func(c *v1alpha1.AttachmentClaim) { configured(c); c.Spec.Addresses = []string{"10.20.1.9/24"} },
+			want:   "an AttachmentClaim can't change",
+		},
 		{name: "no addresses", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Addresses = nil }, want: "an AttachmentClaim can't change"},
 	})
 }
@@ -232,7 +244,11 @@ func TestAttachmentClaim_SpecChanged_Refused(t *testing.T) {
 		{name: "no configuration", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Config = nil }, want: "an AttachmentClaim can't change"},
 		{name: "a label", mutate: func(c *v1alpha1.AttachmentClaim) { c.Labels = map[string]string{"a": "b"} }, want: ""},
 		{name: "another list of interfaces", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Interfaces = []string{c.Spec.Interface, "net2"} }, want: ""},
-		{name: "the list of another interface", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Interfaces = []string{"eth0"} }, want: "only the claim of the first interface has spec.interfaces"},
+		{
+			name:   "the list of another interface",
+			mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Interfaces = []string{"eth0"} },
+			want:   "only the claim of the first interface has spec.interfaces",
+		},
 	})
 }
 
@@ -269,7 +285,11 @@ func TestAddress_Configuration_ChangesAlone(t *testing.T) {
 	}
 	checkUpdates(t, address, []update[*v1alpha1.Address]{
 		{name: "a configuration", mutate: func(a *v1alpha1.Address) { a.Spec = configured().Spec }, want: ""},
-		{name: "another MAC too", mutate: func(a *v1alpha1.Address) { a.Spec = configured().Spec; a.Spec.MAC = "02:0a:0a:0a:01:06" }, want: "an Address can't change"},
+		{
+			name:   "another MAC too",
+			mutate: func(a *v1alpha1.Address) { a.Spec = configured().Spec; a.Spec.MAC = "02:0a:0a:0a:01:06" },
+			want:   "an Address can't change",
+		},
 	})
 	checkUpdates(t, configured, []update[*v1alpha1.Address]{
 		{name: "another configuration", mutate: func(a *v1alpha1.Address) { a.Spec.Config = &netif.VPCConfig{NoDefaultRoute: true} }, want: ""},

@@ -31,7 +31,11 @@ func TestNetwork_WrongValue_Refused(t *testing.T) {
 		{"a name that no VPC has", func(n *arktosv1.Network) { n.Spec.VPCID = "vpc.1" }, "spec.vpcID must be the name of a VPC"},
 		{"a VPC in capitals", func(n *arktosv1.Network) { n.Spec.VPCID = "Vpc-1" }, "spec.vpcID must be the name of a VPC"},
 		{"the longest name that a label has", func(n *arktosv1.Network) { n.Name = strings.Repeat("n", 63) }, ""},
-		{"a name longer than any label", func(n *arktosv1.Network) { n.Name = strings.Repeat("n", 64) }, "the name of a Network must not be longer than 63 characters"},
+		{
+			"a name longer than any label",
+			func(n *arktosv1.Network) { n.Name = strings.Repeat("n", 64) },
+			"the name of a Network must not be longer than 63 characters",
+		},
 		{"a VPC's name that is too long", func(n *arktosv1.Network) { n.Spec.VPCID = strings.Repeat("v", 64) }, "spec.vpcID"},
 	})
 }

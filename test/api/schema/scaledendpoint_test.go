@@ -60,7 +60,11 @@ func TestScaledEndpoint_WrongValue_Refused(t *testing.T) {
 		{"a later part with a head", spec(func(s *v1alpha1.ScaledEndpointSpec) { s.Part = 1 }), "part 0 has spec.head"},
 		{"part 64", spec(func(s *v1alpha1.ScaledEndpointSpec) { s.Head, s.Part = nil, v1alpha1.MaxScaledParts }), "spec.part"},
 		{"of no VPC, for every node", spec(func(s *v1alpha1.ScaledEndpointSpec) { s.VPC, s.VPCUID = "", "" }), ""},
-		{"of no VPC, for no node", spec(func(s *v1alpha1.ScaledEndpointSpec) { s.VPC, s.VPCUID, s.Exposed = "", "", false }), "without spec.vpc only exposed is of use"},
+		{
+			"of no VPC, for no node",
+			spec(func(s *v1alpha1.ScaledEndpointSpec) { s.VPC, s.VPCUID, s.Exposed = "", "", false }),
+			"without spec.vpc only exposed is of use",
+		},
 		{"of no Service", spec(func(s *v1alpha1.ScaledEndpointSpec) { s.Service.UID = "" }), "spec.service.uid"},
 		{"as many backends as fit", backends(v1alpha1.MaxScaledBackends), ""},
 		{"one more", backends(v1alpha1.MaxScaledBackends + 1), "must have at most 256 items"},

@@ -196,7 +196,12 @@ func render(t *testing.T, paths map[schema.GroupKind][]string, may map[schema.Gr
 			continue
 		}
 		fmt.Fprintf(&out, "\n## %s\n", strings.TrimSuffix(kind.Kind+"."+kind.Group, "."))
-		fmt.Fprintf(&out, "Deleted by: %s. Policies: %s.\n\n", cmp.Or(strings.Join(hostileOf(may[kind].deleters), ", "), "none of these writers"), cmp.Or(strings.Join(may[kind].policies, ", "), "none"))
+		fmt.Fprintf(
+			&out,
+			"Deleted by: %s. Policies: %s.\n\n",
+			cmp.Or(strings.Join(hostileOf(may[kind].deleters), ", "), "none of these writers"),
+			cmp.Or(strings.Join(may[kind].policies, ", "), "none"),
+		)
 		out.WriteString("| fields | written by | believed | check | test |\n| --- | --- | --- | --- | --- |\n")
 		for _, line := range linesOf(t, kind.Kind, paths[kind], may[kind]) {
 			out.WriteString(line)

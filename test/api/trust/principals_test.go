@@ -45,11 +45,25 @@ func principals() []principal {
 	accounts := "system:serviceaccounts"
 	return []principal{
 		{name: "everybody", user: "nobody", groups: []string{all}, hostile: true, tried: true},
-		{name: "pod", user: "system:serviceaccount:customer:default", groups: []string{accounts, accounts + ":customer", all}, node: thisNode, hostile: true, tried: true},
+		{
+			name:    "pod",
+			user:    "system:serviceaccount:customer:default",
+			groups:  []string{accounts, accounts + ":customer", all},
+			node:    thisNode,
+			hostile: true,
+			tried:   true,
+		},
 		{name: "tenant", user: "owner", groups: []string{all}, hostile: true, tried: true},
 		{name: "editor", user: "editor", groups: []string{all}, hostile: true},
 		{name: "daemon", user: chart.DaemonUser, groups: []string{accounts, accounts + ":" + chart.Namespace, all}, node: thisNode, hostile: true, tried: true},
-		{name: "daemon of another node", user: chart.DaemonUser, groups: []string{accounts, accounts + ":" + chart.Namespace, all}, node: otherNode, hostile: true, tried: true},
+		{
+			name:    "daemon of another node",
+			user:    chart.DaemonUser,
+			groups:  []string{accounts, accounts + ":" + chart.Namespace, all},
+			node:    otherNode,
+			hostile: true,
+			tried:   true,
+		},
 		{name: "kubelet", user: "system:node:" + thisNode, groups: []string{"system:nodes", all}, hostile: true, tried: true},
 		{name: "kubelet of another node", user: "system:node:" + otherNode, groups: []string{"system:nodes", all}, hostile: true, tried: true},
 		{name: "operator", user: chart.OperatorUser, groups: []string{accounts, accounts + ":" + chart.Namespace, all}, node: thisNode},

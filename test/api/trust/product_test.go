@@ -57,8 +57,19 @@ var rules = reads.Rules{
 		"operator/nodeipam/podnetworkinstance/": {"PodNetworkInstance"},
 		"operator/nodeipam/podnetwork/":         {"PodNetwork"},
 		"operator/write/usage.go":               {"Subnet", "VPC"},
-		"operator/uninstall/":                   {"VPC", "Subnet", "Network", "AttachmentClaim", "Address", "ExternalAddress", "DanmNet", "TenantNetwork", "ClusterNetwork", "PodNetworkInstance"},
-		"operator/write/finalizer.go":           {"VPC", "Subnet", "Network", "DanmNet", "TenantNetwork", "ClusterNetwork", "PodNetworkInstance"},
+		"operator/uninstall/": {
+			"VPC",
+			"Subnet",
+			"Network",
+			"AttachmentClaim",
+			"Address",
+			"ExternalAddress",
+			"DanmNet",
+			"TenantNetwork",
+			"ClusterNetwork",
+			"PodNetworkInstance",
+		},
+		"operator/write/finalizer.go": {"VPC", "Subnet", "Network", "DanmNet", "TenantNetwork", "ClusterNetwork", "PodNetworkInstance"},
 	},
 }
 

@@ -133,7 +133,8 @@ func (p *prober) as(name string) dynamic.ResourceInterface {
 func (p *prober) creations(t *testing.T, who principal, paths []string) {
 	t.Helper()
 	create := func(fields map[string]any) (*unstructured.Unstructured, error) {
-		return p.as(who.name).Create(t.Context(), &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+		return p.as(who.name).
+			Create(t.Context(), &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 	}
 	base, err := create(copied(p.object.Object))
 	if err != nil {
@@ -159,13 +160,15 @@ func (p *prober) changes(t *testing.T, who principal, part, verb string, stored 
 	send := func(fields map[string]any) (*unstructured.Unstructured, error) {
 		changed := &unstructured.Unstructured{Object: fields}
 		if verb == "update" {
-			return p.as(who.name).Update(t.Context(), changed, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}, parts...)
+			return p.as(who.name).
+				Update(t.Context(), changed, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}, parts...)
 		}
 		patch, err := client.MergeFrom(stored).Data(changed)
 		if err != nil {
 			return nil, err
 		}
-		return p.as(who.name).Patch(t.Context(), stored.GetName(), types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}, parts...)
+		return p.as(who.name).
+			Patch(t.Context(), stored.GetName(), types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}, parts...)
 	}
 	for _, path := range paths {
 		if p.tries(path, stored.Object, stored.Object, send) {
@@ -210,7 +213,9 @@ func (p *prober) tries(path string, from, before map[string]any, send func(map[s
 }
 
 // fixed matches the messages of validation about fields that never change.
-var fixed = regexp.MustCompile(`immutable|may not change|never change|must not change|can't change|cannot be changed|may not be (changed|set|updated)|Forbidden: (pod updates|spec|updates)|field is not allowed|not allowed to`)
+var fixed = regexp.MustCompile(
+	`immutable|may not change|never change|must not change|can't change|cannot be changed|may not be (changed|set|updated)|Forbidden: (pod updates|spec|updates)|field is not allowed|not allowed to`,
+)
 
 // isRefusal reports whether an error is of a right or a policy, whose reason may be Invalid.
 func isRefusal(err error) bool {

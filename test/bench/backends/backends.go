@@ -155,8 +155,18 @@ func (b *Bench) figuresOfMachine(ctx context.Context) ([]figures.Line, error) {
 				Path: "./cnid", Run: "TestFigures_ADDAndDEL_ComparedWithReferencePlugins", Files: []string{"../.vm/released/alioth"},
 				Tools: []string{"/usr/lib/cni/ipvlan", "/usr/lib/cni/macvlan", "/usr/lib/cni/static"}, Hardware: true,
 			},
-			{Path: "./cnid/forward/hostlink", Run: "TestFigures_ManyVLAN_ComparedWithCommandBatch", Tools: []string{"ip"}, Hardware: true},
-			{Path: "./cnid/nmstate/transaction", Run: "TestFigures_ManyVLANState_ComparedWithCommandBatch", Tools: []string{"ip"}, Hardware: true},
+			{
+				Path:     "./cnid/forward/hostlink",
+				Run:      "TestFigures_ManyVLAN_ComparedWithCommandBatch",
+				Tools:    []string{"ip"},
+				Hardware: true,
+			},
+			{
+				Path:     "./cnid/nmstate/transaction",
+				Run:      "TestFigures_ManyVLANState_ComparedWithCommandBatch",
+				Tools:    []string{"ip"},
+				Hardware: true,
+			},
 		},
 	})
 	if err == nil && total.Failed > 0 {

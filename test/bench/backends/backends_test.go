@@ -23,8 +23,16 @@ func TestBackendRows_Rounds_RowsWithBars(t *testing.T) {
 		{What: endpointsMemory, Path: figures.Alioth, Values: figures.Series{3}},
 	})
 	want := []*figures.Row{
-		{What: "ADD of macvlan, p50", Paths: map[string]figures.Series{figures.Alioth: {2, 4}, referencePlugin: {4}}, Bars: []figures.Bar{{Reference: referencePlugin, AtMost: 1.2}}},
-		{What: "ADD of macvlan, p99", Paths: map[string]figures.Series{figures.Alioth: {9}, referencePlugin: {5}}, Bars: []figures.Bar{{Reference: referencePlugin, AtMost: 1.2}}},
+		{
+			What:  "ADD of macvlan, p50",
+			Paths: map[string]figures.Series{figures.Alioth: {2, 4}, referencePlugin: {4}},
+			Bars:  []figures.Bar{{Reference: referencePlugin, AtMost: 1.2}},
+		},
+		{
+			What:  "ADD of macvlan, p99",
+			Paths: map[string]figures.Series{figures.Alioth: {9}, referencePlugin: {5}},
+			Bars:  []figures.Bar{{Reference: referencePlugin, AtMost: 1.2}},
+		},
 		{What: "200 VXLAN links", Paths: map[string]figures.Series{figures.Alioth: {900, 700}}, Bars: []figures.Bar{{AtMost: 5000}}},
 		{What: oneRequest + ", p50", Paths: map[string]figures.Series{figures.Alioth: {2}}, Bars: []figures.Bar{{AtMost: 2}}},
 		{What: oneRequest + ", p99", Paths: map[string]figures.Series{figures.Alioth: {9}}, Bars: []figures.Bar{{AtMost: 10}}},

@@ -131,10 +131,16 @@ func benchSubnet(vpc, n int) *v1alpha1.Subnet {
 
 func benchPod(i int) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("pod-%d", i), Labels: map[string]string{arktosv1.NetworkLabel: "vpc-0"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceDefault,
+			Name:      fmt.Sprintf("pod-%d", i),
+			Labels:    map[string]string{arktosv1.NetworkLabel: "vpc-0"},
+		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "main", Image: "example.com/none",
-			ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}},
+			ReadinessProbe: &corev1.Probe{
+				ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}},
+			},
 		}}},
 	}
 }
@@ -163,13 +169,19 @@ func (p *policyCost) enforce(ctx context.Context, policies []*unstructured.Unstr
 	}
 	overlapping := benchSubnet(0, 1)
 	overlapping.Name = "overlapping"
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, setUpTime, true, func(ctx context.Context) (bool, error) {
-		err := p.api.Create(ctx, overlapping.DeepCopy(), client.DryRunAll)
-		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-			return strings.Contains(err.Error(), "must not overlap the subnet"), nil
-		}
-		return false, err
-	})
+	err := wait.PollUntilContextTimeout(
+		ctx,
+		100*time.Millisecond,
+		setUpTime,
+		true,
+		func(ctx context.Context) (bool, error) {
+			err := p.api.Create(ctx, overlapping.DeepCopy(), client.DryRunAll)
+			if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+				return strings.Contains(err.Error(), "must not overlap the subnet"), nil
+			}
+			return false, err
+		},
+	)
 	if err != nil {
 		return fmt.Errorf("wait for the policies: %w", err)
 	}
@@ -227,7 +239,13 @@ func (p *policyCost) row(what string) *figures.Row {
 			return row
 		}
 	}
-	row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: figures.Alioth, Bars: []figures.Bar{{AtMost: float64(p.withinMs)}}}
+	row := &figures.Row{
+		What:    what,
+		Unit:    "ms",
+		Format:  "%.1f",
+		Subject: figures.Alioth,
+		Bars:    []figures.Bar{{AtMost: float64(p.withinMs)}},
+	}
 	p.rows = append(p.rows, row)
 	return row
 }

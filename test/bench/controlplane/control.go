@@ -39,7 +39,10 @@ func (c *control) tenant(ctx context.Context, name string) error {
 	}
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TenantLabel: name}}},
-		vpc, &v1alpha1.Subnet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.SubnetSpec{VPC: name, CIDRs: []string{"10.50.0.0/20"}}},
+		vpc,
+		&v1alpha1.Subnet{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.SubnetSpec{VPC: name, CIDRs: []string{"10.50.0.0/20"}},
+		},
 		network,
 	} {
 		if err := c.Create(ctx, object); err != nil {

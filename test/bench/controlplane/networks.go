@@ -33,8 +33,12 @@ const networkAddresses, networkCreators = 1000, 20
 // networkClaims measures how fast addresses of one network are chosen and created. A bare
 // client creates as many objects with as many writers, and chooses nothing.
 func (b *Bench) networkClaims(ctx context.Context, c *control) ([]*figures.Row, error) {
-	rate := figures.NewRow(fmt.Sprintf("network addresses per second, %d by %d creators", networkAddresses, networkCreators), "1/s", "%.0f",
-		figures.Bar{Reference: bareClient, AtLeast: 0.75})
+	rate := figures.NewRow(
+		fmt.Sprintf("network addresses per second, %d by %d creators", networkAddresses, networkCreators),
+		"1/s",
+		"%.0f",
+		figures.Bar{Reference: bareClient, AtLeast: 0.75},
+	)
 	again := figures.NewRow("  creations that found the name in use", "", "%.0f")
 	writer, err := c.AsOperator()
 	if err != nil {
@@ -85,7 +89,12 @@ func claimInNetwork(ctx context.Context, writer client.Client, n *ipam.NetworkRa
 	}
 	podOf := func(i int) *store.Pod {
 		name := fmt.Sprintf("pod-%d", i)
-		return &store.Pod{Meta: store.Meta{UID: n.UID + "-" + name}, Namespace: "bench", Name: name, Node: fmt.Sprintf("node-%d", i/podsPerNode)}
+		return &store.Pod{
+			Meta:      store.Meta{UID: n.UID + "-" + name},
+			Namespace: "bench",
+			Name:      name,
+			Node:      fmt.Sprintf("node-%d", i/podsPerNode),
+		}
 	}
 	err = rows.Update(func(tx store.Tx) error {
 		var failed error

@@ -53,13 +53,24 @@ func (b *Bench) Rates(ctx context.Context) (err error) {
 		}
 		rows = append(rows, more...)
 	}
-	return figures.Print(b.out, "The operator, with the chart's roles and policies in force", []string{figures.Alioth, bareClient}, rows)
+	return figures.Print(
+		b.out,
+		"The operator, with the chart's roles and policies in force",
+		[]string{figures.Alioth, bareClient},
+		rows,
+	)
 }
 
 // claimRates measures how fast claims are made for pods that wait, from the first to the last, as
 // seen by a watch of Addresses, and measures their costs. One claim goes with one patch of its pod.
 func (b *Bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, error) {
-	rate := figures.NewRow(fmt.Sprintf("claims for %d pods of one subnet", claimPods), "1/s", "%.0f", figures.Bar{AtLeast: 200}, figures.Bar{Reference: bareClient})
+	rate := figures.NewRow(
+		fmt.Sprintf("claims for %d pods of one subnet", claimPods),
+		"1/s",
+		"%.0f",
+		figures.Bar{AtLeast: 200},
+		figures.Bar{Reference: bareClient},
+	)
 	lost := figures.NewRow("claims that did not succeed at once", "", "%.0f")
 	rows := []*figures.Row{rate, lost}
 	costs := map[string]*figures.Row{}
@@ -175,8 +186,15 @@ func added(ctx context.Context, events watch.Interface, count int) error {
 
 // watch watches from the version in the API server's cache, which it sends first: for a
 // quiet kind that cache is behind the newest version.
-func (c *control) watch(ctx context.Context, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
-	events, err := c.Watch(ctx, list, append(options, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})...)
+func (c *control) watch(
+	ctx context.Context,
+	list client.ObjectList,
+	options ...client.ListOption,
+) (watch.Interface, error) {
+	events, err := c.Watch(
+		ctx,
+		list,
+		append(options, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})...)
 	if err != nil {
 		return nil, fmt.Errorf("watch %T: %w", list, err)
 	}
@@ -202,7 +220,12 @@ func (b *Bench) readiness(ctx context.Context, c *control) ([]*figures.Row, erro
 	if err := c.List(ctx, &addresses); err != nil {
 		return nil, fmt.Errorf("count addresses: %w", err)
 	}
-	row := figures.NewRow(fmt.Sprintf("ready after its start, %d addresses and as many pods", len(addresses.Items)), "s", "%.1f", figures.Bar{AtMost: 5})
+	row := figures.NewRow(
+		fmt.Sprintf("ready after its start, %d addresses and as many pods", len(addresses.Items)),
+		"s",
+		"%.1f",
+		figures.Bar{AtMost: 5},
+	)
 	for round := range b.rounds {
 		took, err := c.readyIn(ctx, fmt.Sprintf("ready-%d", round))
 		if err != nil {
@@ -230,7 +253,12 @@ func (c *control) readyIn(ctx context.Context, name string) (time.Duration, erro
 // delays measures the time from the binding of a pod until it has its annotations with
 // addresses, as seen by a watch of pods.
 func (b *Bench) delays(ctx context.Context, c *control) ([]*figures.Row, error) {
-	p50 := figures.NewRow(fmt.Sprintf("scheduled to annotated, %d pods/s, p50", podsPerSecond), "ms", "%.1f", figures.Bar{AtMost: 15})
+	p50 := figures.NewRow(
+		fmt.Sprintf("scheduled to annotated, %d pods/s, p50", podsPerSecond),
+		"ms",
+		"%.1f",
+		figures.Bar{AtMost: 15},
+	)
 	p99 := figures.NewRow("  p99", "ms", "%.1f", figures.Bar{AtMost: 60})
 	r, err := c.Start(ctx, "delays")
 	if err != nil {
@@ -356,7 +384,8 @@ func (c *control) takeover(ctx context.Context, leader, standby *plane.Replica, 
 		if err != nil {
 			return 0, err
 		}
-		if seen, ok := event.Object.(*corev1.Pod); ok && seen.Name == podName(pod) && seen.Annotations[v1alpha1.AttachmentsAnnotation] != "" {
+		if seen, ok := event.Object.(*corev1.Pod); ok && seen.Name == podName(pod) &&
+			seen.Annotations[v1alpha1.AttachmentsAnnotation] != "" {
 			return time.Since(killed), nil
 		}
 	}

@@ -47,7 +47,12 @@ var colors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#5
 func (c Chart) SVG() string {
 	x, y := c.axis(func(p Point) float64 { return p.X }), c.axis(func(p Point) float64 { return p.Y })
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, height)
+	fmt.Fprintf(
+		&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n",
+		width,
+		height,
+	)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/>`+"\n", width, height)
 	text(&b, left, top-16, "start", c.Title)
 	text(&b, (left+width-right)/2, height-12, "middle", c.X)
@@ -122,9 +127,24 @@ func draw(b *strings.Builder, x, y axis, line Line, i int) {
 			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", across(x, p.X), up(y, p.Y), color)
 		}
 	}
-	fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"%s/>`+"\n", strings.Join(corners, " "), color, dash)
+	fmt.Fprintf(
+		b,
+		`<polyline points="%s" fill="none" stroke="%s" stroke-width="2"%s/>`+"\n",
+		strings.Join(corners, " "),
+		color,
+		dash,
+	)
 	at := float64(top + 12 + 18*i)
-	fmt.Fprintf(b, `<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="%s" stroke-width="2"%s/>`+"\n", width-right+8, at-4, width-right+28, at-4, color, dash)
+	fmt.Fprintf(
+		b,
+		`<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="%s" stroke-width="2"%s/>`+"\n",
+		width-right+8,
+		at-4,
+		width-right+28,
+		at-4,
+		color,
+		dash,
+	)
 	text(b, width-right+32, at, "start", line.Name)
 }
 

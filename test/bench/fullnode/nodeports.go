@@ -37,7 +37,11 @@ func (s *servicesRig) nodePortCosts(ctx context.Context) error {
 		p99.Add(figures.Alioth, figures.Milliseconds(passes.P99))
 		s.step(fmt.Sprintf("node ports, round %d of %d: a change %s, p99 %s", round+1, s.rounds, passes.P50, passes.P99))
 	}
-	title := fmt.Sprintf("The daemon of a node with %d Services of %d backends, all with a node port", manyServices, serviceBackends)
+	title := fmt.Sprintf(
+		"The daemon of a node with %d Services of %d backends, all with a node port",
+		manyServices,
+		serviceBackends,
+	)
 	return figures.Print(s.out, title, []string{figures.Alioth}, []*figures.Row{p50, p99})
 }
 
@@ -92,7 +96,8 @@ var number = regexp.MustCompile(`\b[0-9]{5}\b`)
 
 // unpublished returns how many ports the full node's packet filter does not have.
 func (s *servicesRig) unpublished(ctx context.Context, ports []int32) (missing int, err error) {
-	out, err := exec.CommandContext(ctx, "nsenter", "--net="+s.full.NetNS(), "nft", "list", "table", "inet", "alioth").Output()
+	out, err := exec.CommandContext(ctx, "nsenter", "--net="+s.full.NetNS(), "nft", "list", "table", "inet", "alioth").
+		Output()
 	if err != nil {
 		return 0, fmt.Errorf("list the node's packet filter: %w", err)
 	}

@@ -198,11 +198,19 @@ func scaleIP(n int) netip.Addr {
 // elsewhere. It attaches the node's pods.
 func (s *scaleRig) vpc(ctx context.Context, i, addresses int, node *nodes.Node, pods ...string) error {
 	name := scaleVPC(i)
-	ready := []metav1.Condition{{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyReason, LastTransitionTime: metav1.Now()}}
+	ready := []metav1.Condition{
+		{
+			Type:               v1alpha1.ReadyCondition,
+			Status:             metav1.ConditionTrue,
+			Reason:             v1alpha1.ReadyReason,
+			LastTransitionTime: metav1.Now(),
+		},
+	}
 	for _, obj := range []client.Object{
 		&v1alpha1.VPC{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.10.0.0/16"}, AllowedTenants: []string{v1alpha1.AnyTenant}},
-			Status: v1alpha1.VPCStatus{VNI: int32(5000 + i), Conditions: ready},
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1alpha1.VPCSpec{CIDRs: []string{"10.10.0.0/16"}, AllowedTenants: []string{v1alpha1.AnyTenant}},
+			Status:     v1alpha1.VPCStatus{VNI: int32(5000 + i), Conditions: ready},
 		},
 		&v1alpha1.Subnet{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.SubnetSpec{VPC: name, CIDRs: []string{"10.10.0.0/20"}},
@@ -238,7 +246,12 @@ func (s *scaleRig) address(ctx context.Context, i, n int, node, pod, uid string)
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(scaleVPC(i), ip)},
 		Spec: v1alpha1.AddressSpec{
 			VPC: scaleVPC(i), Subnet: scaleVPC(i), IP: ip.String(), MAC: scaleMAC(i, n), Node: node,
-			Holder:     v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: metav1.NamespaceDefault, Name: pod, UID: uid},
+			Holder: v1alpha1.AddressHolder{
+				Kind:      v1alpha1.HolderPod,
+				Namespace: metav1.NamespaceDefault,
+				Name:      pod,
+				UID:       uid,
+			},
 			Attachment: v1alpha1.PodAttachment, Set: []string{ip.String()},
 		},
 	})
@@ -316,7 +329,16 @@ func (s *scaleRig) daemonCosts(ctx context.Context) ([]*figures.Row, error) {
 		}
 		resident.Add(figures.Alioth, now)
 		peak.Add(figures.Alioth, most)
-		s.step(fmt.Sprintf("the daemon, round %d of %d: first pass %.2f s, a change %s, %.0f MiB", round+1, s.rounds, seconds, pass, now))
+		s.step(
+			fmt.Sprintf(
+				"the daemon, round %d of %d: first pass %.2f s, a change %s, %.0f MiB",
+				round+1,
+				s.rounds,
+				seconds,
+				pass,
+				now,
+			),
+		)
 	}
 	return []*figures.Row{whole, first, adopting, change, seen, resident, peak}, nil
 }
@@ -428,5 +450,10 @@ func (s *scaleRig) packetCosts(ctx context.Context) error {
 	for _, row := range rows {
 		row.Subject = fullNode
 	}
-	return figures.Print(s.out, "Between two pods of a node that has few or many VPCs", []string{emptyNode, fullNode}, rows)
+	return figures.Print(
+		s.out,
+		"Between two pods of a node that has few or many VPCs",
+		[]string{emptyNode, fullNode},
+		rows,
+	)
 }

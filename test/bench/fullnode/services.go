@@ -173,7 +173,11 @@ func (s *servicesRig) setUp(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(
-		s.tool.Serve(s.podOf(s.full, "second", manyVPC)), s.tool.Serve(s.podOf(s.empty, "second", fewVPC)), s.tool.Serve(s.proxy.Pod("second")),
+		s.tool.Serve(
+			s.podOf(s.full, "second", manyVPC),
+		),
+		s.tool.Serve(s.podOf(s.empty, "second", fewVPC)),
+		s.tool.Serve(s.proxy.Pod("second")),
 	)
 }
 
@@ -215,7 +219,9 @@ func (s *servicesRig) fill(ctx context.Context, namespace string, vpc, count int
 // tenantNamespace returns a namespace of the one tenant that has all pods and Services
 // here: a Service without a selector leads to pods of its own tenant alone.
 func tenantNamespace(name string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TenantLabel: "bench"}}}
+	return &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TenantLabel: "bench"}},
+	}
 }
 
 func serviceName(i int) string { return fmt.Sprintf("service-%d", i) }
@@ -238,13 +244,20 @@ func (s *servicesRig) service(ctx context.Context, namespace, name string, backe
 		{Name: web, Port: int32(report.PortRoundTrip), TargetPort: intstr.FromInt32(int32(report.PortRoundTrip))},
 	}}}
 	if namespace != manyNamespace || name == web {
-		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: "http", Port: int32(report.PortHTTP), TargetPort: intstr.FromInt32(int32(report.PortHTTP))})
+		service.Spec.Ports = append(
+			service.Spec.Ports,
+			corev1.ServicePort{Name: "http", Port: int32(report.PortHTTP), TargetPort: intstr.FromInt32(int32(report.PortHTTP))},
+		)
 	}
 	if err := s.api.Create(ctx, service); err != nil {
 		return netip.Addr{}, fmt.Errorf("create Service %s/%s: %w", namespace, name, err)
 	}
 	meta.Labels = map[string]string{discoveryv1.LabelServiceName: name}
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpointsAt(backends)}
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  meta,
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   endpointsAt(backends),
+	}
 	for _, port := range service.Spec.Ports {
 		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &port.Name, Port: &port.Port})
 	}
@@ -258,7 +271,10 @@ func endpointsAt(backends []netip.Addr) []discoveryv1.Endpoint {
 	ready := true
 	var list []discoveryv1.Endpoint
 	for _, ip := range backends {
-		list = append(list, discoveryv1.Endpoint{Addresses: []string{ip.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}})
+		list = append(
+			list,
+			discoveryv1.Endpoint{Addresses: []string{ip.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}},
+		)
 	}
 	return list
 }
@@ -280,7 +296,13 @@ func connects(ports int) packets.Measure {
 
 // atSockets measures sockets of pods.
 func (s *servicesRig) atSockets(ctx context.Context) error {
-	many, few, bridged := s.tool.In(s.podOf(s.full, "first", manyVPC)), s.tool.In(s.podOf(s.empty, "first", fewVPC)), s.tool.In(s.proxy.Pod("first"))
+	many, few, bridged := s.tool.In(
+		s.podOf(s.full, "first", manyVPC),
+	), s.tool.In(
+		s.podOf(s.empty, "first", fewVPC),
+	), s.tool.In(
+		s.proxy.Pod("first"),
+	)
 	return s.paths(ctx, "Translated at the socket", 0, 0.97, []packets.Path{
 		{Name: ownAddress, Run: many, Address: scaleIP(1)},
 		{Name: manyPath, Run: many, Address: s.vips[manyNamespace]},
@@ -302,7 +324,14 @@ func (s *servicesRig) inPackets(ctx context.Context) error {
 
 // paths measures the path to a Service, and compares it with kube-proxy's path and with the path to
 // the backend's address. The first has to reach a share of the last.
-func (s *servicesRig) paths(ctx context.Context, title string, ports int, share float64, paths []packets.Path, more ...figures.Bar) error {
+func (s *servicesRig) paths(
+	ctx context.Context,
+	title string,
+	ports int,
+	share float64,
+	paths []packets.Path,
+	more ...figures.Bar,
+) error {
 	if err := packets.WarmUp(ctx, paths); err != nil {
 		return err
 	}
@@ -464,7 +493,15 @@ func (s *servicesRig) mapCosts(context.Context) error {
 		taken[node] = bytes
 	}
 	const mib = 1 << 20
-	empty, each := figures.NewRow("maps of services, 5 Services", "MiB", "%.1f"), figures.NewRow(fmt.Sprintf("  for each further one of %d backends", serviceBackends), "KiB", "%.2f")
+	empty, each := figures.NewRow(
+		"maps of services, 5 Services",
+		"MiB",
+		"%.1f",
+	), figures.NewRow(
+		fmt.Sprintf("  for each further one of %d backends", serviceBackends),
+		"KiB",
+		"%.2f",
+	)
 	empty.Add(figures.Alioth, float64(taken[s.empty])/mib)
 	each.Add(figures.Alioth, float64(taken[s.full]-taken[s.empty])/(manyServices-fewServices)/1024)
 	return figures.Print(s.out, "Memory of the kernel", []string{figures.Alioth}, []*figures.Row{empty, each})

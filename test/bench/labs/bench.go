@@ -42,7 +42,14 @@ type Bench struct {
 // rate for a span of time, starts a number of pods in one wave, and writes tables to out and its
 // progress to step.
 func New(root string, rounds int, span time.Duration, pods int, out io.Writer, step func(string)) *Bench {
-	return &Bench{root: root, rounds: rounds, pods: pods, out: out, step: step, meter: packets.NewMeter(rounds, span, step)}
+	return &Bench{
+		root:   root,
+		rounds: rounds,
+		pods:   pods,
+		out:    out,
+		step:   step,
+		meter:  packets.NewMeter(rounds, span, step),
+	}
 }
 
 // BringUp brings up the lab, which stays, and builds the test tool.

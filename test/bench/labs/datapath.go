@@ -47,7 +47,11 @@ func (b *Bench) Datapath(ctx context.Context) (err error) {
 // podPaths starts three pods and returns the path across nodes and the one on a node. As for the
 // references, the programs at both ends run outside of containers, in the pods' network namespaces:
 // the costs of a container runtime and of cgroups do not belong to the network.
-func (b *Bench) podPaths(ctx context.Context, tenant *scene.Tenant, refs *references) (cross, same packets.Path, err error) {
+func (b *Bench) podPaths(
+	ctx context.Context,
+	tenant *scene.Tenant,
+	refs *references,
+) (cross, same packets.Path, err error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
 	nodes := b.lab.Nodes()
@@ -92,14 +96,24 @@ func (b *Bench) crossNode(ctx context.Context, refs *references, offload string,
 	}
 	defer func() { err = errors.Join(err, b.setOffload(context.WithoutCancel(ctx), refs, "on")) }()
 	jobs := []packets.Job{
-		packets.Stream(paths, figures.Bar{Reference: bridgePath, AtLeast: 1.15}, figures.Bar{Reference: underlayPath, AtLeast: 0.78}),
+		packets.Stream(
+			paths,
+			figures.Bar{Reference: bridgePath, AtLeast: 1.15},
+			figures.Bar{Reference: underlayPath, AtLeast: 0.78},
+		),
 		packets.FullDatagrams(paths, figures.Bar{Reference: bridgePath}, figures.Bar{Reference: underlayPath}),
 	}
 	if offload == "on" { // small packets are not segmented
 		bars := []figures.Bar{{Reference: bridgePath, AtMost: 0.65}, {Reference: underlayPath}}
-		jobs = append(jobs,
-			packets.SmallDatagrams(paths, figures.Bar{Reference: bridgePath, AtLeast: 1.2}, figures.Bar{Reference: underlayPath}),
-			packets.RoundTrip(paths, bars...), packets.Ping(paths, bars...),
+		jobs = append(
+			jobs,
+			packets.SmallDatagrams(
+				paths,
+				figures.Bar{Reference: bridgePath, AtLeast: 1.2},
+				figures.Bar{Reference: underlayPath},
+			),
+			packets.RoundTrip(paths, bars...),
+			packets.Ping(paths, bars...),
 		)
 	}
 	rows, err := b.meter.Measure(ctx, "between nodes, offloads "+offload, jobs)

@@ -47,7 +47,10 @@ func (b *Bench) Interfaces(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, restore()) }()
-	list := fmt.Sprintf(`[{"vpc":%q},{"network":"bench","ip":"dynamic"},{"network":"bench","ip":"dynamic"},{"network":"bench","ip":"dynamic"}]`, tenant.VPC.Name)
+	list := fmt.Sprintf(
+		`[{"vpc":%q},{"network":"bench","ip":"dynamic"},{"network":"bench","ip":"dynamic"},{"network":"bench","ip":"dynamic"}]`,
+		tenant.VPC.Name,
+	)
 	four := *one
 	four.name, four.pod = fourInterfaces, func(name string, options ...scene.PodOption) *corev1.Pod {
 		return tenant.Pod(name, append(options, scene.WithInterfaces(list))...)
@@ -90,7 +93,17 @@ func (b *Bench) measureCalls(ctx context.Context, round int, crowds []*crowd, ro
 			return err
 		}
 		one, several := alone[c.name].Quantile(0.5), calls.Quantile(0.5)
-		b.step(fmt.Sprintf("round %d of %d, %s: plugin call p50 %.1f ms, %d at once %.0f ms", round+1, b.rounds, c.name, one, fewPods, several))
+		b.step(
+			fmt.Sprintf(
+				"round %d of %d, %s: plugin call p50 %.1f ms, %d at once %.0f ms",
+				round+1,
+				b.rounds,
+				c.name,
+				one,
+				fewPods,
+				several,
+			),
+		)
 		rows[0].Add(c.name, one)
 		rows[1].Add(c.name, several)
 	}
@@ -101,7 +114,10 @@ func (b *Bench) measureCalls(ctx context.Context, round int, crowds []*crowd, ro
 // network with the tenant.
 func (b *Bench) secondNetwork(ctx context.Context, tenant *scene.Tenant) error {
 	for _, node := range b.lab.Nodes() {
-		command := fmt.Sprintf("ip link show %[1]s || ip link add %[1]s type veth peer name %[1]sp && ip link set %[1]s up && ip link set %[1]sp up", benchDevice)
+		command := fmt.Sprintf(
+			"ip link show %[1]s || ip link add %[1]s type veth peer name %[1]sp && ip link set %[1]s up && ip link set %[1]sp up",
+			benchDevice,
+		)
 		if out, err := b.lab.NodeExec(ctx, node.Name, "sh", "-c", command); err != nil {
 			return fmt.Errorf("make a device on %s: %w: %s", node.Name, err, out)
 		}
@@ -119,6 +135,12 @@ func (b *Bench) secondNetwork(ctx context.Context, tenant *scene.Tenant) error {
 	defer cancel()
 	return scene.Until(ctx, "the network is Ready", func(ctx context.Context) (bool, string, error) {
 		err := b.stage.Client.Get(ctx, client.ObjectKeyFromObject(network), network)
-		return meta.IsStatusConditionTrue(network.Status.Conditions, v1alpha1.ReadyCondition), fmt.Sprintf("%+v", network.Status), err
+		return meta.IsStatusConditionTrue(
+				network.Status.Conditions,
+				v1alpha1.ReadyCondition,
+			), fmt.Sprintf(
+				"%+v",
+				network.Status,
+			), err
 	})
 }

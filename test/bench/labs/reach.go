@@ -56,9 +56,14 @@ func (b *Bench) Reach(ctx context.Context) (err error) {
 	}
 	b.step(fmt.Sprintf("started %d pods and watched for each from every node", len(delays)))
 	quantiles := report.QuantilesOf(delays)
-	return figures.Print(b.out, "From the answer to an ADD until the pod is reachable from every node", []string{figures.Alioth}, []*figures.Row{
-		plainRow("p50", quantiles.P50), plainRow("p99", quantiles.P99),
-	})
+	return figures.Print(
+		b.out,
+		"From the answer to an ADD until the pod is reachable from every node",
+		[]string{figures.Alioth},
+		[]*figures.Row{
+			plainRow("p50", quantiles.P50), plainRow("p99", quantiles.P99),
+		},
+	)
 }
 
 func plainRow(name string, value time.Duration) *figures.Row {
@@ -70,7 +75,12 @@ func plainRow(name string, value time.Duration) *figures.Row {
 // sample starts one pod under an address that the watchers already ask, and
 // returns how long after the answer the last of them reached it; 0 when all
 // did before.
-func (b *Bench) sample(ctx context.Context, tenant *scene.Tenant, watchers []*corev1.Pod, i int) (time.Duration, error) {
+func (b *Bench) sample(
+	ctx context.Context,
+	tenant *scene.Tenant,
+	watchers []*corev1.Pod,
+	i int,
+) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
 	address := fmt.Sprintf("10.50.8.%d", i%200+10)
@@ -80,7 +90,17 @@ func (b *Bench) sample(ctx context.Context, tenant *scene.Tenant, watchers []*co
 	group, groupCtx := errgroup.WithContext(ctx)
 	for w, watcher := range watchers {
 		group.Go(func() error {
-			return packets.Path{Name: watcher.Name, Run: b.inPod(watcher)}.Ask(groupCtx, &replies[w], "await", address, "--timeout", setUpTime.String())
+			return packets.Path{
+				Name: watcher.Name,
+				Run:  b.inPod(watcher),
+			}.Ask(
+				groupCtx,
+				&replies[w],
+				"await",
+				address,
+				"--timeout",
+				setUpTime.String(),
+			)
 		})
 	}
 	if err := b.stage.Start(ctx, pod); err != nil {
@@ -110,7 +130,11 @@ func (b *Bench) answerTime(ctx context.Context, pod *corev1.Pod) (time.Time, err
 	var at time.Time
 	err = scene.Until(ctx, "the daemon's log to tell of "+pod.Name, func(ctx context.Context) (bool, string, error) {
 		lines := int64(400)
-		text, err := b.lab.Client().CoreV1().Pods(cluster.SystemNamespace).GetLogs(daemon.Name, &corev1.PodLogOptions{Timestamps: true, TailLines: &lines}).DoRaw(ctx)
+		text, err := b.lab.Client().
+			CoreV1().
+			Pods(cluster.SystemNamespace).
+			GetLogs(daemon.Name, &corev1.PodLogOptions{Timestamps: true, TailLines: &lines}).
+			DoRaw(ctx)
 		if err != nil {
 			return false, "", err
 		}

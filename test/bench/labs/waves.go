@@ -111,7 +111,17 @@ func (b *Bench) measureWave(ctx context.Context, round int, c *crowd, rows []*fi
 		return fmt.Errorf("%d pods of %s are Ready, and containerd tells of %d plugin calls", b.pods, c.name, len(calls))
 	}
 	p50, p99 := calls.Quantile(0.5), calls.Quantile(0.99)
-	b.step(fmt.Sprintf("wave %d of %d, %s: %.1f s, plugin call p50 %.0f ms, p99 %.0f ms", round+1, b.rounds, c.name, took.Seconds(), p50, p99))
+	b.step(
+		fmt.Sprintf(
+			"wave %d of %d, %s: %.1f s, plugin call p50 %.0f ms, p99 %.0f ms",
+			round+1,
+			b.rounds,
+			c.name,
+			took.Seconds(),
+			p50,
+			p99,
+		),
+	)
 	for i, value := range []float64{took.Seconds(), p50, p99} {
 		rows[i].Add(c.name, value)
 	}
@@ -130,7 +140,10 @@ func (b *Bench) printAdds(before, after map[string]figures.Histogram) error {
 	for phase, h := range after {
 		h.Add(before[phase], -1)
 	}
-	title := fmt.Sprintf("The daemon's own work for an ADD (%.0f ADDs, without waiting for the control plane)", after[phaseTotal].Count())
+	title := fmt.Sprintf(
+		"The daemon's own work for an ADD (%.0f ADDs, without waiting for the control plane)",
+		after[phaseTotal].Count(),
+	)
 	return errors.Join(
 		figures.Print(b.out, title, []string{figures.Alioth}, quantiles("", after[phaseTotal], 15, 60)),
 		figures.Print(b.out, "Parts of it, and the wait for the annotation", []string{figures.Alioth}, slices.Concat(
@@ -144,7 +157,13 @@ func quantiles(what string, h figures.Histogram, p50, p99 float64) []*figures.Ro
 }
 
 func quantileRow(name string, seconds, bar float64) *figures.Row {
-	row := &figures.Row{What: name, Unit: "ms", Format: "%.1f", Subject: figures.Alioth, Bars: []figures.Bar{{AtMost: bar}}}
+	row := &figures.Row{
+		What:    name,
+		Unit:    "ms",
+		Format:  "%.1f",
+		Subject: figures.Alioth,
+		Bars:    []figures.Bar{{AtMost: bar}},
+	}
 	row.Add(figures.Alioth, seconds*1e3)
 	return row
 }

@@ -118,7 +118,10 @@ func (n *Node) Start(ctx context.Context) (time.Duration, error) {
 
 // launch starts the node's program in its namespace.
 func (n *Node) launch(ctx context.Context, arguments ...string) (err error) {
-	n.daemon = exec.CommandContext(context.WithoutCancel(ctx), "nsenter", append([]string{"--net=" + n.NetNS(), n.program}, arguments...)...)
+	n.daemon = exec.CommandContext(
+		context.WithoutCancel(ctx),
+		"nsenter",
+		append([]string{"--net=" + n.NetNS(), n.program}, arguments...)...)
 	if n.log, err = os.OpenFile(filepath.Join(n.folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return fmt.Errorf("open the log of %s: %w", n.Name, err)
 	}

@@ -43,7 +43,11 @@ func NewProxy(ctx context.Context, name, address, program string, server *apiser
 		return p, err
 	}
 	on := "ip -n " + name + " "
-	steps := []string{on + "link add cni0 type bridge", on + "addr add " + proxyGateway + " dev cni0", on + "link set cni0 up"}
+	steps := []string{
+		on + "link add cni0 type bridge",
+		on + "addr add " + proxyGateway + " dev cni0",
+		on + "link set cni0 up",
+	}
 	for pod, ip := range ProxyPods() {
 		in := "ip -n " + p.PodNetNS(pod) + " "
 		steps = slices.Concat(steps, []string{
@@ -69,11 +73,20 @@ func NewProxy(ctx context.Context, name, address, program string, server *apiser
 
 // Start starts kube-proxy.
 func (p *Proxy) Start(ctx context.Context) error {
-	return p.launch(ctx,
-		"--kubeconfig="+filepath.Join(p.folder, "kubeconfig"), "--hostname-override="+p.Name, "--proxy-mode=nftables",
-		"--detect-local-mode=ClusterCIDR", "--cluster-cidr="+proxyRange, "--metrics-bind-address="+proxyMetrics, "--healthz-bind-address="+proxyHealth,
+	return p.launch(
+		ctx,
+		"--kubeconfig="+filepath.Join(p.folder, "kubeconfig"),
+		"--hostname-override="+p.Name,
+		"--proxy-mode=nftables",
+		"--detect-local-mode=ClusterCIDR",
+		"--cluster-cidr="+proxyRange,
+		"--metrics-bind-address="+proxyMetrics,
+		"--healthz-bind-address="+proxyHealth,
 		// Settings of all namespaces of the kernel stay as they are.
-		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s")
+		"--conntrack-max-per-core=0",
+		"--conntrack-tcp-timeout-established=0s",
+		"--conntrack-tcp-timeout-close-wait=0s",
+	)
 }
 
 // Pod returns the network namespace of a pod.

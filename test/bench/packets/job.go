@@ -68,7 +68,17 @@ func stream(ctx context.Context, p Path, span time.Duration) (float64, error) {
 func datagrams(size int, paths []Path, bars ...figures.Bar) Job {
 	measure := func(ctx context.Context, p Path, span time.Duration) (float64, error) {
 		var result report.Load
-		err := p.Ask(ctx, &result, "load", "udp", p.To(report.PortSink), "--duration", span.String(), "--size", fmt.Sprint(size))
+		err := p.Ask(
+			ctx,
+			&result,
+			"load",
+			"udp",
+			p.To(report.PortSink),
+			"--duration",
+			span.String(),
+			"--size",
+			fmt.Sprint(size),
+		)
 		return result.PacketsPerSecond / 1e3, err
 	}
 	return NewJob(fmt.Sprintf("UDP, %d bytes", size), "1000/s", "%.0f", measure, paths, bars...)

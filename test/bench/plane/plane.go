@@ -106,7 +106,12 @@ func (c *Plane) Stop() error {
 }
 
 // Render returns the objects of the chart of a work tree, with values as NAME=VALUE.
-func Render(ctx context.Context, root string, step func(string), values ...string) (_ []*unstructured.Unstructured, err error) {
+func Render(
+	ctx context.Context,
+	root string,
+	step func(string),
+	values ...string,
+) (_ []*unstructured.Unstructured, err error) {
 	home, err := os.MkdirTemp("", "alioth-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for Helm: %w", err)

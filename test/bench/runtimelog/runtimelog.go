@@ -78,7 +78,11 @@ func (l *Logs) configuration(nodeName string) string {
 }
 
 func (l *Logs) machine(nodeName string) node.Machine {
-	return node.Machine{Name: nodeName, Dir: filepath.Join(l.folder, "nodes", nodeName), Logs: filepath.Join(l.folder, "logs")}
+	return node.Machine{
+		Name: nodeName,
+		Dir:  filepath.Join(l.folder, "nodes", nodeName),
+		Logs: filepath.Join(l.folder, "logs"),
+	}
 }
 
 // configure restarts a node's containerd with a configuration. Containers go on.

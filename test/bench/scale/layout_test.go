@@ -220,7 +220,12 @@ func TestPhase_NodeCounts_ResultsComputed(t *testing.T) {
 	full := Phase{
 		Isolated:  []transport.Counts{events(5), events(1), {"vpcs": {Events: 1}}, {"vpcs": {Events: 2}}},
 		Concerned: map[int]bool{0: true, 1: true},
-		Normal:    Pushed{Pods: 2, Received: []transport.Counts{events(2), events(2), events(3), events(3)}, CPU: map[string]time.Duration{"etcd": 3 * time.Millisecond}, Everywhere: figures.Series{1}},
+		Normal: Pushed{
+			Pods:       2,
+			Received:   []transport.Counts{events(2), events(2), events(3), events(3)},
+			CPU:        map[string]time.Duration{"etcd": 3 * time.Millisecond},
+			Everywhere: figures.Series{1},
+		},
 	}
 	if got := full.AddressEvents(); got != 5 {
 		t.Errorf("%g events per Address, want 5", got)

@@ -90,12 +90,32 @@ func command() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.root, "root", ".", "root folder of the work tree")
-	flags.IntSliceVar(&o.sizes, "nodes", []int{10, 100, 1000}, "numbers of nodes, one lab after the other, the largest last")
-	flags.IntVar(&o.hollow, "hollow", 50, "how many nodes run the daemon's control half, at most half of them unless the bouncers need more")
+	flags.IntSliceVar(
+		&o.sizes,
+		"nodes",
+		[]int{10, 100, 1000},
+		"numbers of nodes, one lab after the other, the largest last",
+	)
+	flags.IntVar(
+		&o.hollow,
+		"hollow",
+		50,
+		"how many nodes run the daemon's control half, at most half of them unless the bouncers need more",
+	)
 	flags.IntVar(&o.bouncers, "bouncers", 3, "bouncers of each subnet")
-	flags.IntVar(&o.pods, "pods", 98, "pods per node that the lab is loaded with, beside that of the VPC on all nodes; an even number")
+	flags.IntVar(
+		&o.pods,
+		"pods",
+		98,
+		"pods per node that the lab is loaded with, beside that of the VPC on all nodes; an even number",
+	)
 	flags.StringVar(&o.folder, "curves", "", "folder in which the curves and the table are written; none are without it")
-	flags.DurationVar(&o.within, "within", 25*time.Minute, "time limit of all labs together; on an idle machine with two processors they need at most 15 minutes")
+	flags.DurationVar(
+		&o.within,
+		"within",
+		25*time.Minute,
+		"time limit of all labs together; on an idle machine with two processors they need at most 15 minutes",
+	)
 	return command
 }
 
@@ -110,7 +130,13 @@ func measure(ctx context.Context, o options, out io.Writer) error {
 	}
 	for _, nodes := range o.sizes {
 		result, failure := scale.Measure(ctx, scale.Config{
-			Size: scale.Size{Nodes: nodes, Hollow: min(o.hollow, max(nodes/2, 2*o.bouncers)), Bouncers: o.bouncers, Bounced: bounced, PodsPerNode: o.pods},
+			Size: scale.Size{
+				Nodes:       nodes,
+				Hollow:      min(o.hollow, max(nodes/2, 2*o.bouncers)),
+				Bouncers:    o.bouncers,
+				Bounced:     bounced,
+				PodsPerNode: o.pods,
+			},
 			Root: o.root, Server: apiserver.NewLarge, Step: step,
 		})
 		r.results = append(r.results, result)

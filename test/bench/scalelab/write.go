@@ -57,8 +57,12 @@ func page(conditions, table string, missed []string) string {
 	if len(missed) > 0 {
 		verdict = "Bars that are missed:\n- " + strings.Join(missed, "\n- ")
 	}
-	return fmt.Sprintf("# Figures of the scale lab\nWritten by `make bench-scale`. [README.md](README.md) explains the rows.\n\n%s\n\n%s\n\n```\n%s\n```\n",
-		conditions, verdict, strings.Trim(trimmed(table), "\n"))
+	return fmt.Sprintf(
+		"# Figures of the scale lab\nWritten by `make bench-scale`. [README.md](README.md) explains the rows.\n\n%s\n\n%s\n\n```\n%s\n```\n",
+		conditions,
+		verdict,
+		strings.Trim(trimmed(table), "\n"),
+	)
 }
 
 // trimmed returns a text without blanks at the ends of its lines.

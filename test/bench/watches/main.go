@@ -149,8 +149,16 @@ func report(out io.Writer, without bool, took time.Duration) error {
 	}
 	const mib = 1 << 20
 	cpu := time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	_, err := fmt.Fprintf(out, "%s: heap %.0f MiB, stacks %.0f MiB, maximum of the process %d MiB; %.1f s of CPU, read after %.1f s\n",
-		what, float64(memory.HeapInuse)/mib, float64(memory.StackInuse)/mib, usage.Maxrss/1024, cpu.Seconds(), took.Seconds())
+	_, err := fmt.Fprintf(
+		out,
+		"%s: heap %.0f MiB, stacks %.0f MiB, maximum of the process %d MiB; %.1f s of CPU, read after %.1f s\n",
+		what,
+		float64(memory.HeapInuse)/mib,
+		float64(memory.StackInuse)/mib,
+		usage.Maxrss/1024,
+		cpu.Seconds(),
+		took.Seconds(),
+	)
 	return err
 }
 

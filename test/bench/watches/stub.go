@@ -69,7 +69,10 @@ func sendInitial(w io.Writer, objects []any) {
 		_ = events.Encode(map[string]any{"type": "ADDED", "object": object}) // the client has gone
 	}
 	_ = events.Encode(map[string]any{"type": "BOOKMARK", "object": metav1.PartialObjectMetadata{
-		ObjectMeta: metav1.ObjectMeta{ResourceVersion: version, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}},
+		ObjectMeta: metav1.ObjectMeta{
+			ResourceVersion: version,
+			Annotations:     map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+		},
 	}})
 }
 
@@ -81,7 +84,13 @@ func objectsOf(resource, selector string) (list []any) {
 	case resource == "vpcs" && ofVPC:
 		list = append(list, &v1alpha1.VPC{ObjectMeta: named(value), Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.10.0.0/16"}}})
 	case resource == "subnets" && ofVPC:
-		list = append(list, &v1alpha1.Subnet{ObjectMeta: named(value + "-net"), Spec: v1alpha1.SubnetSpec{VPC: value, CIDRs: []string{"10.10.1.0/24"}}})
+		list = append(
+			list,
+			&v1alpha1.Subnet{
+				ObjectMeta: named(value + "-net"),
+				Spec:       v1alpha1.SubnetSpec{VPC: value, CIDRs: []string{"10.10.1.0/24"}},
+			},
+		)
 	case resource == "addresses" && ofVPC:
 		for i := range addressesOfVPC {
 			list = append(list, address(value, i))

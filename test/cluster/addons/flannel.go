@@ -51,9 +51,14 @@ func Flannel(machine node.Machine, program, kubeconfig string) (process.Spec, er
 	}
 	return process.Spec{
 		Name: machine.Name + "/flannel",
-		Args: []string{program, "--kubeconfig-file=" + kubeconfig, "--net-config-path=" + config, "--subnet-file=" + flannelSubnet(machine)},
-		Env:  append(node.Environment(), "NODE_NAME="+machine.Name),
-		Log:  machine.LogFile("flannel"), Cgroups: machine.Daemons,
+		Args: []string{
+			program,
+			"--kubeconfig-file=" + kubeconfig,
+			"--net-config-path=" + config,
+			"--subnet-file=" + flannelSubnet(machine),
+		},
+		Env: append(node.Environment(), "NODE_NAME="+machine.Name),
+		Log: machine.LogFile("flannel"), Cgroups: machine.Daemons,
 	}, nil
 }
 

@@ -24,7 +24,10 @@ type share struct {
 // part compiles. Mostly their ratio counts: an estimate learns how fast a machine is.
 func shares() map[string]share {
 	return map[string]share{
-		"kubernetes": {600, 2454}, "containerd": {150, 620}, "coredns": {35, 141}, "helm": {100, 407}, ProductShare: {60, 200},
+		"kubernetes": {
+			600,
+			2454,
+		}, "containerd": {150, 620}, "coredns": {35, 141}, "helm": {100, 407}, ProductShare: {60, 200},
 	}
 }
 

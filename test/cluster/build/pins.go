@@ -40,8 +40,14 @@ func (b *Builder) pins(p Program) (pins, error) {
 		}
 	}
 	if len(found) != 1 {
-		return pins{}, fmt.Errorf("test/cluster/%s pins %d versions %q of %s, want one; use a minor version such as 1.35 of: %s",
-			p.Name, len(found), p.Minor, p.Module, strings.Join(have, ", "))
+		return pins{}, fmt.Errorf(
+			"test/cluster/%s pins %d versions %q of %s, want one; use a minor version such as 1.35 of: %s",
+			p.Name,
+			len(found),
+			p.Minor,
+			p.Module,
+			strings.Join(have, ", "),
+		)
 	}
 	return found[0], nil
 }

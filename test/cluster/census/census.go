@@ -111,7 +111,8 @@ func stateOf(object *unstructured.Unstructured) (words []string) {
 		for _, entry := range list {
 			fields, _ := entry.(map[string]any)
 			for _, key := range []string{"key", "type"} {
-				if text, ok := fields[key].(string); ok && text != corev1.TaintNodeNotReady && text != corev1.TaintNodeUnschedulable {
+				if text, ok := fields[key].(string); ok && text != corev1.TaintNodeNotReady &&
+					text != corev1.TaintNodeUnschedulable {
 					words = append(words, text)
 				}
 			}

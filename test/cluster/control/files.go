@@ -36,7 +36,12 @@ func (p Plane) WriteFiles(nodes map[string][]netip.Addr) error {
 	}
 	server := pki.Identity{
 		Name: "kube-apiserver", IPs: []net.IP{p.Address.AsSlice(), p.kubernetesVIP().AsSlice(), net.IPv4(127, 0, 0, 1)},
-		DNSNames: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+		DNSNames: []string{
+			"kubernetes",
+			"kubernetes.default",
+			"kubernetes.default.svc",
+			"kubernetes.default.svc.cluster.local",
+		},
 	}
 	clients := []pki.Identity{
 		{Name: "kube-apiserver-kubelet-client", Groups: []string{groupMasters}},

@@ -29,7 +29,8 @@ func main() {
 
 func snapshots() {
 	command := &cobra.Command{Use: "etcdutl", Short: "Restore snapshots of etcd"}
-	command.PersistentFlags().StringVarP(&etcdutl.OutputFormat, "write-out", "w", "simple", "format of the output: fields, json, protobuf, simple, table")
+	command.PersistentFlags().
+		StringVarP(&etcdutl.OutputFormat, "write-out", "w", "simple", "format of the output: fields, json, protobuf, simple, table")
 	command.AddCommand(etcdutl.NewSnapshotCommand(), etcdutl.NewVersionCommand())
 	if err := command.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

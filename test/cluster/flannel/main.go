@@ -70,7 +70,12 @@ func run(ctx context.Context, p paths) error {
 }
 
 // register makes the VXLAN on the device that has the default route or the node's address.
-func register(ctx context.Context, manager subnet.Manager, config *subnet.Config, all *sync.WaitGroup) (backend.Network, error) {
+func register(
+	ctx context.Context,
+	manager subnet.Manager,
+	config *subnet.Config,
+	all *sync.WaitGroup,
+) (backend.Network, error) {
 	families, err := ipmatch.GetIPFamily(config.EnableIPv4, config.EnableIPv6)
 	if err != nil {
 		return nil, fmt.Errorf("choose address families: %w", err)

@@ -54,7 +54,11 @@ func Prepare(ctx context.Context, cache build.Cache, root, dir string, files []s
 // CommandLine writes the file system of the machine of a plan to image, and returns the command
 // line of the machine. args are QEMU's arguments, the program first. env has the variables beyond
 // the usual ones. The kernel's messages go to the file console.
-func (h *Hypervisor) CommandLine(ctx context.Context, plan Plan, image, console string) (args, env []string, err error) {
+func (h *Hypervisor) CommandLine(
+	ctx context.Context,
+	plan Plan,
+	image, console string,
+) (args, env []string, err error) {
 	if err := WriteImage(ctx, image, h.kernel, plan, h.programs); err != nil {
 		return nil, nil, err
 	}

@@ -45,7 +45,12 @@ func Check(ctx context.Context, dir string) error {
 // compilers maps the Debian packages for regenerating BPF objects and formatting their source to
 // a file that shows that each is installed.
 func compilers() map[string]string {
-	return map[string]string{"clang-19": "/usr/bin/clang-19", "clang-format-19": "/usr/bin/clang-format-19", "git": "/usr/bin/git", "llvm-19": "/usr/bin/llvm-strip-19"}
+	return map[string]string{
+		"clang-19":        "/usr/bin/clang-19",
+		"clang-format-19": "/usr/bin/clang-format-19",
+		"git":             "/usr/bin/git",
+		"llvm-19":         "/usr/bin/llvm-strip-19",
+	}
 }
 
 // packages is the same for the needs of the lab and the tests.
@@ -85,7 +90,10 @@ func InstallPackages(ctx context.Context, names []string, progress func(line str
 		return nil
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("no apt-get here: install what these Debian packages hold by other means: %s", strings.Join(names, " "))
+		return fmt.Errorf(
+			"no apt-get here: install what these Debian packages hold by other means: %s",
+			strings.Join(names, " "),
+		)
 	}
 	progress("installing Debian packages: " + strings.Join(names, " "))
 	if err := apt(ctx, "update", "-q"); err != nil {

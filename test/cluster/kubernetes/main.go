@@ -54,5 +54,8 @@ func command(name string) (*cobra.Command, error) {
 	case "kubelet":
 		return kubelet.NewKubeletCommand(context.Background()), nil
 	}
-	return nil, fmt.Errorf("run %q: call this binary as kube-apiserver, kube-controller-manager, kube-scheduler, kubelet or kubectl", name)
+	return nil, fmt.Errorf(
+		"run %q: call this binary as kube-apiserver, kube-controller-manager, kube-scheduler, kubelet or kubectl",
+		name,
+	)
 }

@@ -140,8 +140,15 @@ func deploymentReady(d *appsv1.Deployment) error {
 		want = *d.Spec.Replicas
 	}
 	s := d.Status
-	if s.ObservedGeneration < d.Generation || s.UpdatedReplicas != want || s.Replicas != want || s.AvailableReplicas != want {
-		return fmt.Errorf("%d of %d replicas are up to date, %d available, %d in all", s.UpdatedReplicas, want, s.AvailableReplicas, s.Replicas)
+	if s.ObservedGeneration < d.Generation || s.UpdatedReplicas != want || s.Replicas != want ||
+		s.AvailableReplicas != want {
+		return fmt.Errorf(
+			"%d of %d replicas are up to date, %d available, %d in all",
+			s.UpdatedReplicas,
+			want,
+			s.AvailableReplicas,
+			s.Replicas,
+		)
 	}
 	return nil
 }

@@ -23,7 +23,9 @@ import (
 
 // ErrNoHistory is returned where the sources lack the history that the commit is in: they are not a
 // clone, or a shallow one. A clone that git can't read gives another error.
-var ErrNoHistory = errors.New("the sources have no complete history: run git fetch --unshallow in a shallow clone, or clone the repository")
+var ErrNoHistory = errors.New(
+	"the sources have no complete history: run git fetch --unshallow in a shallow clone, or clone the repository",
+)
 
 // listFile has the releases, below the project's root folder.
 const listFile = "docs/install/releases.yaml"
@@ -69,7 +71,11 @@ func (b *Builder) Ensure(ctx context.Context, commit string) (Version, error) {
 	name := "release-" + commit[:shortHash]
 	cache := build.Cache{Dir: b.Cache, Progress: b.Progress}
 	ref := Ref(commit)
-	dir, err := cache.Ensure(name, name+"-"+runtime.Version(), func(dir string) error { return b.fill(ctx, commit, ref, dir) })
+	dir, err := cache.Ensure(
+		name,
+		name+"-"+runtime.Version(),
+		func(dir string) error { return b.fill(ctx, commit, ref, dir) },
+	)
 	if err != nil {
 		return Version{}, fmt.Errorf("build Alioth of commit %s: %w", commit, err)
 	}

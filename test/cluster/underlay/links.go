@@ -56,7 +56,9 @@ func (t Topology) ConnectNode(i int, forwarding bool) error {
 	if err := t.attach(t.member(i, forwarding)); err != nil || t.Guests == 0 {
 		return err
 	}
-	return t.attach(member{port: t.secondPort(i), segment: secondBridge, link: SecondLink, ns: t.Node(i), forwarding: forwarding})
+	return t.attach(
+		member{port: t.secondPort(i), segment: secondBridge, link: SecondLink, ns: t.Node(i), forwarding: forwarding},
+	)
 }
 
 // member is node i on the first segment.
@@ -140,7 +142,11 @@ func makeTap(port, segment string) error {
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = port
-	tap := &netlink.Tuntap{LinkAttrs: attrs, Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI | netlink.TUNTAP_VNET_HDR}
+	tap := &netlink.Tuntap{
+		LinkAttrs: attrs,
+		Mode:      netlink.TUNTAP_MODE_TAP,
+		Flags:     netlink.TUNTAP_NO_PI | netlink.TUNTAP_VNET_HDR,
+	}
 	// An existing one of the same kind is opened.
 	if err := netlink.LinkAdd(tap); err != nil && !errors.Is(err, unix.EBUSY) {
 		return err
@@ -289,7 +295,13 @@ func (t Topology) cable(m member) error {
 		}
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU, attrs.MasterIndex = m.port, mtu, bridge.Attrs().Index
-		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: m.link, PeerMTU: mtu, PeerHardwareAddr: m.mac, PeerNamespace: netlink.NsFd(int(peer))}
+		veth := &netlink.Veth{
+			LinkAttrs:        attrs,
+			PeerName:         m.link,
+			PeerMTU:          mtu,
+			PeerHardwareAddr: m.mac,
+			PeerNamespace:    netlink.NsFd(int(peer)),
+		}
 		if err := netlink.LinkAdd(veth); err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("make a cable: %w", err)
 		}

@@ -77,9 +77,18 @@ func (t Topology) Validate() error {
 	case t.Nodes < 1 || t.Nodes > 100:
 		return fmt.Errorf("%d nodes: use 1 to 100", t.Nodes)
 	case t.Octet < 1 || t.Octet > 99:
-		return fmt.Errorf("network number %d of the lab %q: use 1 to 99, and a number of 1 to 9 in %s", t.Octet, t.Lab, LabVariable)
+		return fmt.Errorf(
+			"network number %d of the lab %q: use 1 to 99, and a number of 1 to 9 in %s",
+			t.Octet,
+			t.Lab,
+			LabVariable,
+		)
 	case t.Guests < 0 || t.Guests >= t.Nodes:
-		return fmt.Errorf("%d virtual machines of %d nodes: use fewer than nodes, the first runs the control plane", t.Guests, t.Nodes)
+		return fmt.Errorf(
+			"%d virtual machines of %d nodes: use fewer than nodes, the first runs the control plane",
+			t.Guests,
+			t.Nodes,
+		)
 	}
 	return nil
 }

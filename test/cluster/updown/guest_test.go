@@ -73,7 +73,8 @@ func testGuestCommands(t *testing.T, c *cluster.Cluster, guest cluster.Node) {
 	if out, err := c.NodeExec(ctx, guest.Name, "hostname"); err != nil || strings.TrimSpace(out) != guest.Name {
 		t.Errorf("got %q, %v", out, err)
 	}
-	if _, err := c.NodeExec(ctx, guest.Name, "sh", "-c", "echo sorry >&2; exit 7"); err == nil || !strings.Contains(err.Error(), "sorry") || !strings.Contains(err.Error(), "exit status 7") {
+	if _, err := c.NodeExec(ctx, guest.Name, "sh", "-c", "echo sorry >&2; exit 7"); err == nil || !strings.Contains(err.Error(), "sorry") ||
+		!strings.Contains(err.Error(), "exit status 7") {
 		t.Errorf("a failing command: %v", err)
 	}
 	if id, err := c.ReadNodeFile(ctx, guest.Name, "/etc/machine-id"); err != nil || string(id) != string(node.MachineID(guest.Name)) {
@@ -127,7 +128,8 @@ func testGuestSegments(t *testing.T, c *cluster.Cluster, guest cluster.Node) {
 	if _, err := c.NodeExec(ctx, guest.Name, "ping", "-c", "1", "-W", "5", "10.9.9.1"); err != nil {
 		t.Errorf("the second segment: %v", err)
 	}
-	if driver, err := c.NodeExec(ctx, guest.Name, "readlink", "/sys/class/net/"+underlay.SecondLink+"/device/driver"); err != nil || !strings.HasSuffix(strings.TrimSpace(driver), "/igb") {
+	if driver, err := c.NodeExec(ctx, guest.Name, "readlink", "/sys/class/net/"+underlay.SecondLink+"/device/driver"); err != nil ||
+		!strings.HasSuffix(strings.TrimSpace(driver), "/igb") {
 		t.Errorf("the driver is %q, %v", driver, err)
 	}
 }

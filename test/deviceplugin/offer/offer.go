@@ -93,7 +93,10 @@ func (o Offer) check() error {
 
 // register tells the kubelet where the plugin serves.
 func (o Offer) register(ctx context.Context, socket string) error {
-	connection, err := grpc.NewClient("unix:"+filepath.Join(o.Dir, kubeletSocket), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := grpc.NewClient(
+		"unix:"+filepath.Join(o.Dir, kubeletSocket),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+	)
 	if err != nil {
 		return fmt.Errorf("prepare a connection to the kubelet: %w", err)
 	}

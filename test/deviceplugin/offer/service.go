@@ -32,7 +32,10 @@ func (s *service) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pl
 }
 
 // ListAndWatch implements pluginapi.DevicePluginServer. The list never changes.
-func (s *service) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
+func (s *service) ListAndWatch(
+	_ *pluginapi.Empty,
+	stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse],
+) error {
 	list := &pluginapi.ListAndWatchResponse{}
 	for _, address := range s.offer.Addresses {
 		list.Devices = append(list.Devices, &pluginapi.Device{ID: address, Health: pluginapi.Healthy})

@@ -76,7 +76,8 @@ func (p *Page) At(line int) string { return fmt.Sprintf("%s:%d", p.Path, line) }
 
 // skipped are folders with nothing that is written by people for people.
 func skipped(name string) bool {
-	return name == "bin" || name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".") && name != "." && name != ".github"
+	return name == "bin" || name == "testdata" || name == "node_modules" ||
+		strings.HasPrefix(name, ".") && name != "." && name != ".github"
 }
 
 // Files calls found for each file below the root folder whose name ends with one of the

@@ -35,7 +35,9 @@ func API(files fs.FS, examples []*unstructured.Unstructured) (string, error) {
 		case ByPeople[0]:
 			page.WriteString("\n## Kinds that people write\n")
 		case ByMachine[0]:
-			page.WriteString("\n## Kinds that Alioth writes\n\nPeople read them. No role of the chart lets people or tenants write them.\n")
+			page.WriteString(
+				"\n## Kinds that Alioth writes\n\nPeople read them. No role of the chart lets people or tenants write them.\n",
+			)
 		}
 		if err := k.write(&page, examples); err != nil {
 			return "", err
@@ -47,7 +49,15 @@ func API(files fs.FS, examples []*unstructured.Unstructured) (string, error) {
 func contents(page *strings.Builder, list []*kind) {
 	page.WriteString("\n| kind | groups and versions | scope | short |\n| --- | --- | --- | --- |\n")
 	for i, k := range list {
-		fmt.Fprintf(page, "| [%s](#%s) | %s | %s | %s |\n", k.Kind, k.anchor(list[:i]), strings.Join(k.served, ", "), k.where(), strings.Join(k.ShortNames, ", "))
+		fmt.Fprintf(
+			page,
+			"| [%s](#%s) | %s | %s | %s |\n",
+			k.Kind,
+			k.anchor(list[:i]),
+			strings.Join(k.served, ", "),
+			k.where(),
+			strings.Join(k.ShortNames, ", "),
+		)
 	}
 }
 
@@ -94,7 +104,16 @@ func (k *kind) write(page *strings.Builder, examples []*unstructured.Unstructure
 		if f.required {
 			star = " *"
 		}
-		fmt.Fprintf(page, "| `%s`%s | %s | %s | %s | %s |\n", f.path, star, f.typed, cell(f.defaults), cell(f.limits), cell(f.meaning))
+		fmt.Fprintf(
+			page,
+			"| `%s`%s | %s | %s | %s | %s |\n",
+			f.path,
+			star,
+			f.typed,
+			cell(f.defaults),
+			cell(f.limits),
+			cell(f.meaning),
+		)
 	}
 	return k.example(page, examples)
 }

@@ -16,7 +16,11 @@ func CLI(program *cobra.Command) (string, error) {
 	program.CompletionOptions.HiddenDefaultCmd = true
 	program.InitDefaultVersionFlag()
 	var page strings.Builder
-	fmt.Fprintf(&page, "# %s\n\n`make docs-reference` writes this page from the program; a test compares it.\n\n", program.Name())
+	fmt.Fprintf(
+		&page,
+		"# %s\n\n`make docs-reference` writes this page from the program; a test compares it.\n\n",
+		program.Name(),
+	)
 	err := appendCommand(&page, program)
 	return outsideOfBlocks(strings.TrimRight(page.String(), "\n")+"\n", escaped), err
 }

@@ -83,7 +83,9 @@ func limitsOf(schema *apiextensionsv1.JSONSchemaProps) (list []string) {
 	list = append(list, values(schema)...)
 	list = append(list, between("", schema.Minimum, schema.Maximum)...)
 	list = append(list, between("characters", schema.MinLength, schema.MaxLength)...)
-	list = append(list, between("entries", cmp.Or(schema.MinItems, schema.MinProperties), cmp.Or(schema.MaxItems, schema.MaxProperties))...)
+	list = append(
+		list,
+		between("entries", cmp.Or(schema.MinItems, schema.MinProperties), cmp.Or(schema.MaxItems, schema.MaxProperties))...)
 	if schema.Pattern != "" {
 		list = append(list, "`"+schema.Pattern+"`")
 	}

@@ -80,7 +80,15 @@ func appendKind(list []*kind, crd *apiextensionsv1.CustomResourceDefinition) []*
 			list[same].served = append(list[same].served, served)
 			continue
 		}
-		list = append(list, &kind{CustomResourceDefinitionNames: crd.Spec.Names, scope: crd.Spec.Scope, served: []string{served}, version: version})
+		list = append(
+			list,
+			&kind{
+				CustomResourceDefinitionNames: crd.Spec.Names,
+				scope:                         crd.Spec.Scope,
+				served:                        []string{served},
+				version:                       version,
+			},
+		)
 	}
 	return list
 }

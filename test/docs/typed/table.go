@@ -50,7 +50,10 @@ var Table = map[string]Page{
 		{Begins: "sed -i", NotHere: changesTree},
 		{Begins: "make lint", NotHere: asAFunction},
 		{Begins: ".cluster/bin/kubectl get pods"},
-		{Begins: ".cluster/bin/helm upgrade", After: "helm upgrade alioth helm/alioth --namespace alioth-system --reuse-values --set log.level=info --wait"},
+		{
+			Begins: ".cluster/bin/helm upgrade",
+			After:  "helm upgrade alioth helm/alioth --namespace alioth-system --reuse-values --set log.level=info --wait",
+		},
 	}},
 	"docs/install/existing-network.md": {Entries: []Entry{
 		{Begins: "aliothctl preflight --values values.yaml", NotHere: beside},
@@ -86,7 +89,10 @@ var Table = map[string]Page{
 	"docs/install/uninstall.md": {Entries: []Entry{
 		{Begins: "helm uninstall", NotHere: installs},
 		{Begins: "kubectl get crd", NotHere: installs},
-		{Begins: "alioth-cnid uninstall", NotHere: "takes Alioth from a node of the lab; TestChart_InstallationToRemoval_NothingLeft looks that an uninstall leaves nothing"},
+		{
+			Begins:  "alioth-cnid uninstall",
+			NotHere: "takes Alioth from a node of the lab; TestChart_InstallationToRemoval_NothingLeft looks that an uninstall leaves nothing",
+		},
 	}},
 	"docs/install/versions.md": {Entries: []Entry{{Begins: "kubectl get nodes"}}},
 	"docs/migrate/multus.md": {
@@ -113,7 +119,10 @@ var Table = map[string]Page{
 		},
 	},
 	"docs/operate/node-ipam-api.md": {Entries: []Entry{
-		{Begins: "curl", NotHere: "needs the opt-in port nodeIPAM.listen; TestLoopbackServer_PortGuardedAndFree_Listens asks it"},
+		{
+			Begins:  "curl",
+			NotHere: "needs the opt-in port nodeIPAM.listen; TestLoopbackServer_PortGuardedAndFree_Listens asks it",
+		},
 		{Begins: "kube-proxy", NotHere: "runs kube-proxy for good; TestServices_KubeProxyBeside_Unchanged runs one"},
 	}},
 	"docs/operate/node-network-policies.md": {Entries: []Entry{
@@ -121,7 +130,12 @@ var Table = map[string]Page{
 		{Begins: "aliothctl state install", NotHere: atBoots},
 		{Begins: "kubectl wait nncp storage", NotHere: bonds},
 		{Begins: "kubectl patch nns node2", After: `kubectl patch nns node2 --type merge -p '{"spec":{"managed":true}}'`},
-		{Begins: "aliothctl state show", OnNode: true, Before: inAFolder + bridge("desired.yaml", "up") + "\naliothctl state apply desired.yaml", After: "node-exec node1 bash -c " + `'printf "interfaces: [{name: docbr0, type: linux-bridge, state: absent}]\n" | aliothctl state apply -'`},
+		{
+			Begins: "aliothctl state show",
+			OnNode: true,
+			Before: inAFolder + bridge("desired.yaml", "up") + "\naliothctl state apply desired.yaml",
+			After:  "node-exec node1 bash -c " + `'printf "interfaces: [{name: docbr0, type: linux-bridge, state: absent}]\n" | aliothctl state apply -'`,
+		},
 		{Begins: "cat helm/alioth/files/crds", NotHere: competes},
 	}},
 	"docs/operate/node-network-state.md": {Entries: []Entry{
@@ -134,19 +148,34 @@ var Table = map[string]Page{
 	"docs/operate/roles.md": {Entries: []Entry{
 		{Begins: "helm upgrade"},
 		{Begins: "kubectl label node node1", After: "kubectl label node node1 alioth.node-restriction.kubernetes.io/role-"},
-		{Begins: "kubectl patch subnets.alioth.dev", After: `kubectl patch vpcs.alioth.dev customer-a --type json -p '[{"op":"remove","path":"/spec/dividers"}]'; kubectl patch subnets.alioth.dev customer-a-net1 --type json -p '[{"op":"remove","path":"/spec/bouncers"}]'`},
+		{
+			Begins: "kubectl patch subnets.alioth.dev",
+			After:  `kubectl patch vpcs.alioth.dev customer-a --type json -p '[{"op":"remove","path":"/spec/dividers"}]'; kubectl patch subnets.alioth.dev customer-a-net1 --type json -p '[{"op":"remove","path":"/spec/bouncers"}]'`,
+		},
 	}},
 	"docs/operate/scale/README.md": {Entries: []Entry{
-		{Begins: "make bench-scale", NotHere: "takes a quarter of an hour of a machine without other work: `make bench-scale`"},
-		{Begins: "go run ./test/bench/scalelab", NotHere: "takes minutes of a machine without other work: `make bench-scale`"},
+		{
+			Begins:  "make bench-scale",
+			NotHere: "takes a quarter of an hour of a machine without other work: `make bench-scale`",
+		},
+		{
+			Begins:  "go run ./test/bench/scalelab",
+			NotHere: "takes minutes of a machine without other work: `make bench-scale`",
+		},
 	}},
 	"docs/operate/upgrade.md": {Entries: []Entry{
 		{Begins: "helm get values"},
 		{Begins: "helm upgrade"},
 		{Begins: "helm upgrade"},
-		{Begins: "kubectl --namespace alioth-system delete pod", After: "kubectl -n alioth-system rollout status daemonset/alioth-cnid"},
+		{
+			Begins: "kubectl --namespace alioth-system delete pod",
+			After:  "kubectl -n alioth-system rollout status daemonset/alioth-cnid",
+		},
 		{Begins: "helm history"},
-		{Begins: "helm rollback", NotHere: "needs an older release; TestUpgradeAndDowngrade_TrafficFlows_Unnoticed goes back to one"},
+		{
+			Begins:  "helm rollback",
+			NotHere: "needs an older release; TestUpgradeAndDowngrade_TrafficFlows_Unnoticed goes back to one",
+		},
 	}},
 	"docs/tenants/multi-network.md": {
 		Before: example("11-danm-network"), After: gone("11-danm-network"),
@@ -156,8 +185,10 @@ var Table = map[string]Page{
 		{Begins: "ip -details link show fast1", NotHere: "needs an adapter with virtual functions: `make test-hardware`"},
 	}},
 	"docs/troubleshoot/README.md": {
-		Before: example("05-services") + "\nkubectl apply -f docs/examples/14-node-network-policy/policy.yaml\nkubectl -n serving wait --for=condition=Ready pods --all --timeout=2m",
-		After:  gone("05-services") + "\n" + gone("14-node-network-policy"),
+		Before: example(
+			"05-services",
+		) + "\nkubectl apply -f docs/examples/14-node-network-policy/policy.yaml\nkubectl -n serving wait --for=condition=Ready pods --all --timeout=2m",
+		After: gone("05-services") + "\n" + gone("14-node-network-policy"),
 		Entries: []Entry{
 			{Begins: "kubectl -n $NAMESPACE describe pod"},
 			{Begins: "kubectl -n $NAMESPACE describe pod"},
@@ -175,10 +206,15 @@ var Table = map[string]Page{
 		},
 	},
 	"docs/troubleshoot/aliothctl.md": {
-		Before: example("01-first-tenant") + "\nkubectl -n first wait --for=condition=Ready pods --all --timeout=2m", After: gone("01-first-tenant"),
+		Before: example(
+			"01-first-tenant",
+		) + "\nkubectl -n first wait --for=condition=Ready pods --all --timeout=2m", After: gone("01-first-tenant"),
 		Entries: []Entry{
 			{Begins: "aliothctl trace first/client", Before: findings + "\n" + followsFindings},
-			{Begins: "install aliothctl", NotHere: "writes into /usr/local/bin of the machine; the lab has the same names in its folder of programs"},
+			{
+				Begins:  "install aliothctl",
+				NotHere: "writes into /usr/local/bin of the machine; the lab has the same names in its folder of programs",
+			},
 			{Begins: "kubectl alioth status"},
 		},
 	},
@@ -190,7 +226,10 @@ var Table = map[string]Page{
 		{Begins: "aliothctl flows --pod customer-a/db-1"},
 	}},
 	"docs/troubleshoot/verify.md": {Entries: []Entry{
-		{Begins: "aliothctl verify", NotHere: "shows a difference, which a lab without faults has not; TestNodeState_DeletedByHand_Repaired makes some"},
+		{
+			Begins:  "aliothctl verify",
+			NotHere: "shows a difference, which a lab without faults has not; TestNodeState_DeletedByHand_Repaired makes some",
+		},
 	}},
 }
 

@@ -75,16 +75,29 @@ func Sort(page *pages.Page, entries []Entry) ([]Block, error) {
 			variables += commands
 			continue
 		case len(blocks) == len(entries):
-			return nil, fmt.Errorf("%s: the table has no entry for the block that begins with %q: add one to test/docs/typed/table.go", page.At(block.Line), first(commands))
+			return nil, fmt.Errorf(
+				"%s: the table has no entry for the block that begins with %q: add one to test/docs/typed/table.go",
+				page.At(block.Line),
+				first(commands),
+			)
 		}
 		entry := entries[len(blocks)]
 		if entry.Begins == "" || !strings.HasPrefix(first(commands), entry.Begins) {
-			return nil, fmt.Errorf("%s: the block begins with %q, and the next entry of the table with %q: correct test/docs/typed/table.go", page.At(block.Line), first(commands), entry.Begins)
+			return nil, fmt.Errorf(
+				"%s: the block begins with %q, and the next entry of the table with %q: correct test/docs/typed/table.go",
+				page.At(block.Line),
+				first(commands),
+				entry.Begins,
+			)
 		}
 		blocks = append(blocks, Block{Entry: entry, Line: block.Line, Commands: variables + commands})
 	}
 	if len(blocks) < len(entries) {
-		return nil, fmt.Errorf("%s: no block begins with %q: delete the entry in test/docs/typed/table.go", page.Path, entries[len(blocks)].Begins)
+		return nil, fmt.Errorf(
+			"%s: no block begins with %q: delete the entry in test/docs/typed/table.go",
+			page.Path,
+			entries[len(blocks)].Begins,
+		)
 	}
 	return blocks, nil
 }
@@ -158,7 +171,9 @@ func startsAProgram(text string) bool {
 func (b Block) Step() examples.Step {
 	commands := b.Before + "\n" + b.Commands
 	if b.OnNode {
-		commands = "node-exec node1 bash -euo pipefail <<'END OF THE BLOCK'\n" + strings.TrimSpace(commands) + "\nEND OF THE BLOCK\n"
+		commands = "node-exec node1 bash -euo pipefail <<'END OF THE BLOCK'\n" + strings.TrimSpace(
+			commands,
+		) + "\nEND OF THE BLOCK\n"
 	}
 	return examples.Step{Line: b.Line, Commands: commands}
 }

@@ -124,7 +124,11 @@ func bondKinds() []kind {
 			desired: `interfaces: [` + bond + `, {name: bond7.102, type: vlan, state: up, ipv4: {enabled: true, dhcp: true}, vlan: {base-iface: bond7, id: 102}}]`,
 			changed: `interfaces: [` + bond + `, {name: bond7.102, type: vlan, state: up, ipv4: {enabled: true, dhcp: false, address: [{ip: 203.0.113.20, prefix-length: 24}]}, vlan: {base-iface: bond7, id: 102}}]`,
 			shows:   []string{leased("bond7", untagged), leased("bond7.102", tagged)},
-			then:    []string{leased("bond7", untagged), `ip -4 -o addr show dev bond7.102 | grep 203.0.113.20/24`, `! ip -4 -o addr show dev bond7.102 dynamic | grep inet`},
+			then: []string{
+				leased("bond7", untagged),
+				`ip -4 -o addr show dev bond7.102 | grep 203.0.113.20/24`,
+				`! ip -4 -o addr show dev bond7.102 dynamic | grep inet`,
+			},
 		},
 	}
 }
@@ -199,8 +203,12 @@ func otherKinds() []kind {
 			then:    []string{leased("eth1", untagged)},
 		},
 		{
-			name:    "LLDP that is off on all Ethernet devices that are up",
-			capture: map[string]string{"cards": `interfaces.type=="ethernet"`, "up": `capture.cards | interfaces.state=="up"`, "off": `capture.up | interfaces.lldp.enabled:=false`},
+			name: "LLDP that is off on all Ethernet devices that are up",
+			capture: map[string]string{
+				"cards": `interfaces.type=="ethernet"`,
+				"up":    `capture.cards | interfaces.state=="up"`,
+				"off":   `capture.up | interfaces.lldp.enabled:=false`,
+			},
 			desired: `interfaces: "{{ capture.off.interfaces }}"`,
 			changed: `interfaces: "{{ capture.up.interfaces }}"`,
 		},

@@ -108,7 +108,11 @@ func (s *sriovScene) makeNetworks(t *testing.T, tenant *scene.Tenant) {
 
 func (s *sriovScene) runPods(t *testing.T, tenant *scene.Tenant) {
 	t.Helper()
-	s.both = tenant.Pod("both", requesting(pool, 2), interfaces(tenant, `{"network":"plain","ip":"10.115.2.10","ip6":"fd10:115:2::10"}`, `{"network":"tagged","ip":"10.115.3.10","ip6":"fd10:115:3::10"}`))
+	s.both = tenant.Pod(
+		"both",
+		requesting(pool, 2),
+		interfaces(tenant, `{"network":"plain","ip":"10.115.2.10","ip6":"fd10:115:2::10"}`, `{"network":"tagged","ip":"10.115.3.10","ip6":"fd10:115:3::10"}`),
+	)
 	s.beside = tenant.Pod("beside", serves("tagged"), requesting(pool, 1), interfaces(tenant, `{"network":"tagged","ip":"10.115.3.11","ip6":"fd10:115:3::11"}`))
 	s.user = tenant.Pod("user", requesting(vfioPool, 1), interfaces(tenant, `{"network":"user","ip":"10.115.4.10"}`))
 	s.wired = tenant.Pod("wired", scene.OnNode(s.usual()), interfaces(tenant, `{"network":"wire","ip":"10.115.2.20","ip6":"fd10:115:2::20"}`))

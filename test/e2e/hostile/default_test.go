@@ -36,7 +36,11 @@ func TestTenant_NetworkLabelMissing_StaysOutsideDefaultVPC(t *testing.T) {
 	err := scene.Until(stage.Within(t, stage.Patience), "the condition of a pod without a network", func(ctx context.Context) (bool, string, error) {
 		err := e.Client.Get(ctx, client.ObjectKeyFromObject(lost), lost)
 		condition := scene.NetworkCondition(lost)
-		return condition != nil && condition.Status == corev1.ConditionFalse && condition.Reason == v1alpha1.NoDefaultNetworkReason, fmt.Sprintf("%+v", condition), err
+		return condition != nil && condition.Status == corev1.ConditionFalse &&
+				condition.Reason == v1alpha1.NoDefaultNetworkReason, fmt.Sprintf(
+				"%+v",
+				condition,
+			), err
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,15 @@ func TestNetworkDevice_LinkOfOtherTenant_Refused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, above := network(thief, "taken", danmv1.NetworkOptions{HostDevice: "vx_owned"}), network(thief, "above", danmv1.NetworkOptions{HostDevice: "vx_owned", VXLAN: victimsVNI + 1})
+	taken, above := network(
+		thief,
+		"taken",
+		danmv1.NetworkOptions{HostDevice: "vx_owned"},
+	), network(
+		thief,
+		"above",
+		danmv1.NetworkOptions{HostDevice: "vx_owned", VXLAN: victimsVNI + 1},
+	)
 	e.Make(t, taken, above)
 	for _, net := range []*danmv1.DanmNet{taken, above} {
 		pod := thief.Pod(net.Name, scene.OnNode(second), scene.WithInterfaces(fmt.Sprintf(`[{"network":%q,"ip":"dynamic"}]`, net.Name)))

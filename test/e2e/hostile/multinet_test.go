@@ -121,7 +121,10 @@ func (f *forger) claim(t *testing.T, pod *corev1.Pod, text string) *v1alpha1.Att
 	return &v1alpha1.AttachmentClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(string(pod.UID), "eth0")},
 		Spec: v1alpha1.AttachmentClaimSpec{
-			Pod: v1alpha1.AttachmentPod{Name: pod.Name, UID: string(pod.UID)}, Node: f.node, Interface: "eth0", Driver: "macvlan", Config: config, ConfigHash: list[0].Hash,
+			Pod: v1alpha1.AttachmentPod{
+				Name: pod.Name,
+				UID:  string(pod.UID),
+			}, Node: f.node, Interface: "eth0", Driver: "macvlan", Config: config, ConfigHash: list[0].Hash,
 			Network: v1alpha1.NetworkReference{
 				Group: danmv1.GroupVersion.Group, Kind: "DanmNet", Namespace: f.secret.Namespace, Name: f.secret.Name, UID: string(f.secret.UID),
 			},
@@ -212,7 +215,12 @@ func TestAttachment_ForgedAnnotation_NotCarriedOut(t *testing.T) {
 	}
 	claim := f.claim(t, accepted[0], forgeries["outside"])
 	wantDenied(t, "a user's AttachmentClaim", f.editor.Client.Create(stage.Within(t, stage.Patience), claim.DeepCopy()), "cannot create resource")
-	wantDenied(t, "an administrator's AttachmentClaim", f.Client.Create(stage.Within(t, stage.Patience), claim), "only the Alioth operator creates attachmentclaims")
+	wantDenied(
+		t,
+		"an administrator's AttachmentClaim",
+		f.Client.Create(stage.Within(t, stage.Patience), claim),
+		"only the Alioth operator creates attachmentclaims",
+	)
 	for pod, request := range refused {
 		f.awaitRefusal(t, pod, requests[request].reason, requests[request].text)
 	}
@@ -342,7 +350,11 @@ func (f *forger) ownNetwork(t *testing.T) *danmv1.TenantNetwork {
 	f.RemoveAfter(t, network)
 	err = scene.Until(stage.Within(t, stage.Patience), "the TenantNetwork to have its VLAN", func(ctx context.Context) (bool, string, error) {
 		err := f.Client.Get(ctx, client.ObjectKeyFromObject(network), network)
-		return err == nil && network.Status.Profile != nil && network.Status.Profile.VLAN != 0 && slices.Contains(network.Finalizers, v1alpha1.Finalizer), fmt.Sprintf("%+v", network), err
+		return err == nil && network.Status.Profile != nil && network.Status.Profile.VLAN != 0 &&
+				slices.Contains(network.Finalizers, v1alpha1.Finalizer), fmt.Sprintf(
+				"%+v",
+				network,
+			), err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -432,7 +444,12 @@ func (f *forger) createsNoDanmNet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, object := range both {
-		wantDenied(t, "a DanmNet without a grant", f.editor.Client.Create(stage.Within(t, stage.Patience), object), fmt.Sprintf("may not write DanmNets for the tenant %q", f.Name))
+		wantDenied(
+			t,
+			"a DanmNet without a grant",
+			f.editor.Client.Create(stage.Within(t, stage.Patience), object),
+			fmt.Sprintf("may not write DanmNets for the tenant %q", f.Name),
+		)
 	}
 }
 

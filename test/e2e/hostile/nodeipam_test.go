@@ -133,9 +133,14 @@ func (p *poacher) labelsGiveNothing(t *testing.T) {
 	const network, instance = multitenancyv1alpha1.PodNetworkLabel, multitenancyv1alpha1.PodNetworkInstanceLabel
 	refused := map[string]*corev1.Pod{}
 	cases := map[string]struct{ label, value, reason, text string }{
-		"network":  {network, p.network.Name, v1alpha1.TenantNotAllowedReason, fmt.Sprintf("does not allow tenant %q", p.Name)},
-		"vpc":      {network, p.victim.VPC.Name, v1alpha1.PodNetworkNotReadyReason, "there is no PodNetwork"},
-		"foreign":  {instance, p.instance.Name, v1alpha1.PodNetworkInstanceNotFoundReason, fmt.Sprintf("no PodNetworkInstance %q in namespace %q", p.instance.Name, p.Namespace.Name)},
+		"network": {network, p.network.Name, v1alpha1.TenantNotAllowedReason, fmt.Sprintf("does not allow tenant %q", p.Name)},
+		"vpc":     {network, p.victim.VPC.Name, v1alpha1.PodNetworkNotReadyReason, "there is no PodNetwork"},
+		"foreign": {
+			instance,
+			p.instance.Name,
+			v1alpha1.PodNetworkInstanceNotFoundReason,
+			fmt.Sprintf("no PodNetworkInstance %q in namespace %q", p.instance.Name, p.Namespace.Name),
+		},
 		"instance": {instance, own.Name, v1alpha1.PodNetworkInstanceNotReadyReason, "is not Ready"},
 	}
 	for name, c := range cases {

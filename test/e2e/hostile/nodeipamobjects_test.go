@@ -60,8 +60,14 @@ func (p *poacher) writes(own *corev1.Pod) map[string]ipamWrite {
 	return map[string]ipamWrite{
 		"report an address": {patch(&multitenancyv1alpha1.MultitenantPodNetworkConfig{ObjectMeta: meta},
 			`{"status":{"status":"Ready","primaryIP":"`+address+`/32","macAddress":"`+wantedMAC+`"}}`), configs},
-		"report an address in the early group": {patch(&acnv1alpha1.MultiTenantPodNetworkConfig{ObjectMeta: meta}, `{"status":{"primaryIP":"`+address+`/32"}}`), configs},
-		"make a config":                        {create(&multitenancyv1alpha1.MultitenantPodNetworkConfig{ObjectMeta: metav1.ObjectMeta{Namespace: own.Namespace, Name: "forged"}}), configs},
+		"report an address in the early group": {
+			patch(&acnv1alpha1.MultiTenantPodNetworkConfig{ObjectMeta: meta}, `{"status":{"primaryIP":"`+address+`/32"}}`),
+			configs,
+		},
+		"make a config": {
+			create(&multitenancyv1alpha1.MultitenantPodNetworkConfig{ObjectMeta: metav1.ObjectMeta{Namespace: own.Namespace, Name: "forged"}}),
+			configs,
+		},
 		"end a config": {func(ctx context.Context, c client.Client) error {
 			return c.Delete(ctx, &multitenancyv1alpha1.MultitenantPodNetworkConfig{ObjectMeta: meta})
 		}, configs},

@@ -107,7 +107,12 @@ func TestPodStatus_HandWritten_GivesNoAddress(t *testing.T) {
 
 	pods := []*corev1.Pod{forged}
 	for i := range 3 { // these take addresses, and never run
-		pod := naming(t, scene.Pod(thief.Namespace.Name, fmt.Sprintf("squat-%d", i), scene.InNetwork("none"), scene.OnNode(second)), victim.Name, fmt.Sprintf("10.10.1.%d", 80+i))
+		pod := naming(
+			t,
+			scene.Pod(thief.Namespace.Name, fmt.Sprintf("squat-%d", i), scene.InNetwork("none"), scene.OnNode(second)),
+			victim.Name,
+			fmt.Sprintf("10.10.1.%d", 80+i),
+		)
 		e.Make(t, pod)
 		pods = append(pods, pod)
 	}

@@ -73,7 +73,12 @@ func TestTenantPorts_NodeOrNodePorts_NotTaken(t *testing.T) {
 		}
 	}
 	t.Run("without a grant", func(t *testing.T) { e.refusedWithoutGrant(t, admin, attacker, taken) })
-	e.Grant(t, scene.HostAccess(attacker.Name, []string{attacker.Name}, fmt.Sprint(taken), fmt.Sprint(wantedPort), fmt.Sprint(laterPort)), namespace, asking(wantedPort))
+	e.Grant(
+		t,
+		scene.HostAccess(attacker.Name, []string{attacker.Name}, fmt.Sprint(taken), fmt.Sprint(wantedPort), fmt.Sprint(laterPort)),
+		namespace,
+		asking(wantedPort),
+	)
 	t.Run("a node port, though it is granted", func(t *testing.T) {
 		pod := attacker.Pod("thief", scene.OnNode(second), asking(taken))
 		if err := admin.Create(stage.Within(t, stage.Patience), pod); err != nil {

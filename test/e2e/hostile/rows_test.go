@@ -184,7 +184,11 @@ const hostileService = "hostile"
 func hostileSlice(namespace, name, ip string, port int32) *discoveryv1.EndpointSlice {
 	ready, web := true, "web"
 	return &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: hostileService + "-" + name, Labels: map[string]string{discoveryv1.LabelServiceName: hostileService}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace,
+			Name:      hostileService + "-" + name,
+			Labels:    map[string]string{discoveryv1.LabelServiceName: hostileService},
+		},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
 		Ports:       []discoveryv1.EndpointPort{{Name: &web, Port: &port}},

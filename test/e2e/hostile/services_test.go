@@ -61,7 +61,14 @@ func (e *env) thief(t *testing.T) *thief {
 	e.Run(t, s.victim, s.own, scene.Pod(s.namespace, "server", scene.OnNode(second), scene.WithLabel("app", "own")))
 	s.stolen = scene.IP(s.victim, false)
 	e.makeVPCAround(t, s.namespace, s.stolen)
-	bait := scene.Pod(s.namespace, "bait", scene.OnNode(second), scene.InNetwork("mine"), scene.WithLabel("app", "bait"), scene.WithNIC(`{"ip": "`+s.stolen.String()+`"}`))
+	bait := scene.Pod(
+		s.namespace,
+		"bait",
+		scene.OnNode(second),
+		scene.InNetwork("mine"),
+		scene.WithLabel("app", "bait"),
+		scene.WithNIC(`{"ip": "`+s.stolen.String()+`"}`),
+	)
 	e.Run(t, bait)
 	e.RemoveAfter(t, bait) // before its Network, which would wait for it
 	s.admin = e.adminOf(t, s.namespace)
@@ -117,7 +124,10 @@ func (s *thief) slice(service string) *discoveryv1.EndpointSlice {
 			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: s.namespace, Name: "bait", UID: s.victim.UID},
 		}},
 		Ports: []discoveryv1.EndpointPort{
-			{Name: ptr.To("tcp"), Port: ptr.To[int32](report.PortEcho)}, {Name: ptr.To("udp"), Protocol: ptr.To(corev1.ProtocolUDP), Port: ptr.To[int32](report.PortEcho)},
+			{
+				Name: ptr.To("tcp"),
+				Port: ptr.To[int32](report.PortEcho),
+			}, {Name: ptr.To("udp"), Protocol: ptr.To(corev1.ProtocolUDP), Port: ptr.To[int32](report.PortEcho)},
 		},
 	}
 }
@@ -210,7 +220,10 @@ func TestService_EndpointOfOtherTenant_LeadsNowhere(t *testing.T) {
 func (s *thief) maySlice(t *testing.T) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: "slices"}
-	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: []string{"*"}}}}
+	role := &rbacv1.Role{
+		ObjectMeta: meta,
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: []string{"*"}}},
+	}
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "admin-of-" + s.namespace}},

@@ -82,7 +82,8 @@ func TestOtherPluginPod_NodeIPAM_GetsAliothAddresses(t *testing.T) {
 		t.Errorf("after the release of a former sandbox the pod holds %v, %v", now, err)
 	}
 	var refused *nodeipamclient.Error
-	if _, err := api.Request(ctx, stage.IPConfigsRequest(t, "c", namespace, "nobody")); !errors.As(err, &refused) || !refused.Passes() || !strings.HasPrefix(err.Error(), wire.NotReadyPrefix) {
+	if _, err := api.Request(ctx, stage.IPConfigsRequest(t, "c", namespace, "nobody")); !errors.As(err, &refused) || !refused.Passes() ||
+		!strings.HasPrefix(err.Error(), wire.NotReadyPrefix) {
 		t.Errorf("for an unknown pod: %v, want one that passes", err)
 	}
 	e.expectHeldOutside(t, namespace, held)

@@ -165,7 +165,16 @@ func change[O client.Object](t *testing.T, e *env, object O, edit func(O)) {
 // trace returns the steps of a packet's path as the nodes tell them.
 func (e *env) trace(t *testing.T, from *corev1.Pod, to netip.Addr) string {
 	t.Helper()
-	out, err := e.Lab.NodeExec(stage.Within(t, stage.Patience), e.Lab.Nodes()[0].Name, e.Lab.Aliothctl(), "--kubeconfig", e.Lab.Kubeconfig(), "trace", from.Namespace+"/"+from.Name, to.String())
+	out, err := e.Lab.NodeExec(
+		stage.Within(t, stage.Patience),
+		e.Lab.Nodes()[0].Name,
+		e.Lab.Aliothctl(),
+		"--kubeconfig",
+		e.Lab.Kubeconfig(),
+		"trace",
+		from.Namespace+"/"+from.Name,
+		to.String(),
+	)
 	if err != nil {
 		t.Fatalf("trace: %v\n%s", err, out)
 	}

@@ -61,7 +61,11 @@ func (p *prey) find(ctx context.Context, tenant *scene.Tenant) error {
 	var verdicts v1alpha1.ScaledEndpointList
 	p.listed = &v1alpha1.NodeRoles{}
 	ofVPC := client.MatchingFields{"spec.vpc": tenant.VPC.Name}
-	err := errors.Join(client.IgnoreNotFound(p.Client.Get(ctx, client.ObjectKey{Name: p.plain[1]}, p.listed)), p.Client.List(ctx, &members, ofVPC), p.Client.List(ctx, &verdicts, ofVPC))
+	err := errors.Join(
+		client.IgnoreNotFound(p.Client.Get(ctx, client.ObjectKey{Name: p.plain[1]}, p.listed)),
+		p.Client.List(ctx, &members, ofVPC),
+		p.Client.List(ctx, &verdicts, ofVPC),
+	)
 	for _, m := range members.Items {
 		if m.Spec.Node == p.eligible[1] && m.Spec.Subnet == tenant.Subnets[0].Name {
 			p.member = &m

@@ -110,7 +110,14 @@ func (e *env) expectOneOf(t *testing.T, from *corev1.Pod, service *corev1.Servic
 func (e *env) expectSpread(t *testing.T, from *corev1.Pod, service *corev1.Service) {
 	t.Helper()
 	const connections = 50
-	results, err := e.AskTimes(stage.Within(t, stage.Patience), from, connections, stage.AnswerTime, "", scene.Target("tcp", netip.MustParseAddr(service.Spec.ClusterIP)))
+	results, err := e.AskTimes(
+		stage.Within(t, stage.Patience),
+		from,
+		connections,
+		stage.AnswerTime,
+		"",
+		scene.Target("tcp", netip.MustParseAddr(service.Spec.ClusterIP)),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,10 @@ func (s *Scene) agentOf(pod *corev1.Pod) (string, error) {
 	if pod.UID == "" || pod.Spec.NodeName == "" || !slices.ContainsFunc(pod.Spec.Volumes, isAgents) {
 		return "", fmt.Errorf("%w in %s", agent.ErrNone, nameOf(pod))
 	}
-	dir, err := s.exec.OnHost(pod.Spec.NodeName, path.Join("/var/lib/kubelet/pods", string(pod.UID), "volumes/kubernetes.io~empty-dir", agentVolume))
+	dir, err := s.exec.OnHost(
+		pod.Spec.NodeName,
+		path.Join("/var/lib/kubelet/pods", string(pod.UID), "volumes/kubernetes.io~empty-dir", agentVolume),
+	)
 	if err != nil {
 		return "", fmt.Errorf("%w in %s: %w", agent.ErrNone, nameOf(pod), err)
 	}

@@ -61,18 +61,36 @@ func Targets(protocols []string, ips ...netip.Addr) []string {
 
 // Ask asks targets from inside a pod, all at once, each until it answers or
 // the time is over. The results are in the order of the targets.
-func (s *Scene) Ask(ctx context.Context, from *corev1.Pod, timeout time.Duration, targets ...string) ([]report.Probe, error) {
+func (s *Scene) Ask(
+	ctx context.Context,
+	from *corev1.Pod,
+	timeout time.Duration,
+	targets ...string,
+) ([]report.Probe, error) {
 	return s.AskWith(ctx, from, timeout, "", targets...)
 }
 
 // AskWith is Ask with the line that TCP and UDP servers get.
-func (s *Scene) AskWith(ctx context.Context, from *corev1.Pod, timeout time.Duration, line string, targets ...string) ([]report.Probe, error) {
+func (s *Scene) AskWith(
+	ctx context.Context,
+	from *corev1.Pod,
+	timeout time.Duration,
+	line string,
+	targets ...string,
+) ([]report.Probe, error) {
 	return s.AskTimes(ctx, from, 0, timeout, line, targets...)
 }
 
 // AskTimes asks each target a number of times, with one attempt each. The results of a target are
 // next to each other. With 0 it does the same as AskWith.
-func (s *Scene) AskTimes(ctx context.Context, from *corev1.Pod, count int, timeout time.Duration, line string, targets ...string) ([]report.Probe, error) {
+func (s *Scene) AskTimes(
+	ctx context.Context,
+	from *corev1.Pod,
+	count int,
+	timeout time.Duration,
+	line string,
+	targets ...string,
+) ([]report.Probe, error) {
 	if len(targets) == 0 {
 		return nil, nil
 	}
@@ -110,7 +128,10 @@ func (s *Scene) byAgent(ctx context.Context, pod *corev1.Pod, command []string) 
 	case result.Failure != "":
 		err = errors.New(result.Failure)
 	case result.Code != 0:
-		err = utilexec.CodeExitError{Err: fmt.Errorf("exit code %d: %s", result.Code, strings.TrimSpace(result.Stderr)), Code: result.Code}
+		err = utilexec.CodeExitError{
+			Err:  fmt.Errorf("exit code %d: %s", result.Code, strings.TrimSpace(result.Stderr)),
+			Code: result.Code,
+		}
 	}
 	return result.Stdout, err
 }

@@ -69,7 +69,11 @@ func Service(namespace, name, app string) *corev1.Service {
 		Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"app": app}, IPFamilyPolicy: ptr.To(corev1.IPFamilyPolicyPreferDualStack),
 			Ports: []corev1.ServicePort{
-				port("tcp", corev1.ProtocolTCP, report.PortEcho), port("udp", corev1.ProtocolUDP, report.PortEcho), port("http", corev1.ProtocolTCP, report.PortHTTP),
+				port(
+					"tcp",
+					corev1.ProtocolTCP,
+					report.PortEcho,
+				), port("udp", corev1.ProtocolUDP, report.PortEcho), port("http", corev1.ProtocolTCP, report.PortHTTP),
 			},
 		},
 	}
@@ -183,7 +187,10 @@ func ToolIn(pod *corev1.Pod, args ...string) []string {
 func WithHostPort(protocol corev1.Protocol, hostIP string, hostPort, port int32) PodOption {
 	return func(pod *corev1.Pod) {
 		container := &pod.Spec.Containers[0]
-		container.Ports = append(container.Ports, corev1.ContainerPort{Protocol: protocol, HostIP: hostIP, HostPort: hostPort, ContainerPort: port})
+		container.Ports = append(
+			container.Ports,
+			corev1.ContainerPort{Protocol: protocol, HostIP: hostIP, HostPort: hostPort, ContainerPort: port},
+		)
 	}
 }
 

@@ -94,7 +94,10 @@ func (s *Scene) Events(ctx context.Context, object client.Object) ([]corev1.Even
 		about := event.InvolvedObject
 		return about.Name != object.GetName() || (object.GetUID() != "" && about.UID != "" && about.UID != object.GetUID())
 	})
-	slices.SortStableFunc(events, func(a, b corev1.Event) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	slices.SortStableFunc(
+		events,
+		func(a, b corev1.Event) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) },
+	)
 	return events, nil
 }
 
@@ -106,7 +109,14 @@ func (s *Scene) Describe(ctx context.Context, pod *corev1.Pod) string {
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(pod), now); err != nil {
 		return fmt.Sprintf("  describe %s: %v\n", nameOf(pod), err)
 	}
-	fmt.Fprintf(&text, "  %s: phase %s, node %s, addresses %v\n", nameOf(now), now.Status.Phase, now.Spec.NodeName, IPs(now))
+	fmt.Fprintf(
+		&text,
+		"  %s: phase %s, node %s, addresses %v\n",
+		nameOf(now),
+		now.Status.Phase,
+		now.Spec.NodeName,
+		IPs(now),
+	)
 	for key, value := range now.Annotations {
 		fmt.Fprintf(&text, "  annotation %s: %s\n", key, value)
 	}
@@ -114,7 +124,14 @@ func (s *Scene) Describe(ctx context.Context, pod *corev1.Pod) string {
 		fmt.Fprintf(&text, "  condition %s=%s %s %s\n", condition.Type, condition.Status, condition.Reason, condition.Message)
 	}
 	for _, container := range now.Status.ContainerStatuses {
-		fmt.Fprintf(&text, "  container %s: ready %t, restarts %d, state %s\n", container.Name, container.Ready, container.RestartCount, describeState(container.State))
+		fmt.Fprintf(
+			&text,
+			"  container %s: ready %t, restarts %d, state %s\n",
+			container.Name,
+			container.Ready,
+			container.RestartCount,
+			describeState(container.State),
+		)
 	}
 	events, err := s.Events(ctx, now)
 	if err != nil {
@@ -133,7 +150,12 @@ func describeState(state corev1.ContainerState) string {
 	case state.Waiting != nil:
 		return fmt.Sprintf("waiting (%s: %s)", state.Waiting.Reason, state.Waiting.Message)
 	case state.Terminated != nil:
-		return fmt.Sprintf("terminated (%s, exit code %d: %s)", state.Terminated.Reason, state.Terminated.ExitCode, state.Terminated.Message)
+		return fmt.Sprintf(
+			"terminated (%s, exit code %d: %s)",
+			state.Terminated.Reason,
+			state.Terminated.ExitCode,
+			state.Terminated.Message,
+		)
 	}
 	return "unknown"
 }

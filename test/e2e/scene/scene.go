@@ -97,7 +97,12 @@ func (s *Scene) WaitGone(ctx context.Context, object client.Object) error {
 		if apierrors.IsNotFound(err) || (err == nil && now.GetUID() != object.GetUID() && object.GetUID() != "") {
 			return true, "", nil
 		}
-		return false, fmt.Sprintf("finalizers %v, deletion %v, %s", now.GetFinalizers(), now.GetDeletionTimestamp(), said(now)), err
+		return false, fmt.Sprintf(
+			"finalizers %v, deletion %v, %s",
+			now.GetFinalizers(),
+			now.GetDeletionTimestamp(),
+			said(now),
+		), err
 	})
 }
 
@@ -114,7 +119,10 @@ func said(object client.Object) string {
 	var words []string
 	for _, one := range conditions {
 		if condition, ok := one.(map[string]any); ok {
-			words = append(words, fmt.Sprintf("%v=%v %v: %v", condition["type"], condition["status"], condition["reason"], condition["message"]))
+			words = append(
+				words,
+				fmt.Sprintf("%v=%v %v: %v", condition["type"], condition["status"], condition["reason"], condition["message"]),
+			)
 		}
 	}
 	return strings.Join(words, "; ")

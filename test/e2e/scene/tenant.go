@@ -183,14 +183,23 @@ func (s *Scene) WaitEmpty(ctx context.Context, namespace *corev1.Namespace) erro
 		}
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk)
-		err = Until(ctx, fmt.Sprintf("%s to have no %s", nameOf(namespace), gvk.Kind), func(ctx context.Context) (bool, string, error) {
-			err := s.Client.List(ctx, list, client.InNamespace(namespace.Name))
-			if err != nil || len(list.Items) == 0 {
-				return err == nil, "", err
-			}
-			first := list.Items[0]
-			return false, fmt.Sprintf("%d, the first is %s with finalizers %v", len(list.Items), first.Name, first.Finalizers), nil
-		})
+		err = Until(
+			ctx,
+			fmt.Sprintf("%s to have no %s", nameOf(namespace), gvk.Kind),
+			func(ctx context.Context) (bool, string, error) {
+				err := s.Client.List(ctx, list, client.InNamespace(namespace.Name))
+				if err != nil || len(list.Items) == 0 {
+					return err == nil, "", err
+				}
+				first := list.Items[0]
+				return false, fmt.Sprintf(
+					"%d, the first is %s with finalizers %v",
+					len(list.Items),
+					first.Name,
+					first.Finalizers,
+				), nil
+			},
+		)
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,12 @@ func (e *Env) Decided(ctx context.Context, t *testing.T) Decided {
 		living[string(pod.UID)] = true
 		if pod.Namespace != cluster.SystemNamespace && pod.Annotations[v1alpha1.AttachmentsAnnotation] != "" {
 			key := strings.Join([]string{pod.Namespace, pod.Name, string(pod.UID)}, "/")
-			d.Pods[key] = fmt.Sprintf("%v %v, condition since %s", pod.Annotations, pod.Status.PodIPs, scene.NetworkCondition(&pod).LastTransitionTime)
+			d.Pods[key] = fmt.Sprintf(
+				"%v %v, condition since %s",
+				pod.Annotations,
+				pod.Status.PodIPs,
+				scene.NetworkCondition(&pod).LastTransitionTime,
+			)
 		}
 	}
 	for _, address := range addresses.Items {
@@ -84,7 +89,8 @@ func (e *Env) ExpectRefused(t *testing.T, pod *corev1.Pod, reason, message strin
 			return false, "", err
 		}
 		condition := scene.NetworkCondition(pod)
-		if condition == nil || condition.Status != corev1.ConditionFalse || condition.Reason != reason || !strings.Contains(condition.Message, message) {
+		if condition == nil || condition.Status != corev1.ConditionFalse || condition.Reason != reason ||
+			!strings.Contains(condition.Message, message) {
 			return false, fmt.Sprintf("condition %+v, want False %s with %q", condition, reason, message), nil
 		}
 		events, err := e.Events(ctx, pod)

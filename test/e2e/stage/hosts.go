@@ -58,7 +58,21 @@ func (e *Env) OnHost(t *testing.T, host *cluster.Host, arguments ...string) stri
 func (e *Env) Cable(t *testing.T, name string) {
 	t.Helper()
 	first, second := e.Nodes()
-	step := exec.Command("ip", "link", "add", name, "netns", e.Lab.NodeNetNS(first), "type", "veth", "peer", "name", name, "netns", e.Lab.NodeNetNS(second))
+	step := exec.Command(
+		"ip",
+		"link",
+		"add",
+		name,
+		"netns",
+		e.Lab.NodeNetNS(first),
+		"type",
+		"veth",
+		"peer",
+		"name",
+		name,
+		"netns",
+		e.Lab.NodeNetNS(second),
+	)
 	if out, err := step.CombinedOutput(); err != nil {
 		t.Fatalf("lay a cable: %v: %s", err, out)
 	}

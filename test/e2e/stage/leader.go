@@ -22,7 +22,10 @@ func (e *Env) KillLeader(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	pods, err := e.Lab.Client().CoreV1().Pods(cluster.SystemNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=operator"})
+	pods, err := e.Lab.Client().
+		CoreV1().
+		Pods(cluster.SystemNamespace).
+		List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=operator"})
 	if err != nil {
 		return "", err
 	}
@@ -38,7 +41,10 @@ func (e *Env) KillLeader(ctx context.Context) (string, error) {
 
 // Leader returns the holder of the operators' lease.
 func (e *Env) Leader(ctx context.Context) (string, error) {
-	lease, err := e.Lab.Client().CoordinationV1().Leases(cluster.SystemNamespace).Get(ctx, "alioth-operator", metav1.GetOptions{})
+	lease, err := e.Lab.Client().
+		CoordinationV1().
+		Leases(cluster.SystemNamespace).
+		Get(ctx, "alioth-operator", metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}

@@ -38,7 +38,11 @@ func (e *Env) Drops(t *testing.T, node, vpc string) map[string]float64 {
 	return e.sumByReason(t, node, dropsMetric, func(labels map[string]string) bool { return labels["vpc"] == vpc })
 }
 
-func (e *Env) sumByReason(t *testing.T, node, metric string, counts func(labels map[string]string) bool) map[string]float64 {
+func (e *Env) sumByReason(
+	t *testing.T,
+	node, metric string,
+	counts func(labels map[string]string) bool,
+) map[string]float64 {
 	t.Helper()
 	out := e.OnNode(t, node, "testtool", "get", "--socket", cniapi.DefaultSocket, daemonMetrics)
 	parser := expfmt.NewTextParser(model.UTF8Validation)

@@ -99,13 +99,21 @@ func (e *Env) OnDevice(t *testing.T, pod *corev1.Pod, device string, v6 bool) ne
 // AwaitLinkCondition waits until a network shows whether nodes lack its link.
 func (e *Env) AwaitLinkCondition(t *testing.T, network *danmv1.DanmNet, complete bool, text string) {
 	t.Helper()
-	err := scene.Until(Within(t, Patience), "the condition about the link", func(ctx context.Context) (bool, string, error) {
-		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(network), network); err != nil {
-			return false, "", err
-		}
-		c := meta.FindStatusCondition(network.Status.Conditions, v1alpha1.HostLinkCondition)
-		return c != nil && (c.Status == metav1.ConditionTrue) == complete && strings.Contains(c.Message, text), fmt.Sprintf("%+v", c), nil
-	})
+	err := scene.Until(
+		Within(t, Patience),
+		"the condition about the link",
+		func(ctx context.Context) (bool, string, error) {
+			if err := e.Client.Get(ctx, client.ObjectKeyFromObject(network), network); err != nil {
+				return false, "", err
+			}
+			c := meta.FindStatusCondition(network.Status.Conditions, v1alpha1.HostLinkCondition)
+			return c != nil && (c.Status == metav1.ConditionTrue) == complete &&
+					strings.Contains(c.Message, text), fmt.Sprintf(
+					"%+v",
+					c,
+				), nil
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,14 +123,18 @@ func (e *Env) AwaitLinkCondition(t *testing.T, network *danmv1.DanmNet, complete
 func (e *Env) AwaitStatus(t *testing.T, pod *corev1.Pod, interfaces int) []nadv1.NetworkStatus {
 	t.Helper()
 	var list []nadv1.NetworkStatus
-	err := scene.Until(Within(t, Patience), "the network status of "+pod.Name, func(ctx context.Context) (bool, string, error) {
-		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-			return false, "", err
-		}
-		var err error
-		list, err = nadutils.GetNetworkStatus(pod)
-		return err == nil && len(list) == interfaces, fmt.Sprintf("%+v, %v", list, err), nil
-	})
+	err := scene.Until(
+		Within(t, Patience),
+		"the network status of "+pod.Name,
+		func(ctx context.Context) (bool, string, error) {
+			if err := e.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+				return false, "", err
+			}
+			var err error
+			list, err = nadutils.GetNetworkStatus(pod)
+			return err == nil && len(list) == interfaces, fmt.Sprintf("%+v, %v", list, err), nil
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

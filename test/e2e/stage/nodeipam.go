@@ -43,7 +43,13 @@ func (e *Env) UsePlugin(t *testing.T, node, configuration string) {
 	t.Cleanup(func() {
 		e.awaitDetached(t, node)
 		e.labelNode(t, node, "null")
-		e.OnNode(t, node, "sh", "-c", "rm -f /etc/cni/net.d/00-infra.conflist /opt/cni/bin/bridge; ip link del infra-br 2>/dev/null || true")
+		e.OnNode(
+			t,
+			node,
+			"sh",
+			"-c",
+			"rm -f /etc/cni/net.d/00-infra.conflist /opt/cni/bin/bridge; ip link del infra-br 2>/dev/null || true",
+		)
 	})
 	e.OnNode(t, node, "cp", "/usr/lib/cni/bridge", "/opt/cni/bin/bridge")
 	e.OnNode(t, node, "sh", "-c", "echo '"+configuration+"' > /etc/cni/net.d/00-infra.conflist")
@@ -53,11 +59,15 @@ func (e *Env) UsePlugin(t *testing.T, node, configuration string) {
 // awaitDetached waits until the other plugin has detached its pods, which nobody else does.
 func (e *Env) awaitDetached(t *testing.T, node string) {
 	t.Helper()
-	err := scene.Until(Within(t, Patience), "the pods of the other plugin to be detached", func(ctx context.Context) (bool, string, error) {
-		dump, err := e.Dump(ctx, node)
-		left := slices.DeleteFunc(dump.Attachments, func(one nodestatus.Attachment) bool { return !one.External })
-		return err == nil && len(left) == 0, fmt.Sprintf("%+v", left), err
-	})
+	err := scene.Until(
+		Within(t, Patience),
+		"the pods of the other plugin to be detached",
+		func(ctx context.Context) (bool, string, error) {
+			dump, err := e.Dump(ctx, node)
+			left := slices.DeleteFunc(dump.Attachments, func(one nodestatus.Attachment) bool { return !one.External })
+			return err == nil && len(left) == 0, fmt.Sprintf("%+v", left), err
+		},
+	)
 	if err != nil {
 		t.Error(err)
 	}
@@ -75,22 +85,36 @@ func (e *Env) labelNode(t *testing.T, name, value string) {
 // OfferDevice gives a node a device that pods may get, and waits until the node offers it.
 func (e *Env) OfferDevice(t *testing.T, node, mac string) {
 	t.Helper()
-	e.OnNode(t, node, "sh", "-c", "ip link add ipam0 address "+mac+" type veth peer name swp-ipam && ip link set swp-ipam up")
+	e.OnNode(
+		t,
+		node,
+		"sh",
+		"-c",
+		"ip link add ipam0 address "+mac+" type veth peer name swp-ipam && ip link set swp-ipam up",
+	)
 	t.Cleanup(func() { e.OnNode(t, node, "ip", "link", "del", "swp-ipam") })
-	err := scene.Until(Within(t, Patience), "the node to offer the device", func(ctx context.Context) (bool, string, error) {
-		info := &multitenancyv1alpha1.NodeInfo{ObjectMeta: metav1.ObjectMeta{Name: node}}
-		err := e.Client.Get(ctx, client.ObjectKeyFromObject(info), info)
-		return err == nil && len(info.Status.DeviceInfos) == 1, fmt.Sprintf("%+v, %v", info.Status, err), nil
-	})
+	err := scene.Until(
+		Within(t, Patience),
+		"the node to offer the device",
+		func(ctx context.Context) (bool, string, error) {
+			info := &multitenancyv1alpha1.NodeInfo{ObjectMeta: metav1.ObjectMeta{Name: node}}
+			err := e.Client.Get(ctx, client.ObjectKeyFromObject(info), info)
+			return err == nil && len(info.Status.DeviceInfos) == 1, fmt.Sprintf("%+v, %v", info.Status, err), nil
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = scene.Until(Within(t, Patience), "the kubelet to count the device", func(ctx context.Context) (bool, string, error) {
-		counting := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
-		err := e.Client.Get(ctx, client.ObjectKeyFromObject(counting), counting)
-		count := counting.Status.Allocatable[deviceResource]
-		return err == nil && count.Value() == 1, fmt.Sprintf("%v, %v", counting.Status.Allocatable, err), nil
-	})
+	err = scene.Until(
+		Within(t, Patience),
+		"the kubelet to count the device",
+		func(ctx context.Context) (bool, string, error) {
+			counting := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+			err := e.Client.Get(ctx, client.ObjectKeyFromObject(counting), counting)
+			count := counting.Status.Allocatable[deviceResource]
+			return err == nil && count.Value() == 1, fmt.Sprintf("%v, %v", counting.Status.Allocatable, err), nil
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,5 +147,10 @@ func IPConfigsRequest(t *testing.T, container, namespace, name string) wire.IPCo
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wire.IPConfigsRequest{InfraContainerID: container, PodInterfaceID: container + "-eth0", Ifname: "eth0", OrchestratorContext: who}
+	return wire.IPConfigsRequest{
+		InfraContainerID:    container,
+		PodInterfaceID:      container + "-eth0",
+		Ifname:              "eth0",
+		OrchestratorContext: who,
+	}
 }

@@ -46,7 +46,8 @@ func (e *Env) OnNodeRange(name string, reserved ...string) scene.TenantSpec {
 	return scene.TenantSpec{
 		Name: name, CIDRs: []string{v4.String(), v6.String()},
 		Subnets: []scene.Range{{
-			Name: "net1", CIDRs: []string{v4.String(), v6.String()}, Gateway: []string{gateway4.String(), gateway6.String()}, Reserved: reserved,
+			Name: "net1", CIDRs: []string{v4.String(), v6.String()}, Gateway: []string{gateway4.String(), gateway6.String()},
+			Reserved: reserved,
 		}},
 	}
 }

@@ -36,7 +36,12 @@ func NetworkPolicy(name, node, desired string) *nmstatev1.NodeNetworkConfigurati
 
 // AwaitPolicy waits until a condition of a policy is true, for the generation that it has,
 // with these texts in its message.
-func (e *Env) AwaitPolicy(t *testing.T, policy *nmstatev1.NodeNetworkConfigurationPolicy, condition string, texts ...string) {
+func (e *Env) AwaitPolicy(
+	t *testing.T,
+	policy *nmstatev1.NodeNetworkConfigurationPolicy,
+	condition string,
+	texts ...string,
+) {
 	t.Helper()
 	what := fmt.Sprintf("policy %s to be %s with %q", policy.Name, condition, texts)
 	err := scene.Until(Within(t, Patience), what, func(ctx context.Context) (bool, string, error) {
@@ -69,16 +74,20 @@ func (e *Env) AwaitNoEnactment(t *testing.T, node, policy string) {
 func (e *Env) AwaitState(t *testing.T, node, text string, there bool) {
 	t.Helper()
 	state := &nmstatev1beta1.NodeNetworkState{}
-	err := scene.Until(Within(t, Patience), fmt.Sprintf("the state of %s to have %s: %v", node, text, there), func(ctx context.Context) (bool, string, error) {
-		if err := e.Client.Get(ctx, client.ObjectKey{Name: node}, state); err != nil {
-			return false, "", err
-		}
-		current := ""
-		if state.Status.CurrentState != nil {
-			current = string(state.Status.CurrentState.Raw)
-		}
-		return strings.Contains(current, text) == there, current, nil
-	})
+	err := scene.Until(
+		Within(t, Patience),
+		fmt.Sprintf("the state of %s to have %s: %v", node, text, there),
+		func(ctx context.Context) (bool, string, error) {
+			if err := e.Client.Get(ctx, client.ObjectKey{Name: node}, state); err != nil {
+				return false, "", err
+			}
+			current := ""
+			if state.Status.CurrentState != nil {
+				current = string(state.Status.CurrentState.Raw)
+			}
+			return strings.Contains(current, text) == there, current, nil
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,9 @@ func (e *Env) Steal(t *testing.T, node string) client.Client {
 		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 		}}
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
+		account := &corev1.ServiceAccount{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName},
+		}
 		if err := e.Client.SubResource("token").Create(ctx, account, request); err != nil {
 			t.Fatal(err)
 		}
@@ -98,13 +100,17 @@ func NameWith(namespace, role string) string { return role + "-of-" + namespace 
 func (e *Env) Grant(t *testing.T, access *v1alpha1.HostAccess, namespace string, asking ...scene.PodOption) {
 	t.Helper()
 	e.Make(t, access)
-	err := scene.Until(Within(t, Patience), "HostAccess "+access.Name+" to be in force", func(ctx context.Context) (bool, string, error) {
-		err := e.Client.Create(ctx, scene.Pod(namespace, "granted", asking...), client.DryRunAll)
-		if refusal.MayPass(err) {
-			return false, err.Error(), nil
-		}
-		return err == nil, "", err
-	})
+	err := scene.Until(
+		Within(t, Patience),
+		"HostAccess "+access.Name+" to be in force",
+		func(ctx context.Context) (bool, string, error) {
+			err := e.Client.Create(ctx, scene.Pod(namespace, "granted", asking...), client.DryRunAll)
+			if refusal.MayPass(err) {
+				return false, err.Error(), nil
+			}
+			return err == nil, "", err
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,9 +44,14 @@ func (e *Env) BeginOnHost(ctx context.Context, host *cluster.Host, into any, com
 
 // begin starts a command that has the flag --stop-file.
 func (e *Env) begin(ctx context.Context, pod *corev1.Pod, into any, stop string, command ...string) *Running {
-	r := &Running{Pod: pod, name: pod.Name, stop: stop, exec: func(ctx context.Context, command ...string) (string, error) {
-		return e.Exec(ctx, pod, command...)
-	}}
+	r := &Running{
+		Pod:  pod,
+		name: pod.Name,
+		stop: stop,
+		exec: func(ctx context.Context, command ...string) (string, error) {
+			return e.Exec(ctx, pod, command...)
+		},
+	}
 	return r.start(ctx, into, scene.ToolIn(pod, command...))
 }
 

@@ -79,7 +79,11 @@ func NewSuiteOn(name, root string, lab cluster.Options) *Suite {
 // takes the lab down again if the tests brought it up.
 func (s *Suite) Main(m *testing.M) int {
 	if os.Getenv("ALIOTH_E2E") != "1" {
-		fmt.Fprintf(os.Stderr, "%s: not run: set ALIOTH_E2E=1 (needs root, brings up a cluster), or use: make test-e2e\n", s.name)
+		fmt.Fprintf(
+			os.Stderr,
+			"%s: not run: set ALIOTH_E2E=1 (needs root, brings up a cluster), or use: make test-e2e\n",
+			s.name,
+		)
 		return 0
 	}
 	_, err := cluster.OpenIn(s.root, s.lab.Dir)
@@ -149,7 +153,11 @@ func (s *Suite) openLab() (*cluster.Cluster, error) {
 		return nil, fmt.Errorf("open the lab: %w", err)
 	}
 	if lab.CNI() != cluster.CNIAlioth || len(lab.Nodes()) < 2 {
-		return nil, fmt.Errorf("the lab that is up has %d nodes and --cni %s, the tests need 2 with alioth: run first: make down", len(lab.Nodes()), lab.CNI())
+		return nil, fmt.Errorf(
+			"the lab that is up has %d nodes and --cni %s, the tests need 2 with alioth: run first: make down",
+			len(lab.Nodes()),
+			lab.CNI(),
+		)
 	}
 	return lab, nil
 }

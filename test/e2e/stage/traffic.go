@@ -30,7 +30,10 @@ func (e *Env) StartTraffic(ctx context.Context, t *testing.T, name string, from 
 	t.Helper()
 	tr := e.StartStream(ctx, t, name, from, to)
 	tr.ping = &report.Ping{}
-	tr.flows = append(tr.flows, e.begin(ctx, from, tr.ping, "/tmp/"+Unique("stop"), "ping", to.String(), "--interval", "1ms", "--wait", "3s"))
+	tr.flows = append(
+		tr.flows,
+		e.begin(ctx, from, tr.ping, "/tmp/"+Unique("stop"), "ping", to.String(), "--interval", "1ms", "--wait", "3s"),
+	)
 	return tr
 }
 
@@ -38,11 +41,22 @@ func (e *Env) StartTraffic(ctx context.Context, t *testing.T, name string, from 
 func (e *Env) StartStream(ctx context.Context, t *testing.T, name string, from *corev1.Pod, to netip.Addr) *Traffic {
 	t.Helper()
 	tr := &Traffic{name: name}
-	return e.flows(ctx, t, tr, e.Begin(ctx, from, &tr.stream, "stream", netip.AddrPortFrom(to, report.PortStream).String()))
+	return e.flows(
+		ctx,
+		t,
+		tr,
+		e.Begin(ctx, from, &tr.stream, "stream", netip.AddrPortFrom(to, report.PortStream).String()),
+	)
 }
 
 // StartStreamFromHost starts a stream from a host of the underlay to a port.
-func (e *Env) StartStreamFromHost(ctx context.Context, t *testing.T, name string, from *cluster.Host, to netip.AddrPort) *Traffic {
+func (e *Env) StartStreamFromHost(
+	ctx context.Context,
+	t *testing.T,
+	name string,
+	from *cluster.Host,
+	to netip.AddrPort,
+) *Traffic {
 	t.Helper()
 	tr := &Traffic{name: name}
 	return e.flows(ctx, t, tr, e.BeginOnHost(ctx, from, &tr.stream, "stream", to.String()))

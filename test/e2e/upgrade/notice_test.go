@@ -104,7 +104,13 @@ func (w *town) facts(ctx context.Context, t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 		ready := scene.PodCondition(now, corev1.PodReady)
-		all["pod "+now.Namespace+"/"+now.Name] = fmt.Sprintf("UID %s, Ready %s since %s, %d restarts", now.UID, ready.Status, ready.LastTransitionTime, now.Status.ContainerStatuses[0].RestartCount)
+		all["pod "+now.Namespace+"/"+now.Name] = fmt.Sprintf(
+			"UID %s, Ready %s since %s, %d restarts",
+			now.UID,
+			ready.Status,
+			ready.LastTransitionTime,
+			now.Status.ContainerStatuses[0].RestartCount,
+		)
 	}
 	var nodes corev1.NodeList
 	if err := w.Client.List(ctx, &nodes); err != nil {

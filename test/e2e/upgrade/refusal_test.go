@@ -16,7 +16,16 @@ func TestDowngrade_NewerState_RefusedUntouched(t *testing.T) {
 	e := start(t)
 	note := func(value string) {
 		t.Helper()
-		out, err := e.Lab.Kubectl(within(t), "--namespace", cluster.SystemNamespace, "annotate", "lease", "alioth-operator", "--overwrite", "alioth.dev/state-format"+value)
+		out, err := e.Lab.Kubectl(
+			within(t),
+			"--namespace",
+			cluster.SystemNamespace,
+			"annotate",
+			"lease",
+			"alioth-operator",
+			"--overwrite",
+			"alioth.dev/state-format"+value,
+		)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

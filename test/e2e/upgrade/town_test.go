@@ -65,7 +65,11 @@ func (e *env) town(t *testing.T) *town {
 	w.blue, w.red = e.Tenant(t, stage.Overlapping("blue")), e.Tenant(t, stage.Overlapping("red"))
 	further := w.furtherNetwork(t)
 	w.makeServices(t)
-	w.policy = stage.NetworkPolicy(stage.Unique("upgrade"), there, `{"interfaces":[{"name":"`+bridge+`","type":"linux-bridge","state":"up","bridge":{"port":[]}}]}`)
+	w.policy = stage.NetworkPolicy(
+		stage.Unique("upgrade"),
+		there,
+		`{"interfaces":[{"name":"`+bridge+`","type":"linux-bridge","state":"up","bridge":{"port":[]}}]}`,
+	)
 	e.Make(t, w.policy)
 
 	w.client, w.near = w.blue.Pod("client", append(probed(), scene.OnNode(here))...), w.blue.Pod("near", append(probed(), scene.OnNode(here))...)

@@ -69,7 +69,15 @@ func (r Reader) Shell(ctx context.Context, commands string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	shell := exec.CommandContext(ctx, "bash", "-eu", "-o", "pipefail", "-c", nodeInPages.ReplaceAllString(commands, lab+"node$1"))
+	shell := exec.CommandContext(
+		ctx,
+		"bash",
+		"-eu",
+		"-o",
+		"pipefail",
+		"-c",
+		nodeInPages.ReplaceAllString(commands, lab+"node$1"),
+	)
 	shell.Dir = r.Folder
 	shell.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "http_proxy=", "HTTP_PROXY=")
 	out, err := shell.CombinedOutput()

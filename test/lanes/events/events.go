@@ -160,7 +160,10 @@ func (r *Reader) end(path string, p *pkg) {
 func (r *Reader) Close() {
 	for _, path := range slices.Sorted(maps.Keys(r.packages)) {
 		p := r.packages[path]
-		r.Failures = append(r.Failures, Failure{Package: path, Output: append(p.said, "the package did not end"), Final: true})
+		r.Failures = append(
+			r.Failures,
+			Failure{Package: path, Output: append(p.said, "the package did not end"), Final: true},
+		)
 		r.end(path, p)
 	}
 }
@@ -216,7 +219,10 @@ func (r *Reader) fail(path, name string, p *pkg, final bool) {
 			r.Print(line)
 		}
 	}
-	r.Failures = append(r.Failures, Failure{Package: path, Name: name, Output: p.output[name], Again: p.again(name), Final: final})
+	r.Failures = append(
+		r.Failures,
+		Failure{Package: path, Name: name, Output: p.output[name], Again: p.again(name), Final: final},
+	)
 }
 
 // again returns the part of a failed test that is to be repeated: the one subtest that failed,

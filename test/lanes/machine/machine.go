@@ -34,12 +34,22 @@ type Figures struct {
 
 // slowest is a machine whose factor is 1. An idle guest with two processors and page tables in
 // hardware takes a third of each figure or less.
-var slowest = Figures{Call: time.Microsecond, Page: 3 * time.Microsecond, Process: 4 * time.Millisecond, Compute: 60 * time.Millisecond}
+var slowest = Figures{
+	Call:    time.Microsecond,
+	Page:    3 * time.Microsecond,
+	Process: 4 * time.Millisecond,
+	Compute: 60 * time.Millisecond,
+}
 
 // Factor returns the factor for limits: the worst of the four ratios, as a power of two, so that
 // small changes do not change it.
 func (f Figures) Factor() int {
-	ratio := max(over(f.Call, slowest.Call), over(f.Page, slowest.Page), over(f.Process, slowest.Process), over(f.Compute, slowest.Compute))
+	ratio := max(
+		over(f.Call, slowest.Call),
+		over(f.Page, slowest.Page),
+		over(f.Process, slowest.Process),
+		over(f.Compute, slowest.Compute),
+	)
 	factor := 1
 	for float64(factor) < ratio && factor < waits.Most {
 		factor *= 2
@@ -51,7 +61,13 @@ func over(figure, bound time.Duration) float64 { return float64(figure) / float6
 
 // String returns the figures for people.
 func (f Figures) String() string {
-	return fmt.Sprintf("a system call %s, a page %s, a process %s, a work on all processors %s", f.Call, f.Page, f.Process, f.Compute)
+	return fmt.Sprintf(
+		"a system call %s, a page %s, a process %s, a work on all processors %s",
+		f.Call,
+		f.Page,
+		f.Process,
+		f.Compute,
+	)
 }
 
 const (

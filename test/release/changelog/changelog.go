@@ -55,7 +55,10 @@ func Sections(text string) ([]Section, error) {
 		if strings.HasPrefix(line, "## ") {
 			parts := heading.FindStringSubmatch(strings.TrimSpace(line))
 			if parts == nil || (parts[1] == Unreleased) != (parts[2] == "") {
-				return nil, fmt.Errorf("the heading %q is neither \"## Unreleased\" nor like \"## 1.2.3 (2006-01-02)\"", strings.TrimSpace(line))
+				return nil, fmt.Errorf(
+					"the heading %q is neither \"## Unreleased\" nor like \"## 1.2.3 (2006-01-02)\"",
+					strings.TrimSpace(line),
+				)
 			}
 			sections = append(sections, Section{Version: parts[1], Date: parts[2]})
 			continue

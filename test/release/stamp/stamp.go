@@ -35,7 +35,19 @@ type Stamp struct {
 
 // Sources returns the paths whose contents decide the programs of cmd.
 func Sources() []string {
-	return []string{"api", "cmd", "cnid", "docs/reference", "ebpf", "helm", "operator", "store", "go.mod", "go.sum", ":(exclude,glob)**/*_test.go"}
+	return []string{
+		"api",
+		"cmd",
+		"cnid",
+		"docs/reference",
+		"ebpf",
+		"helm",
+		"operator",
+		"store",
+		"go.mod",
+		"go.sum",
+		":(exclude,glob)**/*_test.go",
+	}
 }
 
 // ErrNoClone is the error for a folder that is not the top of a clone of the repository.
@@ -105,7 +117,10 @@ func (s Stamp) Flags() string {
 	if s.Commit == "" {
 		return ""
 	}
-	flags := []string{"-X " + variables + ".commit=" + s.Commit, "-X " + variables + ".date=" + s.Time.Format(time.RFC3339)}
+	flags := []string{
+		"-X " + variables + ".commit=" + s.Commit,
+		"-X " + variables + ".date=" + s.Time.Format(time.RFC3339),
+	}
 	if s.Modified {
 		flags = append(flags, "-X "+variables+".modified=true")
 	}

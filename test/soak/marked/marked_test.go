@@ -52,7 +52,9 @@ func tree(more map[string]string) fstest.MapFS {
 }
 
 func TestFind_Calls_TestsFound(t *testing.T) {
-	got, err := marked.Find(tree(map[string]string{"a/a2_test.go": "func BenchmarkX(b *testing.B) { TestItself(nil) }\nfunc TestFrom(t *testing.T) { TestMain(nil) }"}))
+	got, err := marked.Find(
+		tree(map[string]string{"a/a2_test.go": "func BenchmarkX(b *testing.B) { TestItself(nil) }\nfunc TestFrom(t *testing.T) { TestMain(nil) }"}),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

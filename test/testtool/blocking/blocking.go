@@ -100,7 +100,12 @@ func (s *Socket) Write(data []byte) (int, error) {
 }
 
 func (s *Socket) call(number uintptr, data []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall(number, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)))
+	n, _, errno := syscall.RawSyscall(
+		number,
+		uintptr(s.fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(data))),
+		uintptr(len(data)),
+	)
 	if errno != 0 {
 		return 0, errno
 	}

@@ -24,7 +24,13 @@ const silence = 5 * time.Second
 // and again for the given time. The measured times cover all of it. ports is how many source ports
 // are taken in turn, from the first on. It bounds the number of flows that are remembered on the
 // way. With 0 the kernel chooses the ports.
-func Connect(ctx context.Context, target string, duration time.Duration, first uint16, ports int) (report.Latency, error) {
+func Connect(
+	ctx context.Context,
+	target string,
+	duration time.Duration,
+	first uint16,
+	ports int,
+) (report.Latency, error) {
 	addr, err := netip.ParseAddrPort(target)
 	if err != nil {
 		return report.Latency{}, fmt.Errorf("target: %w", err)

@@ -29,7 +29,12 @@ const keptBreaks = 100
 // connected socket, or datagrams://ADDR:PORT for an unconnected one; each line is "<text>-<target>
 // <number>". When the socket ends, another is opened. begun, unless nil, is called once, when the
 // first answer is back.
-func Converse(ctx context.Context, target, text string, interval time.Duration, begun func()) (report.Conversation, error) {
+func Converse(
+	ctx context.Context,
+	target, text string,
+	interval time.Duration,
+	begun func(),
+) (report.Conversation, error) {
 	network, address, _ := strings.Cut(target, "://")
 	c := &conversation{text: text + "-" + target, interval: interval, begun: sync.OnceFunc(func() {
 		if begun != nil {
@@ -120,7 +125,11 @@ type conversation struct {
 }
 
 // once talks over one socket, until ctx or the socket ends.
-func (c *conversation) once(ctx context.Context, to netip.AddrPort, open func(context.Context, netip.AddrPort) (talker, error)) error {
+func (c *conversation) once(
+	ctx context.Context,
+	to netip.AddrPort,
+	open func(context.Context, netip.AddrPort) (talker, error),
+) error {
 	t, err := open(ctx, to)
 	if err != nil {
 		return err

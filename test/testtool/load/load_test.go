@@ -200,7 +200,8 @@ func TestConverse_EachNetwork_ServerTold(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(10*time.Second))
 			began := 0
 			got, err := load.Converse(ctx, target, "mark", time.Millisecond, func() { began++; cancel() })
-			if err != nil || began != 1 || got.Answered != 1 || got.Sent != 1 || got.Broken != 0 || len(got.Turns) != 1 || got.Turns[0] != (report.Turn{Name: "here", Answers: 1}) {
+			if err != nil || began != 1 || got.Answered != 1 || got.Sent != 1 || got.Broken != 0 || len(got.Turns) != 1 ||
+				got.Turns[0] != (report.Turn{Name: "here", Answers: 1}) {
 				t.Errorf("%s: %+v, %v, begun %d times", target, got, err, began)
 			}
 		}

@@ -93,7 +93,13 @@ func tallyOf(conn *net.TCPConn, target string) (report.Load, error) {
 
 // sendDatagrams writes past the poller, which would be a good part of the cost
 // of a datagram.
-func sendDatagrams(ctx context.Context, target string, session uint64, duration time.Duration, size int) (int64, error) {
+func sendDatagrams(
+	ctx context.Context,
+	target string,
+	session uint64,
+	duration time.Duration,
+	size int,
+) (int64, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "udp", target)
 	if err != nil {

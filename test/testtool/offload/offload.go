@@ -28,7 +28,8 @@ const (
 // IsSegmentation reports whether a feature, by the kernel's name for it, lets a
 // device take frames that are larger than its MTU.
 func IsSegmentation(name string) bool {
-	return strings.HasPrefix(name, "tx-") && (strings.HasSuffix(name, "-segmentation") || strings.HasPrefix(name, "tx-gso-"))
+	return strings.HasPrefix(name, "tx-") &&
+		(strings.HasSuffix(name, "-segmentation") || strings.HasPrefix(name, "tx-gso-"))
 }
 
 // SetSegmentation turns every segmentation offload of a device on or off, and the merging of

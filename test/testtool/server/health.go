@@ -47,7 +47,12 @@ func (s *Server) startGRPC(port uint16) (func(context.Context) error, error) {
 // noteCall records the caller. The kubelet lets a gRPC probe name a service,
 // which serves tests as the mark of whose probe it is; the health state is the
 // same for all of them.
-func (s *Server) noteCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (s *Server) noteCall(
+	ctx context.Context,
+	req any,
+	info *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler,
+) (any, error) {
 	text := info.FullMethod
 	if check, ok := req.(*grpc_health_v1.HealthCheckRequest); ok {
 		text = check.GetService()

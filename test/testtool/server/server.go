@@ -121,7 +121,9 @@ func (s *Server) accept(ctx context.Context, listener *net.TCPListener, handle f
 }
 
 // datagrams hands each UDP datagram to handle, which may answer.
-func (s *Server) datagrams(handle func(conn *net.UDPConn, peer *net.UDPAddr, data []byte)) func(uint16) (func(context.Context) error, error) {
+func (s *Server) datagrams(
+	handle func(conn *net.UDPConn, peer *net.UDPAddr, data []byte),
+) func(uint16) (func(context.Context) error, error) {
 	return func(port uint16) (func(context.Context) error, error) {
 		conn, err := net.ListenUDP("udp", &net.UDPAddr{Port: int(port)})
 		if err != nil {

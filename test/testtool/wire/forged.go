@@ -76,7 +76,10 @@ func (f Frame) fragment6(next byte, offset int, more bool, id byte, part []byte)
 // Fragments returns the IPv6 datagram of the frame in two fragments.
 func (f Frame) Fragments(id byte) [][]byte {
 	datagram := f.datagram()
-	return [][]byte{f.fragment6(protocolUDP, 0, true, id, datagram[:16]), f.fragment6(protocolUDP, 16, false, id, datagram[16:])}
+	return [][]byte{
+		f.fragment6(protocolUDP, 0, true, id, datagram[:16]),
+		f.fragment6(protocolUDP, 16, false, id, datagram[16:]),
+	}
 }
 
 // Reset returns a TCP segment between the frame's ends that ends a connection.

@@ -124,7 +124,11 @@ func repository(ctx context.Context, work string) (string, error) {
 }
 
 func askRepository(ctx context.Context, options ...string) (string, error) {
-	targets, err := output(ctx, "", "apt-get", append(options, "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)", "Created-By: Packages")...)
+	targets, err := output(
+		ctx,
+		"",
+		"apt-get",
+		append(options, "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)", "Created-By: Packages")...)
 	if err != nil {
 		return "", err
 	}

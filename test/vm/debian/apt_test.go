@@ -35,7 +35,8 @@ func TestKernelPackage_Metapackage_KernelNamed(t *testing.T) {
 }
 
 func TestSource_Keyring_PackagesVerified(t *testing.T) {
-	if text := source("http://mirror.example/debian/", "trixie"); !strings.Contains(text, "Signed-By: "+keyring+"\n") || !strings.Contains(text, "Suites: trixie\n") {
+	if text := source("http://mirror.example/debian/", "trixie"); !strings.Contains(text, "Signed-By: "+keyring+"\n") ||
+		!strings.Contains(text, "Suites: trixie\n") {
 		t.Errorf("the source is %q", text)
 	}
 }

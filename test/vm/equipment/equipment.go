@@ -32,7 +32,12 @@ func HardwareModules() []string { return []string{"igb", "igbvf", "vfio_pci"} }
 // QEMU's option -netdev takes it, with the ID "wire".
 func AddAdapter(m *qemu.Machine, network string, mac net.HardwareAddr) {
 	m.Networks = append(m.Networks, network)
-	m.Devices = append(m.Devices, "intel-iommu", "pcie-root-port,id=socket1,bus=pcie.0,slot=5", "igb,netdev=wire,bus=socket1,mac="+mac.String())
+	m.Devices = append(
+		m.Devices,
+		"intel-iommu",
+		"pcie-root-port,id=socket1,bus=pcie.0,slot=5",
+		"igb,netdev=wire,bus=socket1,mac="+mac.String(),
+	)
 	// Devices of the machine itself use addresses of memory: translating them takes time.
 	m.KernelArguments = append(m.KernelArguments, "intel_iommu=on", "iommu=pt")
 }

@@ -63,7 +63,9 @@ func Find(t testing.TB) Adapter {
 		t.Fatal(err)
 	}
 	if adapter.Name == "" {
-		t.Skip("missing feature: an emulated network adapter with virtual functions (driver " + driver + "): run: go run ./test/vm/cmd/vm --kernels 6.12 PACKAGE")
+		t.Skip(
+			"missing feature: an emulated network adapter with virtual functions (driver " + driver + "): run: go run ./test/vm/cmd/vm --kernels 6.12 PACKAGE",
+		)
 	}
 	return adapter
 }

@@ -184,7 +184,14 @@ func resultOf(conf Conf, call Call) []byte {
 	if name == "" {
 		name = call.Var("CNI_IFNAME")
 	}
-	return fmt.Appendf(nil, `{"cniVersion":%q,"interfaces":[{"name":%q,"sandbox":%q}],"x-by":%q}`, conf.CNIVersion, name, call.Var("CNI_NETNS"), conf.Type)
+	return fmt.Appendf(
+		nil,
+		`{"cniVersion":%q,"interfaces":[{"name":%q,"sandbox":%q}],"x-by":%q}`,
+		conf.CNIVersion,
+		name,
+		call.Var("CNI_NETNS"),
+		conf.Type,
+	)
 }
 
 // Install makes plugins of these names in dir from the running test program.

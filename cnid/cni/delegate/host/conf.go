@@ -83,7 +83,10 @@ var networkID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}$`)
 // of a network of DANM with a static type.
 func (d ConfDir) OfNetworkID(id string) (ConfFile, error) {
 	if !networkID.MatchString(id) {
-		return ConfFile{}, fmt.Errorf("the NetworkID %.80q can't be a file name; use letters, digits and the characters _ . - only", id)
+		return ConfFile{}, fmt.Errorf(
+			"the NetworkID %.80q can't be a file name; use letters, digits and the characters _ . - only",
+			id,
+		)
 	}
 	dir, err := d.open()
 	if err != nil {

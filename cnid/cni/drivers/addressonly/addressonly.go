@@ -158,7 +158,12 @@ func (d *Driver) Check(_ context.Context, spec attach.Spec) (attach.Link, error)
 	}
 	switch {
 	case !present:
-		return attach.Link{}, fmt.Errorf("%w: %w: the sandbox of %s has ended", attach.ErrMismatch, attach.ErrGone, spec.IfName)
+		return attach.Link{}, fmt.Errorf(
+			"%w: %w: the sandbox of %s has ended",
+			attach.ErrMismatch,
+			attach.ErrGone,
+			spec.IfName,
+		)
 	case one.MAC != spec.MAC.String():
 		return attach.Link{}, fmt.Errorf("%w: it has MAC %s", attach.ErrMismatch, one.MAC)
 	}

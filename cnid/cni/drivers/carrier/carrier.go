@@ -26,7 +26,12 @@ type stack []place
 //
 // A node has a device for each pod, so it lists all of them only if the addresses that count
 // are on the device, on a part of it, or on a device that may have ports.
-func Carried(host *netlink.Handle, device *netlink.LinkAttrs, tag uint32, counts func(Address) bool) (Address, bool, error) {
+func Carried(
+	host *netlink.Handle,
+	device *netlink.LinkAttrs,
+	tag uint32,
+	counts func(Address) bool,
+) (Address, bool, error) {
 	addrs, err := addresses(host)
 	if err != nil {
 		return Address{}, false, err

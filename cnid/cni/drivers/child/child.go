@@ -219,7 +219,14 @@ func (d *session) note(pod ns.NetNS, spec attach.Spec) (note, error) {
 // create makes the interface, in the thread's namespace, which is the pod's. It belongs to the
 // group of unfinished devices until it has its mark. So a process that ends at any time leaves a
 // device that can be recognized.
-func (d *session) create(h *rtnl.Socket, pod ns.NetNS, parent netlink.Link, mode string, n note, spec attach.Spec) error {
+func (d *session) create(
+	h *rtnl.Socket,
+	pod ns.NetNS,
+	parent netlink.Link,
+	mode string,
+	n note,
+	spec attach.Spec,
+) error {
 	if err := d.clearBefore(h, n); err != nil {
 		return fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}

@@ -38,6 +38,7 @@ func (n note) marks(link netlink.Link, kind attach.Kind) bool {
 // ended process.
 func (n note) made(link netlink.Link, kind attach.Kind) bool {
 	a := link.Attrs()
-	unfinished := link.Type() == string(kind) && a.Group == links.Unfinished && (a.Name == n.IfName || a.Name == n.temporary())
+	unfinished := link.Type() == string(kind) && a.Group == links.Unfinished &&
+		(a.Name == n.IfName || a.Name == n.temporary())
 	return unfinished || n.marks(link, kind)
 }

@@ -50,7 +50,10 @@ func (d *session) parent(spec attach.Spec) (netlink.Link, error) {
 	_, isLink := links.Marked(attrs.Alias)
 	switch {
 	case isLink && !spec.OnLink:
-		return nil, fmt.Errorf("device %s is a link of networks with a VLAN or VXLAN; name its parent and number in the network", spec.Parent)
+		return nil, fmt.Errorf(
+			"device %s is a link of networks with a VLAN or VXLAN; name its parent and number in the network",
+			spec.Parent,
+		)
 	case hostdev.Managed(attrs.Name):
 		return nil, fmt.Errorf("device %s belongs to Alioth; name another device in the network", attrs.Name)
 	case len(attrs.HardwareAddr) != 6:

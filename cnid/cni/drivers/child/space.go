@@ -54,7 +54,11 @@ func (d *session) clearIn(h *rtnl.Socket, n note) error {
 // and its name, and takes it out of the group of unfinished devices. Some get the address of their parent when they are made, so it is set again,
 // unless they share it.
 func (d Devices) finish(b *rtnl.Batch, ifindex int, n note, spec attach.Spec) {
-	attrs := []nl.NetlinkRequestData{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(0)), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(spec.IfName))}
+	attrs := []nl.NetlinkRequestData{
+		nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)),
+		nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(0)),
+		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(spec.IfName)),
+	}
 	if !d.SharesMAC {
 		attrs = append(attrs, nl.NewRtAttr(unix.IFLA_ADDRESS, spec.MAC))
 	}

@@ -36,7 +36,8 @@ type Device struct {
 func Of(link netlink.Link) *Device {
 	a := link.Attrs()
 	return &Device{
-		Name: a.Name, AltNames: slices.Clone(a.AltNames), Alias: a.Alias, MAC: bytes.Clone(a.HardwareAddr), MTU: a.MTU, Group: a.Group, Up: a.Flags&net.FlagUp != 0,
+		Name: a.Name, AltNames: slices.Clone(a.AltNames), Alias: a.Alias, MAC: bytes.Clone(a.HardwareAddr), MTU: a.MTU,
+		Group: a.Group, Up: a.Flags&net.FlagUp != 0,
 	}
 }
 
@@ -68,7 +69,14 @@ func (d Device) Restore(h *rtnl.Socket, link netlink.Link, setMAC func(netlink.L
 	// First, so that a failure below leaves no name of a pod.
 	err := d.rename(h, link)
 	var b rtnl.Batch
-	b.SetLink("set alias and group", index, 0, 0, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(d.Alias)), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(d.Group)))
+	b.SetLink(
+		"set alias and group",
+		index,
+		0,
+		0,
+		nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(d.Alias)),
+		nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(d.Group)),
+	)
 	if link.Attrs().MTU != d.MTU {
 		b.SetLink(fmt.Sprintf("set MTU %d", d.MTU), index, 0, 0, nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(d.MTU))))
 	}

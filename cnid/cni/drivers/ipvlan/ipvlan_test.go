@@ -200,7 +200,8 @@ func TestMacvlan_ParentHasIPvlan_RefusedWithExplanation(t *testing.T) {
 		return err
 	})
 	defer other.Close()
-	if _, err := other.Attach(t.Context(), second(netnstest.New(t))); err == nil || !strings.Contains(err.Error(), "interfaces of type ipvlan; a device has interfaces of one type only") {
+	if _, err := other.Attach(t.Context(), second(netnstest.New(t))); err == nil ||
+		!strings.Contains(err.Error(), "interfaces of type ipvlan; a device has interfaces of one type only") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -57,11 +57,25 @@ func (links) ModeOf(link netlink.Link) string {
 func (links) Explain(err error, parent, mode string) error {
 	switch {
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("%w: device %s is a port of a bridge or a bond, or has interfaces of type ipvlan; a device has interfaces of one type only: use another device, or networks of one type", err, parent)
+		return fmt.Errorf(
+			"%w: device %s is a port of a bridge or a bond, or has interfaces of type ipvlan; a device has interfaces of one type only: use another device, or networks of one type",
+			err,
+			parent,
+		)
 	case errors.Is(err, unix.EINVAL) && mode == annotations.ModePassthru:
-		return fmt.Errorf("%w: mode %s needs device %s for one interface alone, and the device must be an Ethernet; use another device, or mode bridge", err, mode, parent)
+		return fmt.Errorf(
+			"%w: mode %s needs device %s for one interface alone, and the device must be an Ethernet; use another device, or mode bridge",
+			err,
+			mode,
+			parent,
+		)
 	case errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("%w: device %s is not an Ethernet, or one interface in mode %s has it for itself; use another device", err, parent, annotations.ModePassthru)
+		return fmt.Errorf(
+			"%w: device %s is not an Ethernet, or one interface in mode %s has it for itself; use another device",
+			err,
+			parent,
+			annotations.ModePassthru,
+		)
 	}
 	return err
 }

@@ -59,7 +59,8 @@ func TestMacvlan_Attach_InterfaceInPodNotNode(t *testing.T) {
 	}
 	link := pod.Link(t, "eth0")
 	a := link.Attrs()
-	if link.Type() != "macvlan" || a.MTU != 1500 || !bytes.Equal(a.HardwareAddr, s.MAC) || a.Flags&net.FlagUp == 0 || !strings.Contains(a.Alias, "customer-a/web-1") {
+	if link.Type() != "macvlan" || a.MTU != 1500 || !bytes.Equal(a.HardwareAddr, s.MAC) || a.Flags&net.FlagUp == 0 ||
+		!strings.Contains(a.Alias, "customer-a/web-1") {
 		t.Errorf("the interface is a %s: %+v", link.Type(), a)
 	}
 	if alt := pod.Link(t, "blue").Attrs(); alt.Index != a.Index {
@@ -238,7 +239,9 @@ func foreignMacvlan() error {
 		return err
 	}
 	return netnstest.OnLink("base", func(l netlink.Link) error {
-		return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "eth0", TxQLen: -1, ParentIndex: l.Attrs().Index}, Mode: netlink.MACVLAN_MODE_BRIDGE})
+		return netlink.LinkAdd(
+			&netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "eth0", TxQLen: -1, ParentIndex: l.Attrs().Index}, Mode: netlink.MACVLAN_MODE_BRIDGE},
+		)
 	})()
 }
 

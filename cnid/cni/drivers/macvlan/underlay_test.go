@@ -22,7 +22,9 @@ import (
 func onTop() error {
 	return errors.Join(
 		netnstest.OnLink("eth0", func(l netlink.Link) error {
-			return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "up0", TxQLen: -1, ParentIndex: l.Attrs().Index}, Mode: netlink.MACVLAN_MODE_BRIDGE})
+			return netlink.LinkAdd(
+				&netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "up0", TxQLen: -1, ParentIndex: l.Attrs().Index}, Mode: netlink.MACVLAN_MODE_BRIDGE},
+			)
 		})(),
 		childtest.AddAddrs("up0", "192.0.2.9/24"))
 }

@@ -48,7 +48,11 @@ func Read() (Node, error) {
 		return Node{}, fmt.Errorf("list addresses: %w", err)
 	}
 	routes, err := rtnl.Complete(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+		return netlink.RouteListFiltered(
+			netlink.FAMILY_ALL,
+			&netlink.Route{Table: unix.RT_TABLE_UNSPEC},
+			netlink.RT_FILTER_TABLE,
+		)
 	})
 	if err != nil {
 		return Node{}, fmt.Errorf("list routes: %w", err)
@@ -76,7 +80,13 @@ func (n Node) Find(mac net.HardwareAddr) (netlink.Link, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return nil, fmt.Errorf("%w: %s and %s both have the address %s", ErrInUse, found[0].Attrs().Name, found[1].Attrs().Name, mac)
+		return nil, fmt.Errorf(
+			"%w: %s and %s both have the address %s",
+			ErrInUse,
+			found[0].Attrs().Name,
+			found[1].Attrs().Name,
+			mac,
+		)
 	case len(refused) > 0:
 		return nil, errors.Join(refused...)
 	}

@@ -62,7 +62,11 @@ func kept(spec attach.Spec, removed []netif.Route) (list []attach.Notice) {
 		}
 		list = append(list, attach.Notice{Reason: v1alpha1.DefaultRouteKeptReason, Message: fmt.Sprintf(
 			"interface %s: the route to %s%s of its CNI plugins was removed, because the pod has its default route by another interface: %s if it shall lead here, or remove the route from the configuration of the plugins",
-			spec.IfName, route.Dst, way, remedy)})
+			spec.IfName,
+			route.Dst,
+			way,
+			remedy,
+		)})
 	}
 	return list
 }
@@ -96,7 +100,10 @@ func surplus(one hop, all []hop, spec attach.Spec) bool {
 	case attach.NoDefaultRoutes:
 		return true
 	case attach.MissingDefaultRoutes:
-		return slices.ContainsFunc(all, func(other hop) bool { return other.LinkIndex != one.LinkIndex && other.Family == one.Family })
+		return slices.ContainsFunc(
+			all,
+			func(other hop) bool { return other.LinkIndex != one.LinkIndex && other.Family == one.Family },
+		)
 	case attach.OwnDefaultRoutes:
 	}
 	made := one.plain()

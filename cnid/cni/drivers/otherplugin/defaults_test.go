@@ -106,7 +106,8 @@ func TestPluginDefaultRoute_PodRoutePresent_Removed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got4, got6 := r.defaultGateways(t, netlink.FAMILY_V4), r.defaultGateways(t, netlink.FAMILY_V6); !slices.Equal(got4, c.want4) || !slices.Equal(got6, c.want6) {
+			if got4, got6 := r.defaultGateways(t, netlink.FAMILY_V4), r.defaultGateways(t, netlink.FAMILY_V6); !slices.Equal(got4, c.want4) ||
+				!slices.Equal(got6, c.want6) {
 				t.Errorf("default routes by %v and %v, want %v and %v", got4, got6, c.want4, c.want6)
 			}
 			gates := 0
@@ -145,7 +146,9 @@ func TestFileRequest_CapabilityMissing_IgnoredWithEvent(t *testing.T) {
 	}
 	for i, capability := range []string{"bandwidth", "ips"} {
 		got := link.Notices[i]
-		if want := fmt.Sprintf(`interface net1: %q is ignored: no plugin has the capability`, capability); got.Reason != "RequestIgnored" || !strings.HasPrefix(got.Message, want) || !strings.Contains(got.Message, "20-lab.conflist") {
+		if want := fmt.Sprintf(`interface net1: %q is ignored: no plugin has the capability`, capability); got.Reason != "RequestIgnored" ||
+			!strings.HasPrefix(got.Message, want) ||
+			!strings.Contains(got.Message, "20-lab.conflist") {
 			t.Errorf("%+v, want %s", got, want)
 		}
 	}

@@ -84,8 +84,12 @@ func TestDelegates_OneFails_LaterNotRun(t *testing.T) {
 			}, false)
 			for i, text := range c.confs {
 				if text == "bridge" {
-					text = fmt.Sprintf(`{"cniVersion":"1.0.0","type":"bridge","bridge":"br%d","ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"192.0.%d.0/24"}]]}}`,
-						i, filepath.Join(r.dir, "leases"), i)
+					text = fmt.Sprintf(
+						`{"cniVersion":"1.0.0","type":"bridge","bridge":"br%d","ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"192.0.%d.0/24"}]]}}`,
+						i,
+						filepath.Join(r.dir, "leases"),
+						i,
+					)
 				}
 				control.decided = append(control.decided, delegated([]string{"net1", "net2"}[i], build(t, text, nil)))
 			}
@@ -221,7 +225,9 @@ func TestNodeFile_PodChoice_OnlyAsPermitted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.writeConf(t, "lab.conf", fmt.Sprintf(
-				`{"cniVersion":"1.0.0","name":"storage","type":"bridge","bridge":"br9","ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"192.0.2.0/24"}]]}}`, r.dir))
+				`{"cniVersion":"1.0.0","name":"storage","type":"bridge","bridge":"br9","ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"192.0.2.0/24"}]]}}`,
+				r.dir,
+			))
 			file := c.file
 			file.Name, file.Plugins, file.IPAM = "storage", []string{"bridge"}, []string{"host-local"}
 			file.Runtime = fmt.Appendf(nil, `{"ips":["192.0.2.77"],"mac":%q}`, mac)

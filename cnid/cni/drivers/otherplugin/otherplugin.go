@@ -190,8 +190,14 @@ func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error
 // capability.
 func unserved(ifName, path string, built pluginconf.Config) (list []attach.Notice) {
 	for _, capability := range built.Unserved {
-		list = append(list, attach.Notice{Reason: v1alpha1.RequestIgnoredReason, Message: fmt.Sprintf("interface %s: %q %s: %s; add it to %s on the node, or remove the request",
-			ifName, capability, built.Plain.Fate(capability), pluginconf.Lacks(capability), path)})
+		list = append(
+			list,
+			attach.Notice{
+				Reason: v1alpha1.RequestIgnoredReason,
+				Message: fmt.Sprintf("interface %s: %q %s: %s; add it to %s on the node, or remove the request",
+					ifName, capability, built.Plain.Fate(capability), pluginconf.Lacks(capability), path),
+			},
+		)
 	}
 	return list
 }
@@ -250,8 +256,11 @@ func made(result *attach.Result, spec attach.Spec) error {
 	}
 	exists, err := hasInterface(spec.NetnsPath, spec.IfName)
 	if err == nil && !exists {
-		err = fmt.Errorf("%w: the pod has no interface %s after the ADD; use the plugin for its own interface name only, or another plugin",
-			delegate.ErrIfName, spec.IfName)
+		err = fmt.Errorf(
+			"%w: the pod has no interface %s after the ADD; use the plugin for its own interface name only, or another plugin",
+			delegate.ErrIfName,
+			spec.IfName,
+		)
 	}
 	return err
 }
@@ -300,7 +309,12 @@ func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, erro
 		return attach.Link{}, err
 	}
 	if !d.delegates.Alive(kept) {
-		return attach.Link{}, fmt.Errorf("%w: %w: the network namespace of its ADD is not at %s", attach.ErrMismatch, attach.ErrGone, kept.NetnsPath)
+		return attach.Link{}, fmt.Errorf(
+			"%w: %w: the network namespace of its ADD is not at %s",
+			attach.ErrMismatch,
+			attach.ErrGone,
+			kept.NetnsPath,
+		)
 	}
 	link := attach.Link{NetnsInode: kept.Netns.Inode, NetnsCookie: kept.Netns.Cookie}
 	if link.Result, err = kept.Result(); err != nil {

@@ -108,7 +108,8 @@ func TestOtherPlugin_OperatorAddresses_Used(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if addrs, _ := r.inside(t); !slices.Equal(addrs, []string{"192.0.2.77/24", "2001:db8::77/64"}) || len(link.Result.Addrs) != 2 || len(link.Result.Routes) != 1 {
+				if addrs, _ := r.inside(t); !slices.Equal(addrs, []string{"192.0.2.77/24", "2001:db8::77/64"}) || len(link.Result.Addrs) != 2 ||
+					len(link.Result.Routes) != 1 {
 					t.Errorf("the pod has %v, result %+v", addrs, link.Result)
 				}
 				if _, err := r.check(t, spec); err != nil {

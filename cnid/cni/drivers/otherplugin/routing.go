@@ -38,8 +38,11 @@ func routingOf(result *attach.Result, spec attach.Spec) (routing, error) {
 	for _, rule := range spec.Rules {
 		of := ownRules(rule, own)
 		if len(of) == 0 {
-			return routing{}, fmt.Errorf("\"proutes\": the plugins gave %s no address of the family of table %d, and its packets can't be told apart: remove the routes from the pod's list, or request an address",
-				spec.IfName, rule.Table)
+			return routing{}, fmt.Errorf(
+				"\"proutes\": the plugins gave %s no address of the family of table %d, and its packets can't be told apart: remove the routes from the pod's list, or request an address",
+				spec.IfName,
+				rule.Table,
+			)
 		}
 		r.rules = append(r.rules, of...)
 		r.routes = append(r.routes, ownRanges(rule, own)...)
@@ -96,7 +99,12 @@ func prefixesOf(result *attach.Result, ifName string) []netip.Prefix {
 func (d *Driver) Finish(_ context.Context, list []*attach.Made) error {
 	for i, routes := range surplusRoutes(list) {
 		if err := d.leaveOut(list[i], routes); err != nil {
-			return fmt.Errorf("leave %s of %s without a default route, because another interface has it: %w", list[i].IfName, list[i].Description, err)
+			return fmt.Errorf(
+				"leave %s of %s without a default route, because another interface has it: %w",
+				list[i].IfName,
+				list[i].Description,
+				err,
+			)
 		}
 	}
 	for _, one := range list {
@@ -151,7 +159,8 @@ func hasDefault(one *attach.Made, family ipfamily.Family) bool {
 	result := one.Link.Result
 	return slices.ContainsFunc(one.Gateways, func(gateway netip.Addr) bool { return family.Has(gateway) }) ||
 		slices.ContainsFunc(one.Routes, func(r netif.Route) bool {
-			return r.Table == 0 && r.Dst.Bits() == 0 && family.Has(r.Dst.Addr()) && (result == nil || result.Lacks(r, one.IfName))
+			return r.Table == 0 && r.Dst.Bits() == 0 && family.Has(r.Dst.Addr()) &&
+				(result == nil || result.Lacks(r, one.IfName))
 		}) ||
 		len(defaultsOf(result, family)) > 0
 }
@@ -187,8 +196,13 @@ func finish(result *attach.Result, spec attach.Spec) error {
 		return err
 	}
 	if err := within(spec.NetnsPath, func(h *rtnl.Socket) error { return r.add(h, spec.IfName) }); err != nil {
-		return fmt.Errorf("%s (is each gateway on the link of %s, which has %v, and has no other interface a route to the same destination?): %w",
-			what, spec.IfName, prefixesOf(result, spec.IfName), err)
+		return fmt.Errorf(
+			"%s (is each gateway on the link of %s, which has %v, and has no other interface a route to the same destination?): %w",
+			what,
+			spec.IfName,
+			prefixesOf(result, spec.IfName),
+			err,
+		)
 	}
 	return nil
 }

@@ -231,8 +231,12 @@ func TestDEL_OnePodHangs_OthersProceed(t *testing.T) {
 	}
 	m, j, _ := r.manager(t, true)
 	second := journal.Record{
-		Identity: journal.Identity{Key: journal.Key{ContainerID: "second", IfName: "net2"}, Pod: journal.Pod{Namespace: "ns", Name: "q", UID: "uid2"}, NetnsPath: r.pod.Path},
-		Binding:  journal.Binding{Outside: "NetworkAttachmentDefinition ns/storage"}, Interface: journal.Interface{Kind: driver.Kind},
+		Identity: journal.Identity{
+			Key:       journal.Key{ContainerID: "second", IfName: "net2"},
+			Pod:       journal.Pod{Namespace: "ns", Name: "q", UID: "uid2"},
+			NetnsPath: r.pod.Path,
+		},
+		Binding: journal.Binding{Outside: "NetworkAttachmentDefinition ns/storage"}, Interface: journal.Interface{Kind: driver.Kind},
 	}
 	if _, err := j.Begin(second); err != nil {
 		t.Fatal(err)

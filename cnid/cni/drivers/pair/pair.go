@@ -76,7 +76,14 @@ func New(devices Devices, hostMAC net.HardwareAddr) (*Driver, error) {
 		sockets.Close()
 		return nil, err
 	}
-	return &Driver{devices: devices, sockets: sockets, states: states, hostID: id, mac: hostMAC, periods: newPeriods()}, nil
+	return &Driver{
+		devices: devices,
+		sockets: sockets,
+		states:  states,
+		hostID:  id,
+		mac:     hostMAC,
+		periods: newPeriods(),
+	}, nil
 }
 
 // Capabilities implements attach.Driver.
@@ -225,7 +232,13 @@ func (d *session) configureHost(host netlink.Link, spec attach.Spec) error {
 // addClsact adds the qdisc that programs of the datapath are attached to.
 func addClsact(b *rtnl.Batch, ifindex int) {
 	msg := &nl.TcMsg{Ifindex: int32(ifindex), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}
-	b.Add("add a clsact qdisc", unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL, msg, nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated("clsact")))
+	b.Add(
+		"add a clsact qdisc",
+		unix.RTM_NEWQDISC,
+		unix.NLM_F_CREATE|unix.NLM_F_EXCL,
+		msg,
+		nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated("clsact")),
+	)
 }
 
 // Detach implements attach.Driver. The pod's end goes with the host end.

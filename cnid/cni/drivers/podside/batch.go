@@ -145,7 +145,9 @@ func setRule(b *rtnl.Batch, doing string, kind int, rule netif.Rule, accepted er
 	}
 	// The message has the format of a route; its Type is the action (linux/fib_rules.h).
 	msg := &nl.RtMsg{RtMsg: unix.RtMsg{
-		Family: ipfamily.Of(rule.From.Addr()).Number(), Src_len: uint8(rule.From.Bits()), Table: unix.RT_TABLE_UNSPEC, Type: nl.FR_ACT_TO_TBL,
+		Family: ipfamily.Of(rule.From.Addr()).
+			Number(),
+		Src_len: uint8(rule.From.Bits()), Table: unix.RT_TABLE_UNSPEC, Type: nl.FR_ACT_TO_TBL,
 	}}
 	b.AddAccepting(accepted, fmt.Sprintf("%s rule from %s to table %d", doing, rule.From, rule.Table), kind, flags, msg,
 		nl.NewRtAttr(nl.FRA_SRC, rule.From.Addr().AsSlice()), nl.NewRtAttr(nl.FRA_TABLE, nl.Uint32Attr(uint32(rule.Table))))

@@ -85,7 +85,8 @@ func checkRoutes(h *netlink.Handle, link netlink.Link, want []netif.Route) error
 	}
 	for _, route := range want {
 		same := func(r netlink.Route) bool {
-			return sameDst(r, route.Dst) && r.Gw.Equal(route.Gateway.AsSlice()) && r.Table == cmp.Or(route.Table, unix.RT_TABLE_MAIN)
+			return sameDst(r, route.Dst) && r.Gw.Equal(route.Gateway.AsSlice()) &&
+				r.Table == cmp.Or(route.Table, unix.RT_TABLE_MAIN)
 		}
 		if !slices.ContainsFunc(list, same) {
 			return Mismatch("%s is gone", words(route))
@@ -203,7 +204,12 @@ func CheckCarrier(device netlink.Link, name string, mtu int) error {
 	case attrs.Flags&net.FlagUp == 0:
 		return fmt.Errorf("device %s of the node is down; set it up (ip link set %s up)", name, name)
 	case mtu > attrs.MTU:
-		return fmt.Errorf("the network's MTU %d is larger than MTU %d of device %s; lower the one or raise the other", mtu, attrs.MTU, name)
+		return fmt.Errorf(
+			"the network's MTU %d is larger than MTU %d of device %s; lower the one or raise the other",
+			mtu,
+			attrs.MTU,
+			name,
+		)
 	}
 	return nil
 }

@@ -42,7 +42,8 @@ type Interface struct {
 func Of(spec attach.Spec, id netns.ID, number int) Interface {
 	return Interface{
 		ContainerID: spec.ContainerID, IfName: spec.IfName, Request: spec.Request, PodUID: spec.PodUID, Network: spec.Network,
-		NetnsPath: spec.NetnsPath, Mark: attach.Mark(spec), Inode: id.Inode, Cookie: id.Cookie, Number: number, Rules: spec.Rules, Begun: time.Now(),
+		NetnsPath: spec.NetnsPath, Mark: attach.Mark(spec), Inode: id.Inode, Cookie: id.Cookie, Number: number,
+		Rules: spec.Rules, Begun: time.Now(),
 	}
 }
 
@@ -68,7 +69,8 @@ func (i Interface) Open() (ns.NetNS, error) {
 // its path.
 func (i Interface) Found(present bool) attach.Found {
 	found := attach.Found{
-		ContainerID: i.ContainerID, IfName: i.IfName, Request: i.Request, PodUID: i.PodUID, Network: i.Network, NetnsPath: i.NetnsPath,
+		ContainerID: i.ContainerID, IfName: i.IfName, Request: i.Request, PodUID: i.PodUID, Network: i.Network,
+		NetnsPath: i.NetnsPath,
 	}
 	if present {
 		found.Link = attach.Link{NetnsInode: i.Inode, NetnsCookie: i.Cookie}
@@ -78,5 +80,8 @@ func (i Interface) Found(present bool) attach.Found {
 
 // compare orders interfaces, the oldest first.
 func (i Interface) compare(other Interface) int {
-	return cmp.Or(i.Begun.Compare(other.Begun), cmp.Compare(i.ContainerID+"/"+i.IfName, other.ContainerID+"/"+other.IfName))
+	return cmp.Or(
+		i.Begun.Compare(other.Begun),
+		cmp.Compare(i.ContainerID+"/"+i.IfName, other.ContainerID+"/"+other.IfName),
+	)
 }

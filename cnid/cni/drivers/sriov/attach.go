@@ -107,7 +107,13 @@ func (d *session) evict(ctx context.Context, spec attach.Spec) error {
 		}
 		err := await(ctx, func() (bool, error) { return d.ended(n) })
 		if errors.Is(err, errAlive) || errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("device %s is interface %s of pod %s in sandbox %s, which has not ended: end it, or give the pod another device", n.PCI, n.IfName, n.PodUID, n.ContainerID)
+			return fmt.Errorf(
+				"device %s is interface %s of pod %s in sandbox %s, which has not ended: end it, or give the pod another device",
+				n.PCI,
+				n.IfName,
+				n.PodUID,
+				n.ContainerID,
+			)
 		}
 		if err != nil {
 			return err
@@ -144,11 +150,21 @@ func (d *session) permit(pf netlink.Link, spec attach.Spec) error {
 	if err := podside.CheckCarrier(pf, attrs.Name, spec.MTU); err != nil || d.cfg.Underlay {
 		return err
 	}
-	a, ok, err := carrier.Carried(d.host.Handle, attrs, spec.VLAN, func(a carrier.Address) bool { return a.IP.IsGlobalUnicast() })
+	a, ok, err := carrier.Carried(
+		d.host.Handle,
+		attrs,
+		spec.VLAN,
+		func(a carrier.Address) bool { return a.IP.IsGlobalUnicast() },
+	)
 	if err != nil || !ok {
 		return err
 	}
-	return fmt.Errorf("device %s carries the node's address %s (on %s), and the interface would be in the network of the nodes: set another vlan of the network, use another device, or permit it (multiNetwork.underlayAttachments of the chart)", attrs.Name, a.IP, a.Device)
+	return fmt.Errorf(
+		"device %s carries the node's address %s (on %s), and the interface would be in the network of the nodes: set another vlan of the network, use another device, or permit it (multiNetwork.underlayAttachments of the chart)",
+		attrs.Name,
+		a.IP,
+		a.Device,
+	)
 }
 
 // note describes the VF as it is. It returns its network device too, nil without one.
@@ -166,7 +182,11 @@ func (d *session) note(pod ns.NetNS, f function, now settings, spec attach.Spec)
 		return n, nil, nil
 	}
 	if f.Name == "" {
-		return note{}, nil, fmt.Errorf("device %s has driver %s, and its network device is in another network namespace than the node's: end what uses it", f.PCI, f.Driver)
+		return note{}, nil, fmt.Errorf(
+			"device %s has driver %s, and its network device is in another network namespace than the node's: end what uses it",
+			f.PCI,
+			f.Driver,
+		)
 	}
 	link, err := d.host.LinkByName(f.Name)
 	if err != nil {
@@ -212,7 +232,10 @@ func configure(h *rtnl.Socket, n note, spec attach.Spec) error {
 	if err != nil {
 		return err
 	}
-	data := []*nl.RtAttr{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(spec.IfName))}
+	data := []*nl.RtAttr{
+		nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)),
+		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(spec.IfName)),
+	}
 	if spec.MTU != 0 {
 		data = append(data, nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(spec.MTU))))
 	}
@@ -229,7 +252,12 @@ func configure(h *rtnl.Socket, n note, spec attach.Spec) error {
 		return fmt.Errorf("find %s: %w", spec.IfName, err)
 	}
 	if mac := link.Attrs().HardwareAddr; !bytes.Equal(mac, spec.MAC) {
-		return fmt.Errorf("device %s keeps the Ethernet address %s, want %s: its driver takes none from its physical function", n.PCI, mac, spec.MAC)
+		return fmt.Errorf(
+			"device %s keeps the Ethernet address %s, want %s: its driver takes none from its physical function",
+			n.PCI,
+			mac,
+			spec.MAC,
+		)
 	}
 	// Neighbours that miss it learn the addresses by their next request.
 	_ = neighbours.Announce(ifindex, [6]byte(spec.MAC), spec.IPs())

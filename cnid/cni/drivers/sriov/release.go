@@ -91,7 +91,13 @@ func (d *session) comeBack(ctx context.Context, n note) (f function, err error) 
 		return false, d.fetch(n)
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return f, fmt.Errorf("the network device of %s is neither on the node nor at %s, where sandbox %s had it: %w", n.PCI, n.NetnsPath, n.ContainerID, errElsewhere)
+		return f, fmt.Errorf(
+			"the network device of %s is neither on the node nor at %s, where sandbox %s had it: %w",
+			n.PCI,
+			n.NetnsPath,
+			n.ContainerID,
+			errElsewhere,
+		)
 	}
 	return f, err
 }

@@ -104,13 +104,32 @@ func differences(now, want settings) (steps []step) {
 		}
 	}
 	tag := now.VLAN != want.VLAN || now.QoS != want.QoS || want.VLAN != 0 && now.Proto != want.Proto
-	add(tag, fmt.Sprintf("vlan %d, vlanQoS %d, vlanProto %#x", want.VLAN, want.QoS, want.Proto), func(p pf, s settings) error { return p.setVLAN(s.VLAN, s.QoS, s.Proto) })
+	add(
+		tag,
+		fmt.Sprintf("vlan %d, vlanQoS %d, vlanProto %#x", want.VLAN, want.QoS, want.Proto),
+		func(p pf, s settings) error { return p.setVLAN(s.VLAN, s.QoS, s.Proto) },
+	)
 	add(!bytes.Equal(now.MAC, want.MAC), "mac "+want.MAC.String(), func(p pf, s settings) error { return p.setMAC(s.MAC) })
-	add(now.MinTxRate != want.MinTxRate || now.MaxTxRate != want.MaxTxRate, fmt.Sprintf("min_tx_rate %d, max_tx_rate %d", want.MinTxRate, want.MaxTxRate),
-		func(p pf, s settings) error { return p.setRate(s.MinTxRate, s.MaxTxRate) })
-	add(now.SpoofCheck != want.SpoofCheck, "spoofchk "+onOff(want.SpoofCheck), func(p pf, s settings) error { return p.setSpoofCheck(s.SpoofCheck) })
-	add(now.Trust != want.Trust, "trust "+onOff(want.Trust == 1), func(p pf, s settings) error { return p.setTrust(s.Trust == 1) })
-	add(now.LinkState != want.LinkState, fmt.Sprintf("link_state %s", stateName(want.LinkState)), func(p pf, s settings) error { return p.setLinkState(s.LinkState) })
+	add(
+		now.MinTxRate != want.MinTxRate || now.MaxTxRate != want.MaxTxRate,
+		fmt.Sprintf("min_tx_rate %d, max_tx_rate %d", want.MinTxRate, want.MaxTxRate),
+		func(p pf, s settings) error { return p.setRate(s.MinTxRate, s.MaxTxRate) },
+	)
+	add(
+		now.SpoofCheck != want.SpoofCheck,
+		"spoofchk "+onOff(want.SpoofCheck),
+		func(p pf, s settings) error { return p.setSpoofCheck(s.SpoofCheck) },
+	)
+	add(
+		now.Trust != want.Trust,
+		"trust "+onOff(want.Trust == 1),
+		func(p pf, s settings) error { return p.setTrust(s.Trust == 1) },
+	)
+	add(
+		now.LinkState != want.LinkState,
+		fmt.Sprintf("link_state %s", stateName(want.LinkState)),
+		func(p pf, s settings) error { return p.setLinkState(s.LinkState) },
+	)
 	return steps
 }
 
@@ -145,7 +164,11 @@ func apply(p pf, want settings, steps []step) error {
 			continue // a device without the check reports it as on
 		}
 		if err != nil {
-			return fmt.Errorf("the physical function can't set %s: %w: remove the setting, use another value, or another device", s.setting, err)
+			return fmt.Errorf(
+				"the physical function can't set %s: %w: remove the setting, use another value, or another device",
+				s.setting,
+				err,
+			)
 		}
 	}
 	return nil

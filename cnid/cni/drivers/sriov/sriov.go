@@ -83,7 +83,15 @@ func New(cfg Config, dir string) (*Driver, error) {
 	if err != nil {
 		return nil, errors.Join(err, space.Close())
 	}
-	return &Driver{cfg: cfg, sockets: sockets, space: space, hostID: id, notes: notes, sys: defaultSysfs, locks: keylock.New()}, nil
+	return &Driver{
+		cfg:     cfg,
+		sockets: sockets,
+		space:   space,
+		hostID:  id,
+		notes:   notes,
+		sys:     defaultSysfs,
+		locks:   keylock.New(),
+	}, nil
 }
 
 // session is one call of a Driver, with a socket of its own in the node's namespace.
@@ -105,7 +113,11 @@ func (d *session) pf(f function) (byNetlink, settings, error) {
 	}
 	now, ok := settingsOf(link, f.Index)
 	if !ok {
-		return byNetlink{}, settings{}, fmt.Errorf("the driver of %s reports no settings of its virtual function %d: use another device", f.PFName, f.Index)
+		return byNetlink{}, settings{}, fmt.Errorf(
+			"the driver of %s reports no settings of its virtual function %d: use another device",
+			f.PFName,
+			f.Index,
+		)
 	}
 	return byNetlink{d.host.Handle, link, f.Index}, now, nil
 }

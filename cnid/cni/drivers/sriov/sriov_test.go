@@ -40,7 +40,8 @@ func TestSRIOV_AttachAndDetach_DeviceReturnedUnchanged(t *testing.T) {
 		t.Errorf("link is %+v, want %+v", got, want)
 	}
 	link := pod.Link(t, "fast")
-	if a := link.Attrs(); a.Name != "net1" || a.MTU != 1400 || !hasMAC(link, s.MAC) || a.Flags&net.FlagUp == 0 || !onPCI(link, vf.Address) || !strings.Contains(a.Alias, "customer-a/web-1") {
+	if a := link.Attrs(); a.Name != "net1" || a.MTU != 1400 || !hasMAC(link, s.MAC) || a.Flags&net.FlagUp == 0 || !onPCI(link, vf.Address) ||
+		!strings.Contains(a.Alias, "customer-a/web-1") {
 		t.Errorf("the interface is %+v", a)
 	}
 	now, _ := settingsOf(n.adapter.Link(t), vf.Index)
@@ -275,7 +276,8 @@ func TestSRIOV_NodeNetwork_RefusedUnlessPermitted(t *testing.T) {
 	t.Cleanup(func() { _ = netlink.AddrDel(link, addr) })
 	pod := netnstest.New(t)
 	untagged := spec(pod, vf, func(s *attach.Spec) { s.VLAN, s.VF.QoS = 0, nil })
-	if _, err := n.Attach(t.Context(), untagged); err == nil || !strings.Contains(err.Error(), "carries the node's address 192.0.2.200") || !strings.Contains(err.Error(), "underlayAttachments") {
+	if _, err := n.Attach(t.Context(), untagged); err == nil || !strings.Contains(err.Error(), "carries the node's address 192.0.2.200") ||
+		!strings.Contains(err.Error(), "underlayAttachments") {
 		t.Errorf("without a VLAN: %v", err)
 	}
 	n.asBefore(t, vf, before)
@@ -283,7 +285,11 @@ func TestSRIOV_NodeNetwork_RefusedUnlessPermitted(t *testing.T) {
 	n.mustDetach(t, spec(pod, vf))
 	tagged := spec(pod, vf)
 	onVLAN := &netlink.Vlan{
-		LinkAttrs: netlink.LinkAttrs{Name: "ofnode", ParentIndex: link.Attrs().Index, TxQLen: -1}, VlanId: int(tagged.VLAN), VlanProtocol: netlink.VLAN_PROTOCOL_8021Q,
+		LinkAttrs: netlink.LinkAttrs{
+			Name:        "ofnode",
+			ParentIndex: link.Attrs().Index,
+			TxQLen:      -1,
+		}, VlanId: int(tagged.VLAN), VlanProtocol: netlink.VLAN_PROTOCOL_8021Q,
 	}
 	if err := errors.Join(netlink.LinkAdd(onVLAN), netlink.AddrAdd(onVLAN, &netlink.Addr{IPNet: &net.IPNet{IP: net.IP{198, 51, 100, 200}, Mask: net.CIDRMask(24, 32)}})); err != nil {
 		t.Fatal(err)

@@ -113,7 +113,11 @@ func (s sysfs) uplink(pf string) (string, error) {
 		return err == nil && representor.MatchString(strings.TrimSpace(string(port)))
 	})
 	if len(names) != 1 {
-		return "", fmt.Errorf("physical function %s has the network devices %v in the node's namespace, and settings are made by exactly one: move others away, or load its driver", pf, names)
+		return "", fmt.Errorf(
+			"physical function %s has the network devices %v in the node's namespace, and settings are made by exactly one: move others away, or load its driver",
+			pf,
+			names,
+		)
 	}
 	return names[0], nil
 }

@@ -59,7 +59,8 @@ func vlanEnd(w Wanted) string { return "." + strconv.FormatUint(uint64(w.VNI), 1
 // safe replaces the bytes that a name of a device should not have.
 func safe(id string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x80 && (r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {
+		if r < 0x80 &&
+			(r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {
 			return r
 		}
 		return '_'

@@ -107,7 +107,11 @@ func Decide(s State, devices []Device, port uint16) Plan {
 	for _, w := range s.Wanted {
 		demanded[w.LinkID] = true
 	}
-	held := p.keep(devices, possible, func(id multinet.LinkID, d Device) bool { return !demanded[id] || p.unlisted(id, d, s.Own) })
+	held := p.keep(
+		devices,
+		possible,
+		func(id multinet.LinkID, d Device) bool { return !demanded[id] || p.unlisted(id, d, s.Own) },
+	)
 	p.name(s.Wanted, possible, held, devices)
 	p.Guarded = p.guarded(s, devices)
 	return p
@@ -116,9 +120,10 @@ func Decide(s State, devices []Device, port uint16) Plan {
 // unlisted reports whether a device is a link on a parent that is not listed any more. One
 // with an address of the node stays: its parent had the address, which may come back.
 func (p *Plan) unlisted(id multinet.LinkID, d Device, own []netip.Addr) bool {
-	return len(own) > 0 && !slices.Contains(own, d.Local) && slices.ContainsFunc(p.Failures, func(f multinet.LinkFailure) bool {
-		return f.Reason == v1alpha1.VXLANDeviceNotListedReason && f.Concerns(id)
-	})
+	return len(own) > 0 && !slices.Contains(own, d.Local) &&
+		slices.ContainsFunc(p.Failures, func(f multinet.LinkFailure) bool {
+			return f.Reason == v1alpha1.VXLANDeviceNotListedReason && f.Concerns(id)
+		})
 }
 
 // guarded reports whether VXLAN links are demanded, or on the node after the plan.
@@ -157,17 +162,37 @@ func (p *Plan) possible(s State, devices []Device, port uint16) map[multinet.Lin
 func (p *Plan) linkOn(w Wanted, s State, devices []Device) (*Link, *multinet.LinkFailure) {
 	at := slices.IndexFunc(devices, func(d Device) bool { return slices.Contains(d.Names, w.Device) })
 	if at < 0 {
-		return nil, ofParent(w, v1alpha1.ParentMissingReason, "the node has no device %s; create it, or correct the device in the network", w.Device)
+		return nil, ofParent(
+			w,
+			v1alpha1.ParentMissingReason,
+			"the node has no device %s; create it, or correct the device in the network",
+			w.Device,
+		)
 	}
 	parent := devices[at]
 	_, isLink := Marked(parent.Alias)
 	switch {
 	case isLink:
-		return nil, ofParent(w, v1alpha1.ParentUnsuitableReason, "device %s is a link of other networks; name its parent in the network", w.Device)
+		return nil, ofParent(
+			w,
+			v1alpha1.ParentUnsuitableReason,
+			"device %s is a link of other networks; name its parent in the network",
+			w.Device,
+		)
 	case hostdev.Managed(parent.Names[0]):
-		return nil, ofParent(w, v1alpha1.ParentUnsuitableReason, "device %s belongs to Alioth; name another device in the network", w.Device)
+		return nil, ofParent(
+			w,
+			v1alpha1.ParentUnsuitableReason,
+			"device %s belongs to Alioth; name another device in the network",
+			w.Device,
+		)
 	case !parent.Ethernet:
-		return nil, ofParent(w, v1alpha1.ParentUnsuitableReason, "device %s is not an Ethernet; name another device in the network", w.Device)
+		return nil, ofParent(
+			w,
+			v1alpha1.ParentUnsuitableReason,
+			"device %s is not an Ethernet; name another device in the network",
+			w.Device,
+		)
 	}
 	link := &Link{LinkID: w.LinkID, Parent: parent.Index, MTU: parent.MTU, Up: parent.Up}
 	if w.Type == multinet.VXLAN {
@@ -182,7 +207,13 @@ func (p *Plan) linkOn(w Wanted, s State, devices []Device) (*Link, *multinet.Lin
 		link = nil
 	}
 	if !parent.Up {
-		return link, ofParent(w, v1alpha1.ParentDownReason, "device %s is down; set it up (ip link set %s up)", w.Device, w.Device)
+		return link, ofParent(
+			w,
+			v1alpha1.ParentDownReason,
+			"device %s is down; set it up (ip link set %s up)",
+			w.Device,
+			w.Device,
+		)
 	}
 	return link, nil
 }
@@ -195,31 +226,49 @@ func (p *Plan) connect(link *Link, parent Device, s State) *multinet.LinkFailure
 		own = ofDevice(parent)
 	}
 	refused := func(reason, format string) *multinet.LinkFailure {
-		return &multinet.LinkFailure{LinkID: multinet.LinkID{Device: link.Device, Type: link.Type}, Reason: reason, Message: fmt.Sprintf(format, link.Device)}
+		return &multinet.LinkFailure{
+			LinkID:  multinet.LinkID{Device: link.Device, Type: link.Type},
+			Reason:  reason,
+			Message: fmt.Sprintf(format, link.Device),
+		}
 	}
 	if !known && !slices.Contains(s.Listed, link.Device) {
-		return refused(v1alpha1.VXLANDeviceNotListedReason, "device %[1]s has no InternalIP of the node, and multiNetwork.vxlanDevices of the chart does not list %[1]s: "+
-			"add it there if no pod can send on it as a node (docs/tenants/isolation.md), or use the device with the node's address")
+		return refused(
+			v1alpha1.VXLANDeviceNotListedReason,
+			"device %[1]s has no InternalIP of the node, and multiNetwork.vxlanDevices of the chart does not list %[1]s: "+
+				"add it there if no pod can send on it as a node (docs/tenants/isolation.md), or use the device with the node's address",
+		)
 	}
 	if len(own) == 0 {
-		return refused(v1alpha1.ParentUnaddressedReason, "device %s has no IP address, from which the node could send the packets of its VXLANs; give it one, in the same family on all nodes, or use a vlan")
+		return refused(
+			v1alpha1.ParentUnaddressedReason,
+			"device %s has no IP address, from which the node could send the packets of its VXLANs; give it one, in the same family on all nodes, or use a vlan",
+		)
 	}
 	// At the device with the InternalIP a program keeps pods from it.
 	if !known && slices.ContainsFunc(parent.Names, func(name string) bool { return slices.Contains(s.Direct, name) }) {
-		return refused(v1alpha1.ParentUnsuitableReason, "pods of the node have interfaces on device %s itself, and could send packets into its VXLANs as the node; "+
-			"delete these pods, use another device for one of the networks, or permit it (multiNetwork.underlayAttachments of the chart)")
+		return refused(
+			v1alpha1.ParentUnsuitableReason,
+			"pods of the node have interfaces on device %s itself, and could send packets into its VXLANs as the node; "+
+				"delete these pods, use another device for one of the networks, or permit it (multiNetwork.underlayAttachments of the chart)",
+		)
 	}
 	link.Local = own[0]
 	link.MTU -= overhead(link.Local)
 	link.Peers = s.known(link.Device, ipfamily.Of(link.Local))
-	if !known && !slices.ContainsFunc(p.Addresses, func(at multinet.DeviceAddrs) bool { return at.Device == link.Device }) {
+	if !known &&
+		!slices.ContainsFunc(p.Addresses, func(at multinet.DeviceAddrs) bool { return at.Device == link.Device }) {
 		p.Addresses = append(p.Addresses, multinet.DeviceAddrs{Device: link.Device, Addrs: own})
 	}
 	return nil
 }
 
 func ofParent(w Wanted, reason, format string, args ...any) *multinet.LinkFailure {
-	return &multinet.LinkFailure{LinkID: multinet.LinkID{Device: w.Device}, Reason: reason, Message: fmt.Sprintf(format, args...)}
+	return &multinet.LinkFailure{
+		LinkID:  multinet.LinkID{Device: w.Device},
+		Reason:  reason,
+		Message: fmt.Sprintf(format, args...),
+	}
 }
 
 // ofNode returns the addresses in own that the device has. All nodes know this node by these
@@ -258,7 +307,11 @@ func overhead(local netip.Addr) int {
 // keep returns the devices that are wanted links, by identity. Marked devices that are
 // something else by now, second ones, and those that an ended process has not marked, are
 // deleted. A link whose parent does not fit any more stays, for it may fit again.
-func (p *Plan) keep(devices []Device, possible map[multinet.LinkID]Link, orphan func(multinet.LinkID, Device) bool) map[multinet.LinkID]Device {
+func (p *Plan) keep(
+	devices []Device,
+	possible map[multinet.LinkID]Link,
+	orphan func(multinet.LinkID, Device) bool,
+) map[multinet.LinkID]Device {
 	held, orphans := map[multinet.LinkID]Device{}, 0
 	for _, d := range devices {
 		id, ours := Marked(d.Alias)
@@ -292,7 +345,12 @@ func (l Link) is(d Device) bool {
 
 // name gives each link its name and plans it. One that exists, or that is replaced, keeps
 // its name.
-func (p *Plan) name(wanted []Wanted, possible map[multinet.LinkID]Link, held map[multinet.LinkID]Device, devices []Device) {
+func (p *Plan) name(
+	wanted []Wanted,
+	possible map[multinet.LinkID]Link,
+	held map[multinet.LinkID]Device,
+	devices []Device,
+) {
 	kept, taken := map[multinet.LinkID]string{}, map[string]bool{}
 	for _, d := range devices {
 		for _, name := range d.Names {

@@ -52,7 +52,8 @@ type Peer struct {
 
 // Equal reports whether two states demand the same.
 func (s State) Equal(other State) bool {
-	return slices.Equal(s.Wanted, other.Wanted) && slices.Equal(s.Own, other.Own) && slices.EqualFunc(s.Peers, other.Peers, Peer.equal) &&
+	return slices.Equal(s.Wanted, other.Wanted) && slices.Equal(s.Own, other.Own) &&
+		slices.EqualFunc(s.Peers, other.Peers, Peer.equal) &&
 		slices.Equal(s.Direct, other.Direct)
 }
 

@@ -131,7 +131,14 @@ type Cache struct {
 
 // New returns the cache of a node without rows.
 func New(node string, random *rand.Rand) *Cache {
-	return &Cache{node: node, rand: random, rows: newRows(), asked: map[Key]*asked{}, waiting: newQueue(), budget: newBudget()}
+	return &Cache{
+		node:    node,
+		rand:    random,
+		rows:    newRows(),
+		asked:   map[Key]*asked{},
+		waiting: newQueue(),
+		budget:  newBudget(),
+	}
 }
 
 // VNIs returns the VNIs of all rows that the table has or may have, ascending.

@@ -96,7 +96,12 @@ func (w *world) node(i int, ready bool) {
 }
 
 func (w *world) vpc(name, uid string, vni uint32) {
-	row := &store.VPC{Meta: store.Meta{UID: uid}, Name: name, VNI: vni, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/16")}}
+	row := &store.VPC{
+		Meta:     store.Meta{UID: uid},
+		Name:     name,
+		VNI:      vni,
+		Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/16")},
+	}
 	w.put(func(tx store.Tx) error { return store.PutVPC(tx, row) })
 }
 

@@ -58,14 +58,26 @@ type Setting struct {
 // Alioth leaves the values of "all" to the host.
 var Settings = []Setting{
 	{ipfamily.IPv4, Forwarding, 1, 1, "a pod's egress and the replies to it pass the node's stack"},
-	{ipfamily.IPv4, "rp_filter", 8, 2, "the route to a source may lead by another device, and a strict filter would drop such packets. The programs and the packet filter check sources"},
+	{
+		ipfamily.IPv4,
+		"rp_filter",
+		8,
+		2,
+		"the route to a source may lead by another device, and a strict filter would drop such packets. The programs and the packet filter check sources",
+	},
 	{ipfamily.IPv4, "accept_redirects", 4, 0, "an ICMP redirect of a pod must change no route of the node"},
 	{ipfamily.IPv4, "send_redirects", 6, 0, "the node is the only neighbour of a pod, so no redirect can be right"},
 	{ipfamily.IPv4, "accept_source_route", 9, 0, "a pod must not choose the path of a packet behind its next hop"},
 	{ipfamily.IPv4, "proxy_arp", 3, 0, "the programs answer for a pod's neighbours; the node must not answer for others"},
 	{ipfamily.IPv4, "proxy_arp_pvlan", 25, 0, "as proxy_arp"},
 	{ipfamily.IPv4, "accept_local", 23, 0, "a packet from a pod with an address of the node as its source is forged"},
-	{ipfamily.IPv4, "src_valid_mark", 24, 0, "the mark of a packet is the datapath's, and must select no route in the check of its source"},
+	{
+		ipfamily.IPv4,
+		"src_valid_mark",
+		24,
+		0,
+		"the mark of a packet is the datapath's, and must select no route in the check of its source",
+	},
 	{ipfamily.IPv6, Forwarding, 0, 1, "as for IPv4. With it, the kernel ignores router advertisements and redirects"},
 	{ipfamily.IPv6, "accept_ra", 0, 0, "a router advertisement of a pod must give the node no route and no address"},
 	{ipfamily.IPv6, "autoconf", 0, 0, "a device has no address but those that the daemon assigns"},
@@ -89,8 +101,20 @@ type UplinkSetting struct {
 
 // UplinkSettings are all of them.
 var UplinkSettings = []UplinkSetting{
-	{ipfamily.IPv4, Forwarding, false, true, "replies to egress of pods, and packets to ports of the node, arrive here. Without forwarding the kernel also accepts redirects"},
-	{ipfamily.IPv4, "accept_redirects", true, false, "a host of the segment, or a pod of a network on it, must not change the path of tunnel packets"},
+	{
+		ipfamily.IPv4,
+		Forwarding,
+		false,
+		true,
+		"replies to egress of pods, and packets to ports of the node, arrive here. Without forwarding the kernel also accepts redirects",
+	},
+	{
+		ipfamily.IPv4,
+		"accept_redirects",
+		true,
+		false,
+		"a host of the segment, or a pod of a network on it, must not change the path of tunnel packets",
+	},
 	{ipfamily.IPv4, "accept_source_route", true, false, "a packet must not choose a path through the node"},
 	{ipfamily.IPv6, Forwarding, false, true, "as for IPv4. With it, the kernel ignores redirects"},
 	{ipfamily.IPv6, "accept_source_route", true, false, "as for IPv4"},
@@ -99,7 +123,13 @@ var UplinkSettings = []UplinkSetting{
 // PodSettings are settings of the ends of interfaces in pods, at the time of ADD. A pod with
 // NET_ADMIN may change them, and a securityContext.sysctls of the pod too.
 var PodSettings = []Setting{
-	{ipfamily.IPv4, "accept_redirects", 4, 0, "a neighbour must change no route of the pod. On networks outside of VPCs no program drops redirects"},
+	{
+		ipfamily.IPv4,
+		"accept_redirects",
+		4,
+		0,
+		"a neighbour must change no route of the pod. On networks outside of VPCs no program drops redirects",
+	},
 	{ipfamily.IPv4, "send_redirects", 6, 0, "a pod forwards if the node does, and must not send its neighbours to others"},
 	{ipfamily.IPv4, "accept_source_route", 9, 0, "a neighbour must not choose a path through the pod"},
 	{ipfamily.IPv4, "proxy_arp", 3, 0, "a pod must answer for its own addresses alone"},

@@ -63,7 +63,11 @@ const established, begins, untracked = 1 << 1, 1 << 3, 1 << 6
 
 func states() field {
 	number := binaryutil.NativeEndian.PutUint32
-	return field{{of: replies, value: number(established)}, {of: fromPods | toPods, value: number(begins)}, {tunnel, number(untracked), true}}
+	return field{
+		{of: replies, value: number(established)},
+		{of: fromPods | toPods, value: number(begins)},
+		{tunnel, number(untracked), true},
+	}
 }
 
 // inStates reports whether a state is one of a mask.

@@ -52,7 +52,12 @@ type Block struct {
 
 // String is one sentence with the remedy.
 func (b Block) String() string {
-	return fmt.Sprintf("chain %s of another program drops %s; let them through: %s", b.Chain, b.Drops, strings.Join(b.Rules, " && "))
+	return fmt.Sprintf(
+		"chain %s of another program drops %s; let them through: %s",
+		b.Chain,
+		b.Drops,
+		strings.Join(b.Rules, " && "),
+	)
 }
 
 // Blocks reads the tables of other programs in the current network namespace and returns the base
@@ -91,8 +96,11 @@ func (t Traffic) crossings() (list []crossing) {
 		hook: nftables.ChainHookForward, what: "packets that pods exchange with destinations outside of their VPC",
 		packets: fromPods | replies,
 		// By the group, because other devices may have a name that begins as a pod's.
-		nft:         []string{fmt.Sprintf("iifgroup %#x", t.PodGroup), fmt.Sprintf("oifgroup %#x", t.PodGroup)},
-		legacy:      []string{fmt.Sprintf("-m devgroup --src-group %#x", t.PodGroup), fmt.Sprintf("-m devgroup --dst-group %#x", t.PodGroup)},
+		nft: []string{fmt.Sprintf("iifgroup %#x", t.PodGroup), fmt.Sprintf("oifgroup %#x", t.PodGroup)},
+		legacy: []string{
+			fmt.Sprintf("-m devgroup --src-group %#x", t.PodGroup),
+			fmt.Sprintf("-m devgroup --dst-group %#x", t.PodGroup),
+		},
 		legacyChain: "FORWARD",
 	}
 	if t.HostPorts { // others begin flows, too

@@ -39,7 +39,10 @@ var legacyFamilies = []legacyFamily{
 // packets. A kernel without legacy iptables has neither file nor table.
 func (f legacyFamily) tables() []string {
 	names, _ := os.ReadFile(f.names)
-	return slices.DeleteFunc(strings.Fields(string(names)), func(name string) bool { return name == "nat" || name == "raw" })
+	return slices.DeleteFunc(
+		strings.Fields(string(names)),
+		func(name string) bool { return name == "nat" || name == "raw" },
+	)
 }
 
 // Unread returns a sentence for each family of legacy iptables that has tables in
@@ -50,8 +53,15 @@ func Unread() []string {
 	for _, f := range legacyFamilies {
 		names := strings.Join(f.tables(), ", ")
 		if _, installed := f.program(); !installed && names != "" {
-			list = append(list, fmt.Sprintf("the node has tables of %s (%s) that the daemon can't read; if packets of pods are lost, look for rules that drop them: %s-save",
-				f.command, names, f.command))
+			list = append(
+				list,
+				fmt.Sprintf(
+					"the node has tables of %s (%s) that the daemon can't read; if packets of pods are lost, look for rules that drop them: %s-save",
+					f.command,
+					names,
+					f.command,
+				),
+			)
 		}
 	}
 	return list
@@ -113,7 +123,12 @@ func (t Traffic) readLegacy(text string) table {
 	}
 	for _, match := range legacyRule.FindAllStringSubmatch(text, -1) {
 		conditions := legacyComment.ReplaceAllString(match[2], "")
-		r := rule{always: conditions == "", conditions: t.legacyConditions(conditions), verdict: expr.VerdictJump, target: match[4]}
+		r := rule{
+			always:     conditions == "",
+			conditions: t.legacyConditions(conditions),
+			verdict:    expr.VerdictJump,
+			target:     match[4],
+		}
 		if match[3] == "g" {
 			r.verdict = expr.VerdictGoto
 		}

@@ -24,7 +24,11 @@ func nftBlocks(conn *nftables.Conn, t Traffic) ([]Block, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list packet filter chains: %w", err)
 	}
-	families := map[nftables.TableFamily]string{nftables.TableFamilyIPv4: "ip", nftables.TableFamilyIPv6: "ip6", nftables.TableFamilyINet: "inet"}
+	families := map[nftables.TableFamily]string{
+		nftables.TableFamilyIPv4: "ip",
+		nftables.TableFamilyIPv6: "ip6",
+		nftables.TableFamilyINet: "inet",
+	}
 	var list []Block
 	for _, from := range tables {
 		own := from.Family == nftables.TableFamilyINet && from.Name == netfilter.TableName

@@ -86,7 +86,10 @@ func (f *Frontend) Compare(o *Frontend) int {
 // Equal compares all fields.
 func (f *Frontend) Equal(o *Frontend) bool {
 	return f == o || f.Compare(o) == 0 && f.Local == o.Local && f.Affinity == o.Affinity && f.VNI == o.VNI &&
-		slices.Equal(f.All, o.All) && slices.Equal(f.Own, o.Own) && slices.Equal(f.Here, o.Here) && slices.Equal(f.Hidden, o.Hidden) &&
+		slices.Equal(
+			f.All,
+			o.All,
+		) && slices.Equal(f.Own, o.Own) && slices.Equal(f.Here, o.Here) && slices.Equal(f.Hidden, o.Hidden) &&
 		slices.Equal(f.Sources, o.Sources) && (f.Sources == nil) == (o.Sources == nil)
 }
 

@@ -148,8 +148,14 @@ func (s State) Sound() (State, []error) {
 		return err != nil
 	}
 	s.HostPorts = slices.DeleteFunc(slices.Clone(s.HostPorts), func(p HostPort) bool { return leaveOut(p.check()) })
-	s.DefaultVPC = slices.DeleteFunc(slices.Clone(s.DefaultVPC), func(p netip.Prefix) bool { return leaveOut(canonical(p)) })
-	s.Frontends = slices.DeleteFunc(slices.Clone(s.Frontends), func(f *Frontend) bool { return leaveOut(ValidateFrontends([]*Frontend{f})) })
+	s.DefaultVPC = slices.DeleteFunc(
+		slices.Clone(s.DefaultVPC),
+		func(p netip.Prefix) bool { return leaveOut(canonical(p)) },
+	)
+	s.Frontends = slices.DeleteFunc(
+		slices.Clone(s.Frontends),
+		func(f *Frontend) bool { return leaveOut(ValidateFrontends([]*Frontend{f})) },
+	)
 	slices.SortStableFunc(s.Frontends, (*Frontend).Compare)
 	s.Frontends = slices.CompactFunc(s.Frontends, func(a, b *Frontend) bool {
 		return a.Compare(b) == 0 && leaveOut(fmt.Errorf("port %d of a service is there twice", b.Port))

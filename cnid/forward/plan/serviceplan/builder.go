@@ -165,7 +165,12 @@ func sortServices(list []state.Service) []state.Service {
 }
 
 func compareServices(a, b state.Service) int {
-	return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.VIP.Compare(b.VIP), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
+	return cmp.Or(
+		cmp.Compare(a.VNI, b.VNI),
+		a.VIP.Compare(b.VIP),
+		cmp.Compare(a.Proto, b.Proto),
+		cmp.Compare(a.Port, b.Port),
+	)
 }
 
 // judged has the verdicts about a Service: the operator's, or the node's own.

@@ -168,7 +168,8 @@ func (e *Exposure) settle() (changed bool) {
 	}
 	e.stale = false
 	preserves := e.preserving > 0
-	same := len(e.ports) == len(e.Ports) && !slices.ContainsFunc(e.Ports, func(p state.NodePort) bool { return e.ports[p] == 0 })
+	same := len(e.ports) == len(e.Ports) &&
+		!slices.ContainsFunc(e.Ports, func(p state.NodePort) bool { return e.ports[p] == 0 })
 	if same && preserves == e.Preserves {
 		return false
 	}
@@ -180,5 +181,10 @@ func (e *Exposure) settle() (changed bool) {
 }
 
 func compareNodePorts(a, b state.NodePort) int {
-	return cmp.Or(cmp.Compare(a.VNI, b.VNI), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Family, b.Family))
+	return cmp.Or(
+		cmp.Compare(a.VNI, b.VNI),
+		cmp.Compare(a.Proto, b.Proto),
+		cmp.Compare(a.Port, b.Port),
+		cmp.Compare(a.Family, b.Family),
+	)
 }

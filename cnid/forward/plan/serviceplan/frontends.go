@@ -74,7 +74,14 @@ func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, v *services.Ver
 
 // port adds one port of a Service for one family: at the node's addresses, and at the external
 // addresses.
-func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, family ipfamily.Family) {
+func (b *frontendBuilder) port(
+	s *servicePlan,
+	vpc *store.VPC,
+	v *services.Verdict,
+	port store.ServicePort,
+	proto uint8,
+	family ipfamily.Family,
+) {
 	frontend := b.frontend(vpc, v, port, proto, family)
 	if port.NodePort != 0 {
 		node := frontend
@@ -128,7 +135,13 @@ func (b *frontendBuilder) healthCheck(v *services.Verdict) HealthCheck {
 	return HealthCheck{Ref{v.Namespace, v.Service}, v.HealthCheckNodePort, len(ready)}
 }
 
-func (b *frontendBuilder) frontend(vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, family ipfamily.Family) ruleset.Frontend {
+func (b *frontendBuilder) frontend(
+	vpc *store.VPC,
+	v *services.Verdict,
+	port store.ServicePort,
+	proto uint8,
+	family ipfamily.Family,
+) ruleset.Frontend {
 	spread := v.Spread(b.tx, b.cfg.Node, port, family)
 	frontend := ruleset.Frontend{
 		Protocol: proto, IP: family.Unspecified(), Port: port.NodePort, Affinity: v.Affinity, Local: v.ExternalNodeLocal,
@@ -144,14 +157,23 @@ func (b *frontendBuilder) frontend(vpc *store.VPC, v *services.Verdict, port sto
 		spread.Elsewhere = nil // other nodes take nothing for it
 	}
 	if frontend.Local && len(spread.Elsewhere) > 0 {
-		frontend.Own = atMost(b.elsewhere(frontend.All, spread, port.NodePort, func(node string) netip.Addr { return b.openly(node, family) }))
+		frontend.Own = atMost(
+			b.elsewhere(frontend.All, spread, port.NodePort, func(node string) netip.Addr { return b.openly(node, family) }),
+		)
 	}
-	frontend.All = atMost(b.elsewhere(frontend.All, spread, port.NodePort, func(node string) netip.Addr { return b.ofNode(node, family) }))
+	frontend.All = atMost(
+		b.elsewhere(frontend.All, spread, port.NodePort, func(node string) netip.Addr { return b.ofNode(node, family) }),
+	)
 	return frontend
 }
 
 // elsewhere adds the places of other nodes, which have the addresses that at returns.
-func (b *frontendBuilder) elsewhere(places []netip.AddrPort, spread services.Spread, port uint16, at func(node string) netip.Addr) []netip.AddrPort {
+func (b *frontendBuilder) elsewhere(
+	places []netip.AddrPort,
+	spread services.Spread,
+	port uint16,
+	at func(node string) netip.Addr,
+) []netip.AddrPort {
 	places = slices.Clone(places)
 	for _, name := range slices.Sorted(maps.Keys(spread.Elsewhere)) {
 		if ip := at(name); ip.IsValid() {

@@ -82,7 +82,12 @@ type Stale struct {
 
 // NewStale selects nothing.
 func NewStale() Stale {
-	return Stale{Refs: map[Ref]bool{}, VPCs: map[string]bool{}, Named: map[VPCAddress]bool{}, Anywhere: map[netip.Addr]bool{}}
+	return Stale{
+		Refs:     map[Ref]bool{},
+		VPCs:     map[string]bool{},
+		Named:    map[VPCAddress]bool{},
+		Anywhere: map[netip.Addr]bool{},
+	}
 }
 
 // Mark selects a Service by its name.

@@ -72,7 +72,8 @@ func (p *Planner) Plan(tx store.ReadTx, cfg Config, here *Here, stale *Stale) (c
 	if p.planned == nil {
 		*p = Planner{
 			planned: map[Ref]*servicePlan{}, members: map[string]map[Ref]*servicePlan{}, naming: map[VPCAddress][]*servicePlan{},
-			vpcs: map[string]*virtualAddresses{}, shared: newVirtualAddresses(), frontends: newFrontends(), exposures: map[string]*Exposure{},
+			vpcs: map[string]*virtualAddresses{}, shared: newVirtualAddresses(), frontends: newFrontends(),
+			exposures: map[string]*Exposure{},
 		}
 	}
 	if here != nil {

@@ -11,7 +11,10 @@ import (
 // CachedRows converts the rows that a node has looked up.
 func CachedRows(rows []state.Cached) (list []nodestatus.CachedRow) {
 	for _, row := range rows {
-		list = append(list, nodestatus.CachedRow{VNI: row.VNI, IP: row.IP, Node: row.Node, MAC: row.MAC.String(), Gone: row.Gone})
+		list = append(
+			list,
+			nodestatus.CachedRow{VNI: row.VNI, IP: row.IP, Node: row.Node, MAC: row.MAC.String(), Gone: row.Gone},
+		)
 	}
 	return list
 }

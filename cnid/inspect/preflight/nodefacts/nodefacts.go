@@ -130,7 +130,8 @@ func (n *node) folders(ctx context.Context) {
 	n.Configurations = n.list(n.cfg.Values.Daemon.CNIConfDir)
 	n.Plugins = n.list(n.cfg.Values.Daemon.CNIBinDir)
 	for _, dir := range otherFolders {
-		if filepath.Clean(dir) != filepath.Clean(n.cfg.Values.Daemon.CNIConfDir) && slices.ContainsFunc(n.list(dir), cnidir.IsConfiguration) {
+		if filepath.Clean(dir) != filepath.Clean(n.cfg.Values.Daemon.CNIConfDir) &&
+			slices.ContainsFunc(n.list(dir), cnidir.IsConfiguration) {
 			n.OtherFolders = append(n.OtherFolders, dir)
 		}
 	}
@@ -199,7 +200,10 @@ func (n *node) network(ctx context.Context) {
 		}
 		settings, err := netdev.UplinkDeviations(found.Device)
 		n.unread("read the kernel settings of "+found.Device, err)
-		n.Uplinks = append(n.Uplinks, preflight.Uplink{Address: ip, Device: found.Device, PodMTU: found.PodMTU, Settings: settings})
+		n.Uplinks = append(
+			n.Uplinks,
+			preflight.Uplink{Address: ip, Device: found.Device, PodMTU: found.PodMTU, Settings: settings},
+		)
 	}
 }
 
@@ -273,7 +277,10 @@ func proxyMode(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+	}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
 		return ""

@@ -43,7 +43,8 @@ func (n *node) filters(ctx context.Context) {
 	n.unread("list packet filter chains", err)
 	for _, chain := range chains {
 		own := chain.Table.Name == netfilter.TableName
-		if !own && chain.Type == nftables.ChainTypeNAT && chain.Hooknum != nil && *chain.Hooknum == *nftables.ChainHookPostrouting {
+		if !own && chain.Type == nftables.ChainTypeNAT && chain.Hooknum != nil &&
+			*chain.Hooknum == *nftables.ChainHookPostrouting {
 			n.Masquerading = append(n.Masquerading, fmt.Sprintf("table %s chain %s", chain.Table.Name, chain.Name))
 		}
 	}

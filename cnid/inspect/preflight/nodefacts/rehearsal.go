@@ -45,7 +45,13 @@ type rehearsal struct {
 func rehearse(ctx context.Context, cfg Config) (problems []preflight.Problem) {
 	dir, err := os.MkdirTemp("", "alioth-preflight-")
 	if err != nil {
-		return []preflight.Problem{{Part: "a folder for the rehearsal of the installation", Error: err.Error(), Remedy: "free some space in the folder for temporary files"}}
+		return []preflight.Problem{
+			{
+				Part:   "a folder for the rehearsal of the installation",
+				Error:  err.Error(),
+				Remedy: "free some space in the folder for temporary files",
+			},
+		}
 	}
 	defer os.RemoveAll(dir)
 	r := &rehearsal{values: cfg.Values, dir: dir}
@@ -56,12 +62,28 @@ func rehearse(ctx context.Context, cfg Config) (problems []preflight.Problem) {
 		return err == nil
 	}
 	if _, err := os.Stat(BTFFile); err != nil {
-		note("types of the kernel (BTF)", "boot a kernel with CONFIG_DEBUG_INFO_BTF, as the kernels of distributions have it", err)
+		note(
+			"types of the kernel (BTF)",
+			"boot a kernel with CONFIG_DEBUG_INFO_BTF, as the kernels of distributions have it",
+			err,
+		)
 	}
 	err = podside.Try(ctx, func() error {
-		note("the packet filter", "load the modules nf_tables, nft_ct, nft_masq, nft_fib and nf_conntrack, or boot a kernel with these options", r.filter())
-		if note("the devices of the tunnel", "load the modules vxlan and veth, or boot a kernel with CONFIG_VXLAN and CONFIG_VETH", r.devices()) {
-			note("the BPF programs", "boot a kernel with CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT, CONFIG_CGROUP_BPF, CONFIG_NET_CLS_BPF and CONFIG_NET_SCH_INGRESS", r.programs())
+		note(
+			"the packet filter",
+			"load the modules nf_tables, nft_ct, nft_masq, nft_fib and nf_conntrack, or boot a kernel with these options",
+			r.filter(),
+		)
+		if note(
+			"the devices of the tunnel",
+			"load the modules vxlan and veth, or boot a kernel with CONFIG_VXLAN and CONFIG_VETH",
+			r.devices(),
+		) {
+			note(
+				"the BPF programs",
+				"boot a kernel with CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT, CONFIG_CGROUP_BPF, CONFIG_NET_CLS_BPF and CONFIG_NET_SCH_INGRESS",
+				r.programs(),
+			)
 		}
 		return nil
 	})
@@ -72,7 +94,8 @@ func rehearse(ctx context.Context, cfg Config) (problems []preflight.Problem) {
 // filter makes the table of the daemon.
 func (r *rehearsal) filter() error {
 	s := ruleset.State{
-		Shadows: r.values.ShadowCIDRs, TunnelPort: r.values.TunnelPort, PodGroup: hostdev.PodGroup, PodKinds: hostdev.PodKinds,
+		Shadows: r.values.ShadowCIDRs, TunnelPort: r.values.TunnelPort, PodGroup: hostdev.PodGroup,
+		PodKinds:   hostdev.PodKinds,
 		NodeDevice: hostdev.Node, SealedDevices: []string{hostdev.Tunnel, hostdev.NodePeer, hostdev.FragmentPeer},
 		MarkMask: state.MarkMask, SharedMark: state.MarkShared, EgressMark: state.MarkEgress, NodeMark: state.MarkNode,
 		OpeningMark: state.MarkOpening, TunneledMark: state.MarkTunneled, FlowsPerShadow: 1,
@@ -119,14 +142,24 @@ func (r *rehearsal) programs() error {
 // attachTo attaches a program by clsact and cls_bpf.
 func attachTo(ifindex int, program *ebpf.Program) error {
 	clsact := &netlink.GenericQdisc{
-		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: ifindex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}, QdiscType: "clsact",
+		QdiscAttrs: netlink.QdiscAttrs{
+			LinkIndex: ifindex,
+			Handle:    netlink.MakeHandle(0xffff, 0),
+			Parent:    netlink.HANDLE_CLSACT,
+		}, QdiscType: "clsact",
 	}
 	if err := netlink.QdiscAdd(clsact); err != nil {
 		return fmt.Errorf("add the queueing discipline clsact: %w", err)
 	}
 	filter := &netlink.BpfFilter{
-		FilterAttrs: netlink.FilterAttrs{LinkIndex: ifindex, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: 1},
-		Fd:          program.FD(), Name: "alioth_preflight", DirectAction: true,
+		FilterAttrs: netlink.FilterAttrs{
+			LinkIndex: ifindex,
+			Parent:    netlink.HANDLE_MIN_INGRESS,
+			Handle:    1,
+			Protocol:  unix.ETH_P_ALL,
+			Priority:  1,
+		},
+		Fd: program.FD(), Name: "alioth_preflight", DirectAction: true,
 	}
 	if err := netlink.FilterAdd(filter); err != nil {
 		return fmt.Errorf("attach a program by cls_bpf: %w", err)

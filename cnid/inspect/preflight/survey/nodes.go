@@ -83,7 +83,8 @@ func (r *Reader) inspect(ctx context.Context, node string, pods NodePods) (facts
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWithin)
 		defer cancel()
-		if gone := api.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); gone != nil && !apierrors.IsNotFound(gone) {
+		if gone := api.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); gone != nil &&
+			!apierrors.IsNotFound(gone) {
 			err = errors.Join(err, fmt.Errorf("delete the pod %s/%s: %w", pod.Namespace, pod.Name, gone))
 		}
 	}()
@@ -162,13 +163,20 @@ func (p NodePods) on(node, values string) *corev1.Pod {
 			Labels: map[string]string{"app.kubernetes.io/name": "alioth-preflight"},
 		},
 		Spec: corev1.PodSpec{
-			NodeName: node, HostNetwork: true, HostPID: true, RestartPolicy: corev1.RestartPolicyNever, DNSPolicy: corev1.DNSDefault,
+			NodeName: node, HostNetwork: true, HostPID: true, RestartPolicy: corev1.RestartPolicyNever,
+			DNSPolicy:                    corev1.DNSDefault,
 			AutomountServiceAccountToken: ptr.To(false), ActiveDeadlineSeconds: ptr.To(int64(p.Within / time.Second)),
 			TerminationGracePeriodSeconds: ptr.To[int64](0),
 			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
 				Name: "preflight", Image: p.Image, ImagePullPolicy: p.PullPolicy,
-				Command:                  []string{"/usr/local/bin/aliothctl", "preflight", "--node", "--root=" + hostFolder, "--facts=" + values},
+				Command: []string{
+					"/usr/local/bin/aliothctl",
+					"preflight",
+					"--node",
+					"--root=" + hostFolder,
+					"--facts=" + values,
+				},
 				SecurityContext:          &corev1.SecurityContext{Privileged: ptr.To(true)},
 				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 				VolumeMounts: []corev1.VolumeMount{

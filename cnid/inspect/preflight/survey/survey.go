@@ -111,7 +111,8 @@ func (r *Reader) nodes(ctx context.Context, c *preflight.Cluster) error {
 func nodeOf(n *corev1.Node) preflight.ClusterNode {
 	info := n.Status.NodeInfo
 	fact := preflight.ClusterNode{
-		Name: n.Name, Kernel: info.KernelVersion, Runtime: info.ContainerRuntimeVersion, OS: info.OperatingSystem, Arch: info.Architecture, Labels: n.Labels,
+		Name: n.Name, Kernel: info.KernelVersion, Runtime: info.ContainerRuntimeVersion, OS: info.OperatingSystem,
+		Arch: info.Architecture, Labels: n.Labels,
 		Ready: slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		}),
@@ -165,7 +166,9 @@ func (r *Reader) services(ctx context.Context, c *preflight.Cluster) error {
 }
 
 func (r *Reader) endpoints(ctx context.Context, c *preflight.Cluster) error {
-	list, err := r.api.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=kubernetes"})
+	list, err := r.api.DiscoveryV1().
+		EndpointSlices(metav1.NamespaceDefault).
+		List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=kubernetes"})
 	if err != nil {
 		return err
 	}
@@ -322,7 +325,12 @@ func (r *Reader) webhooks(ctx context.Context, c *preflight.Cluster) error {
 }
 
 // webhookOf returns a webhook whose silence prevents pods, or none.
-func webhookOf(configuration, name string, client admissionv1.WebhookClientConfig, policy *admissionv1.FailurePolicyType, rules []admissionv1.RuleWithOperations) []preflight.Webhook {
+func webhookOf(
+	configuration, name string,
+	client admissionv1.WebhookClientConfig,
+	policy *admissionv1.FailurePolicyType,
+	rules []admissionv1.RuleWithOperations,
+) []preflight.Webhook {
 	if client.Service == nil || policy != nil && *policy == admissionv1.Ignore {
 		return nil
 	}
@@ -332,7 +340,9 @@ func webhookOf(configuration, name string, client admissionv1.WebhookClientConfi
 	if !pods {
 		return nil
 	}
-	return []preflight.Webhook{{Configuration: configuration, Name: name, Service: client.Service.Namespace + "/" + client.Service.Name}}
+	return []preflight.Webhook{
+		{Configuration: configuration, Name: name, Service: client.Service.Namespace + "/" + client.Service.Name},
+	}
 }
 
 func has(list []string, value string) bool {

@@ -75,7 +75,11 @@ func populate(ctx context.Context, t *testing.T, api kubernetes.Interface) {
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.99.0.7", PodIPs: []corev1.PodIP{{IP: "10.99.0.7"}}}
 	must[*corev1.Pod](t)(api.CoreV1().Pods("shop").UpdateStatus(ctx, pod, metav1.UpdateOptions{}))
 	must[*appsv1.DaemonSet](t)(api.AppsV1().DaemonSets("kube-system").Create(ctx, flannel(), metav1.CreateOptions{}))
-	must[*admissionv1.MutatingWebhookConfiguration](t)(api.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, injector(), metav1.CreateOptions{}))
+	must[*admissionv1.MutatingWebhookConfiguration](
+		t,
+	)(
+		api.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, injector(), metav1.CreateOptions{}),
+	)
 }
 
 func flannel() *appsv1.DaemonSet {
@@ -158,7 +162,11 @@ func TestSurvey_Cluster_AllFactsFound(t *testing.T) {
 // TestSurvey_ReadForbidden_FindingReported has a user without any right.
 func TestSurvey_ReadForbidden_FindingReported(t *testing.T) {
 	config, api := connect(t)
-	token := must[*authenticationv1.TokenRequest](t)(api.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), account(t, api), &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))
+	token := must[*authenticationv1.TokenRequest](
+		t,
+	)(
+		api.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), account(t, api), &authenticationv1.TokenRequest{}, metav1.CreateOptions{}),
+	)
 	poor := rest.AnonymousClientConfig(config)
 	poor.BearerToken = token.Status.Token
 	reader, err := New(poor)
@@ -189,7 +197,8 @@ func TestSurvey_PodNotStarting_FindingAndPodDeleted(t *testing.T) {
 	}
 	pods := NodePods{Namespace: "kube-system", Image: "example.com/alioth:1", PullPolicy: corev1.PullNever, Within: time.Second}
 	found := reader.Inside(t.Context(), []preflight.ClusterNode{{Name: "silent"}}, pods)
-	if len(found) != 1 || found[0].Name != "silent" || len(found[0].Unread) != 1 || !strings.Contains(found[0].Unread[0], "wait for the pod kube-system/alioth-preflight-") {
+	if len(found) != 1 || found[0].Name != "silent" || len(found[0].Unread) != 1 ||
+		!strings.Contains(found[0].Unread[0], "wait for the pod kube-system/alioth-preflight-") {
 		t.Errorf("got %+v", found)
 	}
 	for _, node := range found {

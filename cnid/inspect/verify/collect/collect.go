@@ -57,9 +57,14 @@ func New(config *rest.Config, namespace string) (*Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Collector{AnswerWithin: DefaultAnswerWithin, api: api, namespace: namespace, ask: func(ctx context.Context, pod *corev1.Pod) (*nodestatus.Dump, error) {
-		return dump(ctx, exec, pod)
-	}}, nil
+	return &Collector{
+		AnswerWithin: DefaultAnswerWithin,
+		api:          api,
+		namespace:    namespace,
+		ask: func(ctx context.Context, pod *corev1.Pod) (*nodestatus.Dump, error) {
+			return dump(ctx, exec, pod)
+		},
+	}, nil
 }
 
 // Differences returns the differences that are in each of several readings, the last of

@@ -221,7 +221,10 @@ func (s *Server) held() []dhcp.Held {
 		}
 		if s.Rules.IsReserved(h.Lease.Address) {
 			list[n].Lease = nil
-			list[n].Problem = dhcp.Problem{Text: fmt.Sprintf("the server gave %s, which is reserved for Alioth", h.Lease.Address), Since: h.Lease.Acquired}
+			list[n].Problem = dhcp.Problem{
+				Text:  fmt.Sprintf("the server gave %s, which is reserved for Alioth", h.Lease.Address),
+				Since: h.Lease.Acquired,
+			}
 			continue
 		}
 		allowed := *h.Lease

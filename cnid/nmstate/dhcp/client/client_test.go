@@ -121,7 +121,8 @@ func TestDHCPClient_DnsmasqLease_AllOptionsRead(t *testing.T) {
 		"--dhcp-option=option6:dns-server,[2001:db8::53]", "--dhcp-option=option6:domain-search,six.example")
 	r := s.run(dhcp.Config{Interface: "eth1", V4: four.V4, V6: six.V6})
 	got := r.waitFor("a lease of IPv4", ipfamily.IPv4, hasAddress)
-	if got.Address.Bits() != 24 || got.MTU != 1400 || len(got.DNS) != 1 || len(got.Routes) != 2 || !slices.Equal(got.Search, []string{"example.com", "corp.example"}) {
+	if got.Address.Bits() != 24 || got.MTU != 1400 || len(got.DNS) != 1 || len(got.Routes) != 2 ||
+		!slices.Equal(got.Search, []string{"example.com", "corp.example"}) {
 		t.Errorf("the lease is %+v", got)
 	}
 	got = r.waitFor("a lease of IPv6", ipfamily.IPv6, hasAddress)
@@ -160,7 +161,12 @@ func TestDHCPClient_RouterAdvertisement_NameServersUsed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.run()
-	s.dnsmasq("--enable-ra", "--dhcp-range=2001:db8::,ra-only,64,1h", "--dhcp-option=option6:dns-server,[2001:db8::53]", "--dhcp-option=option6:domain-search,six.example")
+	s.dnsmasq(
+		"--enable-ra",
+		"--dhcp-range=2001:db8::,ra-only,64,1h",
+		"--dhcp-option=option6:dns-server,[2001:db8::53]",
+		"--dhcp-option=option6:domain-search,six.example",
+	)
 	waits.Until(t, limit, "what routers tell about the resolver", func() error {
 		list := r.Advertised()
 		if len(list) != 1 || len(list[0].DNS) != 1 || list[0].DNS[0].Text != "2001:db8::53" || len(list[0].Search) != 1 || list[0].Search[0].Text != "six.example" {

@@ -28,7 +28,8 @@ type link struct {
 }
 
 func (l link) same(other link) bool {
-	return l.index == other.index && l.name == other.name && l.ready == other.ready && bytes.Equal(l.hardware, other.hardware)
+	return l.index == other.index && l.name == other.name && l.ready == other.ready &&
+		bytes.Equal(l.hardware, other.hardware)
 }
 
 // advice has what routers of a link tell about DHCPv6 (RFC 4861, section 4.2).
@@ -140,7 +141,13 @@ func listLinks() ([]notice, error) {
 
 // subscribe returns a socket on which the kernel tells what changes.
 func subscribe() (*nl.NetlinkSocket, error) {
-	socket, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_IFINFO, unix.RTNLGRP_ND_USEROPT)
+	socket, err := nl.Subscribe(
+		unix.NETLINK_ROUTE,
+		unix.RTNLGRP_LINK,
+		unix.RTNLGRP_IPV6_IFADDR,
+		unix.RTNLGRP_IPV6_IFINFO,
+		unix.RTNLGRP_ND_USEROPT,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("follow the links: %w", err)
 	}

@@ -85,7 +85,8 @@ func New(o Options) (*Manager, error) {
 	}
 	m := &Manager{
 		folder: folder(o.Folder), log: o.Log, space: o.Space, changed: make(chan struct{}, 1),
-		runners: map[dhcp.Key]*runner{}, held: map[dhcp.Key]dhcp.Held{}, links: map[int]link{}, advices: map[int]advice{}, advertised: map[int]*dhcp.Advertised{},
+		runners: map[dhcp.Key]*runner{}, held: map[dhcp.Key]dhcp.Held{}, links: map[int]link{}, advices: map[int]advice{},
+		advertised: map[int]*dhcp.Advertised{},
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
@@ -163,7 +164,8 @@ func byKey(configs []dhcp.Config) (map[dhcp.Key]dhcp.Config, error) {
 
 // isName reports whether an interface can have a name. Files have it too.
 func isName(name string) bool {
-	return name != "" && len(name) < unix.IFNAMSIZ && name != "." && name != ".." && !strings.ContainsAny(name, "/: \t\n\x00")
+	return name != "" && len(name) < unix.IFNAMSIZ && name != "." && name != ".." &&
+		!strings.ContainsAny(name, "/: \t\n\x00")
 }
 
 func (m *Manager) start(key dhcp.Key, config dhcp.Config) {

@@ -186,7 +186,13 @@ func (r *runner) leaves(next protocol) *dhcp.Lease {
 func (r *runner) load(p protocol) *dhcp.Lease {
 	lease, err := r.folder.load(r.key, p.identity(), time.Now())
 	if err != nil {
-		r.log.Warn("The lease of an earlier process can't be read; the client asks for a new one", "client", r.key.String(), "error", err)
+		r.log.Warn(
+			"The lease of an earlier process can't be read; the client asks for a new one",
+			"client",
+			r.key.String(),
+			"error",
+			err,
+		)
 	}
 	return lease
 }
@@ -244,7 +250,17 @@ func (r *runner) hold(lease *dhcp.Lease) {
 		r.log.Info("There is no lease any more", "client", r.key.String())
 		return
 	}
-	r.log.Debug("A server gave a lease", "client", r.key.String(), "address", lease.Address, "server", lease.Server, "expires", lease.Expires)
+	r.log.Debug(
+		"A server gave a lease",
+		"client",
+		r.key.String(),
+		"address",
+		lease.Address,
+		"server",
+		lease.Server,
+		"expires",
+		lease.Expires,
+	)
 }
 
 func (r *runner) failed(doing string, err error) {

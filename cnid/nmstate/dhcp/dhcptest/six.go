@@ -114,7 +114,9 @@ func (s *Six) association(id [4]byte) *dhcpv6.OptIANA {
 		if slices.Contains(s.declined, address) || s.status != iana.StatusSuccess {
 			continue
 		}
-		ia.Options.Add(&dhcpv6.OptIAAddress{IPv6Addr: address.AsSlice(), ValidLifetime: s.Valid, PreferredLifetime: s.Preferred})
+		ia.Options.Add(
+			&dhcpv6.OptIAAddress{IPv6Addr: address.AsSlice(), ValidLifetime: s.Valid, PreferredLifetime: s.Preferred},
+		)
 		return ia
 	}
 	status := s.status

@@ -52,7 +52,10 @@ func ownAddress(packet *dhcpv4.DHCPv4) (netip.Prefix, error) {
 	}
 	prefix := netip.PrefixFrom(own, bits)
 	if isEdge(prefix, own) {
-		return netip.Prefix{}, fmt.Errorf("the server gives %s, which is the address of the network or its broadcast address", prefix)
+		return netip.Prefix{}, fmt.Errorf(
+			"the server gives %s, which is the address of the network or its broadcast address",
+			prefix,
+		)
 	}
 	return prefix, nil
 }

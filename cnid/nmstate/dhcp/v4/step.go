@@ -141,7 +141,10 @@ func (x *step) discover() {
 
 func (x *step) request() {
 	if x.try >= maxRequests {
-		x.Problem.Note(x.now, fmt.Sprintf("the DHCP server %s offered %s, and does not answer the request", x.server, x.offered))
+		x.Problem.Note(
+			x.now,
+			fmt.Sprintf("the DHCP server %s offered %s, and does not answer the request", x.server, x.offered),
+		)
 		x.fail(0)
 		return
 	}
@@ -175,7 +178,10 @@ func (x *step) prolong() {
 		x.began, x.try = x.now, 0
 	}
 	if x.try++; x.try > quiet {
-		x.Problem.Note(x.now, fmt.Sprintf("the DHCP server %s does not answer; the lease ends at %s", lease.Server, until(lease)))
+		x.Problem.Note(
+			x.now,
+			fmt.Sprintf("the DHCP server %s does not answer; the lease ends at %s", lease.Server, until(lease)),
+		)
 	}
 	// Each question has a number of its own: an answer to an earlier one would have a wrong
 	// beginning of the lease.

@@ -363,7 +363,15 @@ func TestDHCPClient_LeaseEndsDuringProbe_NotUsed(t *testing.T) {
 	p.do(v4.LinkUp{})
 	p.pass(time.Second)
 	lease := dhcp.Lease{Address: netip.MustParsePrefix("192.0.2.10/24"), Server: p.server.Address}
-	answer := v4.Answer{Kind: v4.Offer, Transaction: p.last().Transaction, Server: p.server.Address, Lease: lease, Time: 10 * time.Second, Renew: 5 * time.Second, Rebind: 8 * time.Second}
+	answer := v4.Answer{
+		Kind:        v4.Offer,
+		Transaction: p.last().Transaction,
+		Server:      p.server.Address,
+		Lease:       lease,
+		Time:        10 * time.Second,
+		Renew:       5 * time.Second,
+		Rebind:      8 * time.Second,
+	}
 	p.do(v4.Received{Answer: answer})
 	p.want(v4.Requesting, "")
 	p.pass(9900 * time.Millisecond) // the answer to the first request is late

@@ -191,7 +191,11 @@ func (a *Answer) readAddress(ia *dhcpv6.OptIANA, given *dhcpv6.OptIAAddress) err
 		return nil
 	}
 	if given.ValidLifetime < dhcp.MinTime {
-		return fmt.Errorf("the server gives a lease of %s; the shortest that is used has %s", given.ValidLifetime, dhcp.MinTime)
+		return fmt.Errorf(
+			"the server gives a lease of %s; the shortest that is used has %s",
+			given.ValidLifetime,
+			dhcp.MinTime,
+		)
 	}
 	if ia.T1 > ia.T2 && ia.T2 > 0 {
 		return errors.New("the server gives a T1 after T2")

@@ -205,7 +205,10 @@ func (x *step) prolong() {
 		m.Kind, m.ServerID, phase, end = Rebind, nil, Rebinding, lease.Expires
 	}
 	if x.try >= quiet || phase == Rebinding {
-		x.Problem.Note(x.now, fmt.Sprintf("the DHCPv6 server %s does not answer; the lease ends at %s", lease.Server, until(lease)))
+		x.Problem.Note(
+			x.now,
+			fmt.Sprintf("the DHCPv6 server %s does not answer; the lease ends at %s", lease.Server, until(lease)),
+		)
 	}
 	x.ask(phase, prolonging, m, end)
 }
@@ -238,7 +241,10 @@ func (x *step) advertised(a Answer) {
 		x.Problem.Note(x.now, fmt.Sprintf("the DHCPv6 server %s: %v", a.Lease.Server, a.Unusable))
 	case a.Status != iana.StatusSuccess || !a.Lease.HasAddress() || a.Ended:
 		x.heard = true
-		x.Problem.Note(x.now, fmt.Sprintf("the DHCPv6 server %s has no address for this client (status %d)", a.Lease.Server, a.Status))
+		x.Problem.Note(
+			x.now,
+			fmt.Sprintf("the DHCPv6 server %s has no address for this client (status %d)", a.Lease.Server, a.Status),
+		)
 	case a.Preference == bestPreference || x.try > 1:
 		x.choose(a)
 	case x.best == nil || a.Preference > x.best.Preference:
@@ -335,7 +341,10 @@ func (x *step) inUse(address netip.Addr) {
 	if !x.Lease.HasAddress() || x.Lease.Address.Addr() != address {
 		return
 	}
-	x.Problem.Note(x.now, fmt.Sprintf("the address %s of the DHCPv6 server %s is in use by another host", address, x.Lease.Server))
+	x.Problem.Note(
+		x.now,
+		fmt.Sprintf("the address %s of the DHCPv6 server %s is in use by another host", address, x.Lease.Server),
+	)
 	if x.Phase != Down {
 		x.transaction, x.began = uint32(x.random)&0xffffff, x.now
 		x.send(Message{Kind: Decline, Address: address, ServerID: x.Lease.ServerID})

@@ -28,7 +28,11 @@ type V4 struct {
 // OpenV4 opens the sockets of an interface of Ethernet.
 func OpenV4(name string, index int, hardware net.HardwareAddr) (*V4, error) {
 	if len(hardware) != len(broadcast) {
-		return nil, fmt.Errorf("open the DHCP sockets of %s: the interface has a hardware address of %d bytes; DHCP is for Ethernet, with 6", name, len(hardware))
+		return nil, fmt.Errorf(
+			"open the DHCP sockets of %s: the interface has a hardware address of %d bytes; DHCP is for Ethernet, with 6",
+			name,
+			len(hardware),
+		)
 	}
 	answers, err := openPacket(index, unix.ETH_P_IP, answersTo(hardware))
 	if err != nil {

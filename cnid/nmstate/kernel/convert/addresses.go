@@ -73,7 +73,13 @@ func ReadAddress(message []byte) (a Address, ok bool) {
 		return a, false
 	}
 	header, rest := nl.DeserializeIfAddrmsg(message), attributes(message[unix.SizeofIfAddrmsg:])
-	a = Address{IP: rest.Address(unix.IFA_LOCAL), Bits: int(header.Prefixlen), Device: header.Index, Flags: uint32(header.Flags), Origin: rest.Value(AttrOrigin)}
+	a = Address{
+		IP:     rest.Address(unix.IFA_LOCAL),
+		Bits:   int(header.Prefixlen),
+		Device: header.Index,
+		Flags:  uint32(header.Flags),
+		Origin: rest.Value(AttrOrigin),
+	}
 	if !a.IP.IsValid() {
 		a.IP = rest.Address(unix.IFA_ADDRESS)
 	}
@@ -142,10 +148,21 @@ func ofMAC(ip netip.Addr, mac []byte) bool {
 
 // families returns what an interface has of IPv4 and IPv6.
 func (a Addresses) families(l Link) (four, six *document.IP) {
-	four = &document.IP{Enabled: new(len(a.IPv4) > 0), Forwarding: readConf4(l).forwarding(), DHCP: new(false), Addresses: orEmpty(a.IPv4)}
+	four = &document.IP{
+		Enabled:    new(len(a.IPv4) > 0),
+		Forwarding: readConf4(l).forwarding(),
+		DHCP:       new(false),
+		Addresses:  orEmpty(a.IPv4),
+	}
 	conf := readConf(l)
 	ofRouter := slices.ContainsFunc(a.IPv6, func(one document.Address) bool { return one.Protocol == document.ProtocolRA })
-	six = &document.IP{Enabled: new(conf.enabled()), Forwarding: conf.forwarding(), DHCP: new(false), Autoconf: new(conf.autoconf() || ofRouter), Addresses: orEmpty(a.IPv6)}
+	six = &document.IP{
+		Enabled:    new(conf.enabled()),
+		Forwarding: conf.forwarding(),
+		DHCP:       new(false),
+		Autoconf:   new(conf.autoconf() || ofRouter),
+		Addresses:  orEmpty(a.IPv6),
+	}
 	if *six.Autoconf {
 		gateway, _ := conf.at(confDefaultRouter)
 		// The kernel leaves name servers to programs: auto-dns is known where a document says autoconf.

@@ -148,7 +148,11 @@ func bondData(r Request) ([]*nl.RtAttr, error) {
 	if r.Now == nil && want.Mode != "" {
 		mode := slices.Index(document.BondModes, want.Mode)
 		if mode < 0 {
-			return nil, fmt.Errorf("link-aggregation.mode: %s: want one of %s", want.Mode, strings.Join(document.BondModes, ", "))
+			return nil, fmt.Errorf(
+				"link-aggregation.mode: %s: want one of %s",
+				want.Mode,
+				strings.Join(document.BondModes, ", "),
+			)
 		}
 		s.Add(Sized(nl.IFLA_BOND_MODE, 1, uint32(mode)))
 	}
@@ -172,7 +176,8 @@ func needless(r Request, name string) bool {
 		return true
 	}
 	miimon, given := r.Want.Bond.Options["miimon"]
-	polls := given && compare.Option("miimon", miimon) != "0" || !given && r.Now != nil && r.Now.Data.Value(nl.IFLA_BOND_MIIMON) != 0
+	polls := given && compare.Option("miimon", miimon) != "0" ||
+		!given && r.Now != nil && r.Now.Data.Value(nl.IFLA_BOND_MIIMON) != 0
 	return ofMII(name) && !polls && compare.Option(name, r.Want.Bond.Options[name]) == "0"
 }
 

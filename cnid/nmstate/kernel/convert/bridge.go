@@ -33,7 +33,9 @@ func showBridge(v View, l Link, i *document.Interface) {
 		Ports: []document.BridgePort{},
 		Options: &document.BridgeOptions{
 			STP: &document.STP{
-				Enabled: l.Data.Truth(nl.IFLA_BR_STP_STATE), ForwardDelay: seconds(nl.IFLA_BR_FORWARD_DELAY), HelloTime: seconds(nl.IFLA_BR_HELLO_TIME),
+				Enabled: l.Data.Truth(
+					nl.IFLA_BR_STP_STATE,
+				), ForwardDelay: seconds(nl.IFLA_BR_FORWARD_DELAY), HelloTime: seconds(nl.IFLA_BR_HELLO_TIME),
 				MaxAge: seconds(nl.IFLA_BR_MAX_AGE), Priority: l.Data.Integer(nl.IFLA_BR_PRIORITY),
 			},
 			MACAgeingTime:     seconds(nl.IFLA_BR_AGEING_TIME),
@@ -153,7 +155,11 @@ func (s *Settings) multicast(o document.BridgeOptions) error {
 	if o.MulticastRouter != "" {
 		router := slices.Index(document.MulticastRouters, o.MulticastRouter)
 		if router < 0 {
-			return fmt.Errorf("multicast-router: %s: want one of %s", o.MulticastRouter, strings.Join(document.MulticastRouters, ", "))
+			return fmt.Errorf(
+				"multicast-router: %s: want one of %s",
+				o.MulticastRouter,
+				strings.Join(document.MulticastRouters, ", "),
+			)
 		}
 		s.Add(Sized(nl.IFLA_BR_MCAST_ROUTER, 1, uint32(router)))
 	}

@@ -36,7 +36,11 @@ func (s *Settings) protocol(kind uint16, name string) {
 }
 
 func showVLAN(v View, l Link, i *document.Interface) {
-	i.VLAN = &document.VLAN{Base: v.base(l), ID: l.Data.Integer(nl.IFLA_VLAN_ID), Protocol: protocolName(l.Data.Big(nl.IFLA_VLAN_PROTOCOL))}
+	i.VLAN = &document.VLAN{
+		Base:     v.base(l),
+		ID:       l.Data.Integer(nl.IFLA_VLAN_ID),
+		Protocol: protocolName(l.Data.Big(nl.IFLA_VLAN_PROTOCOL)),
+	}
 }
 
 func vlanData(r Request) ([]*nl.RtAttr, error) {
@@ -51,7 +55,8 @@ func vlanData(r Request) ([]*nl.RtAttr, error) {
 
 func showVXLAN(v View, l Link, i *document.Interface) {
 	i.VXLAN = &document.VXLAN{
-		Base: v.Names[l.Data.Value(nl.IFLA_VXLAN_LINK)], ID: l.Data.Integer(nl.IFLA_VXLAN_ID), Learning: l.Data.Truth(nl.IFLA_VXLAN_LEARNING),
+		Base: v.Names[l.Data.Value(nl.IFLA_VXLAN_LINK)], ID: l.Data.Integer(nl.IFLA_VXLAN_ID),
+		Learning:        l.Data.Truth(nl.IFLA_VXLAN_LEARNING),
 		Local:           word(l.Data.Address(nl.IFLA_VXLAN_LOCAL), l.Data.Address(nl.IFLA_VXLAN_LOCAL6)),
 		Remote:          word(l.Data.Address(nl.IFLA_VXLAN_GROUP), l.Data.Address(nl.IFLA_VXLAN_GROUP6)),
 		DestinationPort: new(int(l.Data.Big(nl.IFLA_VXLAN_PORT))),
@@ -131,7 +136,11 @@ const notPromiscuous = 1
 func showMACVLAN(v View, l Link, i *document.Interface) {
 	mode, flags := key(macvlanModes(), l.Data.Value(nl.IFLA_MACVLAN_MODE)), l.Data.Value(nl.IFLA_MACVLAN_FLAGS)
 	// The flag has no effect in other modes, and nmstate shows them as promiscuous.
-	i.MACVLAN = &document.MACVLAN{Base: v.base(l), Mode: mode, Promiscuous: new(mode != "passthru" || flags&notPromiscuous == 0)}
+	i.MACVLAN = &document.MACVLAN{
+		Base:        v.base(l),
+		Mode:        mode,
+		Promiscuous: new(mode != "passthru" || flags&notPromiscuous == 0),
+	}
 }
 
 // key returns the word of a number, "" for a number without a word.

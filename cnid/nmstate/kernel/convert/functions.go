@@ -81,7 +81,8 @@ func Different(now, want document.VF) document.VF {
 	if strings.EqualFold(want.MACAddress, now.MACAddress) {
 		want.MACAddress = ""
 	}
-	if same(want.VLANID, now.VLANID) && same(want.QoS, now.QoS) && (want.VLANProto == "" || want.VLANProto == now.VLANProto) {
+	if same(want.VLANID, now.VLANID) && same(want.QoS, now.QoS) &&
+		(want.VLANProto == "" || want.VLANProto == now.VLANProto) {
 		want.VLANID, want.QoS, want.VLANProto = nil, nil, ""
 	} else {
 		want.VLANID, want.QoS, want.VLANProto = cmp.Or(want.VLANID, now.VLANID), cmp.Or(want.QoS, now.QoS), cmp.Or(want.VLANProto, now.VLANProto)

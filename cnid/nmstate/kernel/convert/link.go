@@ -37,10 +37,21 @@ func ReadLink(message []byte) (l Link, ok bool) {
 		return l, false
 	}
 	header := nl.DeserializeIfInfomsg(message)
-	l = Link{Index: uint32(header.Index), hardware: header.Type, flags: header.Flags, attributes: message[unix.SizeofIfInfomsg:]}
+	l = Link{
+		Index:      uint32(header.Index),
+		hardware:   header.Type,
+		flags:      header.Flags,
+		attributes: message[unix.SizeofIfInfomsg:],
+	}
 	l.Name, l.Controller = l.Text(unix.IFLA_IFNAME), l.Value(unix.IFLA_MASTER)
 	info := l.Get(unix.IFLA_LINKINFO)
-	l.Driver, l.Data, l.portData = info.Text(nl.IFLA_INFO_KIND), info.Get(nl.IFLA_INFO_DATA), info.Get(nl.IFLA_INFO_SLAVE_DATA)
+	l.Driver, l.Data, l.portData = info.Text(
+		nl.IFLA_INFO_KIND,
+	), info.Get(
+		nl.IFLA_INFO_DATA,
+	), info.Get(
+		nl.IFLA_INFO_SLAVE_DATA,
+	)
 	return l, true
 }
 

@@ -94,13 +94,19 @@ type attributeOf struct {
 }
 
 func attributesOf(route *document.Route, r *netlink.Route) []attributeOf {
-	return []attributeOf{{&route.MTU, &r.MTU}, {&route.AdvMSS, &r.AdvMSS}, {&route.InitCwnd, &r.InitCwnd}, {&route.InitRwnd, &r.InitRwnd}}
+	return []attributeOf{
+		{&route.MTU, &r.MTU},
+		{&route.AdvMSS, &r.AdvMSS},
+		{&route.InitCwnd, &r.InitCwnd},
+		{&route.InitRwnd, &r.InitRwnd},
+	}
 }
 
 // routeTypes are the types of routes that documents have.
 func routeTypes() map[int]string {
 	return map[int]string{
-		unix.RTN_UNICAST: "", unix.RTN_BLACKHOLE: document.Blackhole, unix.RTN_UNREACHABLE: document.Unreachable, unix.RTN_PROHIBIT: document.Prohibit,
+		unix.RTN_UNICAST: "", unix.RTN_BLACKHOLE: document.Blackhole, unix.RTN_UNREACHABLE: document.Unreachable,
+		unix.RTN_PROHIBIT: document.Prohibit,
 	}
 }
 

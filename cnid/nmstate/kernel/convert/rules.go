@@ -26,7 +26,8 @@ func ruleFamilies() map[uint8]string {
 // ruleActions are what rules do, "" is to look up.
 func ruleActions() map[uint8]string {
 	return map[uint8]string{
-		unix.FR_ACT_TO_TBL: "", unix.FR_ACT_BLACKHOLE: document.Blackhole, unix.FR_ACT_UNREACHABLE: document.Unreachable, unix.FR_ACT_PROHIBIT: document.Prohibit,
+		unix.FR_ACT_TO_TBL: "", unix.FR_ACT_BLACKHOLE: document.Blackhole, unix.FR_ACT_UNREACHABLE: document.Unreachable,
+		unix.FR_ACT_PROHIBIT: document.Prohibit,
 	}
 }
 

@@ -23,7 +23,11 @@ import (
 //
 // A result is the state that the expression selects. Errors have the capture's name and the
 // column of the expression; all syntax errors come at once.
-func Evaluate(expressions map[string]string, current map[string]any, cached map[string]map[string]any) (map[string]map[string]any, error) {
+func Evaluate(
+	expressions map[string]string,
+	current map[string]any,
+	cached map[string]map[string]any,
+) (map[string]map[string]any, error) {
 	parsed, err := parseAll(expressions)
 	if err != nil {
 		return nil, err
@@ -138,7 +142,11 @@ func (e *evaluation) needAll(captured string, s stage) error {
 		}
 		if at := slices.Index(e.open, r.capture); at >= 0 {
 			cycle := strings.Join(append(slices.Clone(e.open[at:]), r.capture), " -> ")
-			return fmt.Errorf("capture %s: %w", captured, faultf(r.column, "the captures refer to each other in a cycle: %s", cycle))
+			return fmt.Errorf(
+				"capture %s: %w",
+				captured,
+				faultf(r.column, "the captures refer to each other in a cycle: %s", cycle),
+			)
 		}
 		if err := e.need(r.capture); err != nil {
 			return err

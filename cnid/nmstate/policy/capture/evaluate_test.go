@@ -137,7 +137,10 @@ func TestCaptureReplace_Expression_RestOfStateKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := object(t, strings.NewReplacer("next-hop-interface: eth1", "next-hop-interface: br1", "next-hop-interface: eth2", "next-hop-interface: br1").Replace(node))
+	want := object(
+		t,
+		strings.NewReplacer("next-hop-interface: eth1", "next-hop-interface: br1", "next-hop-interface: eth2", "next-hop-interface: br1").Replace(node),
+	)
 	if diff := cmp.Diff(want, got["it"]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -198,7 +201,17 @@ func TestCaptureError_InvalidExpression_PositionAndExpectation(t *testing.T) {
 }
 
 func TestCapture_UnexpectedStateForm_ErrorWithoutPanic(t *testing.T) {
-	expressions := []string{`interfaces`, `interfaces.name=="x"`, `interfaces.name:="x"`, `interfaces.0.name:="x"`, `interfaces.0`, `routes.running`, `routes.running.metric==1`, `routes.running.metric:=1`, `routes.running.0`}
+	expressions := []string{
+		`interfaces`,
+		`interfaces.name=="x"`,
+		`interfaces.name:="x"`,
+		`interfaces.0.name:="x"`,
+		`interfaces.0`,
+		`routes.running`,
+		`routes.running.metric==1`,
+		`routes.running.metric:=1`,
+		`routes.running.0`,
+	}
 	for _, state := range []string{`{interfaces: x, routes: 7}`, `{interfaces: {name: x}, routes: []}`, `{interfaces: [[[]], 7], routes: {running: 7}}`, `{interfaces: [null], routes: {running: {}}}`, `{}`, `null`} {
 		for _, expression := range expressions {
 			if _, err := capture.Evaluate(map[string]string{"it": expression}, object(t, state), nil); err != nil && !strings.Contains(err.Error(), "column ") {

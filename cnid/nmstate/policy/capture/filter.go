@@ -155,7 +155,13 @@ func (c comparison) anyMatches(list []any, fields []step) (bool, error) {
 func (c comparison) compare(value any) (bool, error) {
 	if nounOf(value) != nounOf(c.value) || !isScalar(value) {
 		last := c.path[len(c.path)-1]
-		return false, faultf(last.column, "%s is %s, and can't be compared with %s", place(c.path), nounOf(value), nounOf(c.value))
+		return false, faultf(
+			last.column,
+			"%s is %s, and can't be compared with %s",
+			place(c.path),
+			nounOf(value),
+			nounOf(c.value),
+		)
 	}
 	same := value == c.value
 	if a, ok := Number(value); ok {

@@ -75,7 +75,10 @@ func checkFilter(path []step, operator int) error {
 	}
 	length := lengthOfList(path)
 	if length == 0 || length == len(path) || path[len(path)-1].isIndex() {
-		return faultf(operator, "a comparison needs a field of the elements on its left, like interfaces.name or routes.running.destination")
+		return faultf(
+			operator,
+			"a comparison needs a field of the elements on its left, like interfaces.name or routes.running.destination",
+		)
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ import (
 
 // apply puts a policy into the node's desired state once the node has a slot.
 func (p *pass) apply(e *entry) {
-	ready := e.is.Phase == nmstate.Pending && e.is.PolicyGeneration == e.policy.Generation && e.is.Slot.Lives(p.Node.Name, p.Now)
+	ready := e.is.Phase == nmstate.Pending && e.is.PolicyGeneration == e.policy.Generation &&
+		e.is.Slot.Lives(p.Node.Name, p.Now)
 	if !ready || !p.free() {
 		return
 	}

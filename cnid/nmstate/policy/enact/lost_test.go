@@ -48,7 +48,8 @@ func TestLostPolicy_OnNode_ReportedFailing(t *testing.T) {
 	c.phase("n1", "a", nmstate.Failing, "ConfigurationLost")
 	c.phase("n1", "b", nmstate.Available, "SuccessfullyConfigured")
 	status := c.statuses[ref("a")]
-	if status.Condition != "Degraded" || status.Reason != "ConfigurationLost" || !strings.Contains(status.Message, "n1: since "+since+": ") || !strings.Contains(status.Message, "eth1 is gone") {
+	if status.Condition != "Degraded" || status.Reason != "ConfigurationLost" || !strings.Contains(status.Message, "n1: since "+since+": ") ||
+		!strings.Contains(status.Message, "eth1 is gone") {
 		t.Errorf("the policy's status is %+v, want the cause since %s", status, since)
 	}
 	if other := c.statuses[ref("b")]; other.Condition != "Available" {

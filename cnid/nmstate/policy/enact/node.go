@@ -163,7 +163,11 @@ func (p *pass) relate(one *nmstate.Policy, was *nmstate.Enactment) relation {
 
 // order compares policies: the first one gets fields and slots first.
 func order(a, b *nmstate.Policy) int {
-	return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(a.Spec.Name, b.Spec.Name), cmp.Compare(a.Spec.Kind, b.Spec.Kind))
+	return cmp.Or(
+		cmp.Compare(b.Spec.Priority, a.Spec.Priority),
+		cmp.Compare(a.Spec.Name, b.Spec.Name),
+		cmp.Compare(a.Spec.Kind, b.Spec.Kind),
+	)
 }
 
 func byName(a, b *nmstate.Enactment) int { return cmp.Compare(a.Name, b.Name) }

@@ -130,7 +130,12 @@ func TestEnact_EarlierVersionTargets_DividedAmongParts(t *testing.T) {
 	c.dead["x"], c.dead["y"] = true, true
 	c.settle()
 	now := c.states["n1"]
-	if want := []nmstate.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"x"}}, {Paths: []string{"interfaces[eth2]"}, Reach: []string{"y"}}}; !slices.EqualFunc(now.Parts, want, nmstate.Part.Equal) || !slices.Equal(now.PolicyReach, []string{"x", "y"}) {
+	if want := []nmstate.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"x"}}, {Paths: []string{"interfaces[eth2]"}, Reach: []string{"y"}}}; !slices.EqualFunc(
+		now.Parts,
+		want,
+		nmstate.Part.Equal,
+	) ||
+		!slices.Equal(now.PolicyReach, []string{"x", "y"}) {
 		t.Errorf("the parts are %+v and the list is %q, want %+v and all", now.Parts, now.PolicyReach, want)
 	}
 	for _, name := range []string{"a", "b"} {
@@ -265,12 +270,27 @@ func TestEnact_MatchRules_FollowPresentInterfaces(t *testing.T) {
 	c.current("interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth3, type: ethernet, state: up, mtu: 1500}]")
 	c.handle("n1")
 	c.phase("n1", "a", nmstate.Pending, "MaxUnavailableLimitReached")
-	same(t, "before it has a slot", c.states["n1"].Desired, "interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}, {name: eth2, type: ethernet, mtu: 9000, made-by: others}]")
+	same(
+		t,
+		"before it has a slot",
+		c.states["n1"].Desired,
+		"interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}, {name: eth2, type: ethernet, mtu: 9000, made-by: others}]",
+	)
 	c.settle()
-	same(t, "desired state of the node", c.states["n1"].Desired, "interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}, {name: eth3, type: ethernet, mtu: 9000, made-by: others}]")
+	same(
+		t,
+		"desired state of the node",
+		c.states["n1"].Desired,
+		"interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}, {name: eth3, type: ethernet, mtu: 9000, made-by: others}]",
+	)
 	delete(c.policies, ref("a"))
 	c.settle()
-	same(t, "the network at the end", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}, {name: eth3, type: ethernet, state: up, mtu: 1500}]")
+	same(
+		t,
+		"the network at the end",
+		c.states["n1"].Current,
+		"interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}, {name: eth3, type: ethernet, state: up, mtu: 1500}]",
+	)
 }
 
 func TestEnact_PolicyRemovesItsMatch_StaysRemoved(t *testing.T) {
@@ -447,7 +467,8 @@ func TestEnactment_FormerName_Replaced(t *testing.T) {
 	c.lose = func() bool { return false }
 	c.settle()
 	c.phase("n1", "y.bonds", nmstate.Available, "SuccessfullyConfigured")
-	if got := c.enactment("n1", "y.bonds"); len(c.enactments) != 1 || words(t, got.Applied) != words(t, present.Applied) || words(t, got.Before) != words(t, present.Before) {
+	if got := c.enactment("n1", "y.bonds"); len(c.enactments) != 1 || words(t, got.Applied) != words(t, present.Applied) ||
+		words(t, got.Before) != words(t, present.Before) {
 		t.Errorf("in the end: %s, want the present name alone", words(t, c.enactments))
 	}
 	if got := c.states["n1"].Generation; got != desired {

@@ -71,11 +71,19 @@ func (p *pass) wait(e *entry) {
 	case p.State == nil || p.State.Managed && p.fault == "" && p.Node.Current == nil:
 		e.tell(nmstate.Pending, nmstatev1.ConfigurationProgressingReason, "The current state of the node is not known yet.")
 	case !p.State.Managed:
-		e.tell(nmstate.Pending, nmstatev1.UnmanagedReason, "The node is not managed: spec.managed of its NodeNetworkState is false.")
+		e.tell(
+			nmstate.Pending,
+			nmstatev1.UnmanagedReason,
+			"The node is not managed: spec.managed of its NodeNetworkState is false.",
+		)
 	case p.fault != "":
 		e.tell(nmstate.Pending, nmstatev1.RefusedReason, p.fault)
 	default:
-		e.tell(nmstate.Pending, nmstatev1.MaxUnavailableLimitReachedReason, "The node waits: as many nodes change as may, or a policy that comes first is not done with the node.")
+		e.tell(
+			nmstate.Pending,
+			nmstatev1.MaxUnavailableLimitReachedReason,
+			"The node waits: as many nodes change as may, or a policy that comes first is not done with the node.",
+		)
 	}
 }
 
@@ -111,7 +119,11 @@ func (p *pass) instantiate(e *entry) (desired map[string]any, captured map[strin
 func (p *pass) abort(e *entry) {
 	switch {
 	case e.policy.Aborted && e.is.Phase == nmstate.Pending && e.is.PolicyGeneration == e.policy.Generation:
-		e.tell(nmstate.Aborted, nmstatev1.ConfigurationAbortedReason, "The node was not changed, because too many other nodes failed.")
+		e.tell(
+			nmstate.Aborted,
+			nmstatev1.ConfigurationAbortedReason,
+			"The node was not changed, because too many other nodes failed.",
+		)
 	case !e.policy.Aborted && e.is.Phase == nmstate.Aborted:
 		p.wait(e)
 	}

@@ -129,7 +129,11 @@ func (r *rollout) counted() []policy.Enactment {
 		// The word of a node counts only if the operator let it begin. One that has lost what it
 		// had is done with its change.
 		counts := e.Slot.For(r.Policy) && !lost(e)
-		one := policy.Enactment{Node: e.Node, Expires: e.Slot.Expires, Down: counts && r.down[e.Node] && e.Phase != nmstate.Available}
+		one := policy.Enactment{
+			Node:    e.Node,
+			Expires: e.Slot.Expires,
+			Down:    counts && r.down[e.Node] && e.Phase != nmstate.Available,
+		}
 		if r.done(e) {
 			one.Expires = time.Time{}
 		}

@@ -34,7 +34,14 @@ func rolloutOf(limit nmstate.Unavailable, phases ...nmstate.Phase) Nodes {
 }
 
 func enactmentOf(row *nmstate.Policy, node string, phase nmstate.Phase) *nmstate.Enactment {
-	e := &nmstate.Enactment{Name: node + "." + row.Spec.Name, Node: node, Policy: row.Spec.Reference, PolicyUID: row.UID, PolicyGeneration: row.Generation, Phase: phase}
+	e := &nmstate.Enactment{
+		Name:             node + "." + row.Spec.Name,
+		Node:             node,
+		Policy:           row.Spec.Reference,
+		PolicyUID:        row.UID,
+		PolicyGeneration: row.Generation,
+		Phase:            phase,
+	}
 	switch phase {
 	case nmstate.Pending:
 		e.Reason = "MaxUnavailableLimitReached"

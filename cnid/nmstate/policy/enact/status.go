@@ -59,7 +59,10 @@ func (r *rollout) status(slots policy.Rollout, invalid error) Status {
 		s.Condition, s.Reason = nmstatev1.ProgressingCondition, nmstatev1.ConfigurationProgressingReason
 	}
 	if slots.Down > 0 {
-		s.Message += fmt.Sprintf(" Nodes that are not Ready since they began: %d. They count as nodes that change.", slots.Down)
+		s.Message += fmt.Sprintf(
+			" Nodes that are not Ready since they began: %d. They count as nodes that change.",
+			slots.Down,
+		)
 	}
 	if invalid != nil {
 		s.Message += fmt.Sprintf(" The default holds: %v.", invalid)

@@ -53,7 +53,11 @@ func (p *pass) end(e *entry) {
 		e.tell(nmstate.Failing, nmstatev1.RefusedReason, fmt.Sprintf("the policy can't be undone: %v", err))
 		return
 	}
-	e.tell(nmstate.Progressing, nmstatev1.ConfigurationProgressingReason, "The policy ends, and what it changed is undone."+left)
+	e.tell(
+		nmstate.Progressing,
+		nmstatev1.ConfigurationProgressingReason,
+		"The policy ends, and what it changed is undone."+left,
+	)
 	// A policy that is back is rendered anew.
 	e.is.Trial = nmstate.Trial{}
 	e.is.PolicyGeneration, e.is.Desired, e.is.Captured, e.is.AppliedPriority = 0, nil, nil, 0
@@ -82,7 +86,10 @@ func (p *pass) turnBack(e *entry, removed map[string]any) (note string, err erro
 		return "", err
 	}
 	// The undo of an earlier change may still be in progress.
-	both, err := policy.Aggregate([]policy.Share{{Policy: e.is.Policy, Priority: 1, Desired: back}, {Policy: e.is.Policy, Desired: e.is.Undoing}}, nil)
+	both, err := policy.Aggregate(
+		[]policy.Share{{Policy: e.is.Policy, Priority: 1, Desired: back}, {Policy: e.is.Policy, Desired: e.is.Undoing}},
+		nil,
+	)
 	if err != nil {
 		return "", err
 	}

@@ -90,7 +90,12 @@ func TestPolicyUndo_KeepSetting_NodeUnchanged(t *testing.T) {
 		t.Errorf("left are %s and %s", words(t, c.enactments), words(t, c.states["n1"].Desired))
 	}
 	c.settle()
-	same(t, "the network", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth2, type: ethernet, state: up, mtu: 1500}]")
+	same(
+		t,
+		"the network",
+		c.states["n1"].Current,
+		"interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth2, type: ethernet, state: up, mtu: 1500}]",
+	)
 }
 
 func TestPolicyUndo_NeverApplied_EndsAtOnce(t *testing.T) {
@@ -153,7 +158,12 @@ func TestPolicyUndo_SameNameRecreated_BeginsAfterUndo(t *testing.T) {
 	if e := c.enactment("n1", "a"); e.PolicyUID != c.policies[ref("a")].UID {
 		t.Errorf("it is that of the predecessor: %s", words(t, e))
 	}
-	same(t, "the network", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}, {name: eth2, type: ethernet, state: up, mtu: 9000}]")
+	same(
+		t,
+		"the network",
+		c.states["n1"].Current,
+		"interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}, {name: eth2, type: ethernet, state: up, mtu: 9000}]",
+	)
 }
 
 func TestPolicyUndo_PolicyReturnsMeanwhile_AppliedAgain(t *testing.T) {
@@ -190,7 +200,12 @@ func TestPolicyUndo_FieldsRemoved_Undone(t *testing.T) {
 		t.Errorf("got %s", words(t, e))
 	}
 	same(t, "desired state of the node", c.states["n1"].Desired, jumbo)
-	same(t, "the network", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth2, type: ethernet, state: up, mtu: 1500}]")
+	same(
+		t,
+		"the network",
+		c.states["n1"].Current,
+		"interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth2, type: ethernet, state: up, mtu: 1500}]",
+	)
 }
 
 // TestPolicyUndo_TwoChangesInRow_BothUndone: the second one begins when it is known how the first one
@@ -207,7 +222,12 @@ func TestPolicyUndo_TwoChangesInRow_BothUndone(t *testing.T) {
 	}
 	same(t, "undoing", c.enactment("n1", "a").Undoing, "interfaces: [{name: d1, type: dummy, state: absent, made-by: alioth}]")
 	c.settle()
-	same(t, "the network", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth2, type: ethernet, state: up, mtu: 1500}]")
+	same(
+		t,
+		"the network",
+		c.states["n1"].Current,
+		"interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth2, type: ethernet, state: up, mtu: 1500}]",
+	)
 }
 
 func TestPolicyUndo_InterfaceAdded_RestoredAsBefore(t *testing.T) {

@@ -68,7 +68,13 @@ func (r *requests) Create(ctx context.Context, object kube.Object) error {
 }
 
 // Patch implements API.
-func (r *requests) Patch(ctx context.Context, object kube.Object, kind types.PatchType, data []byte, subresource ...string) error {
+func (r *requests) Patch(
+	ctx context.Context,
+	object kube.Object,
+	kind types.PatchType,
+	data []byte,
+	subresource ...string,
+) error {
 	return r.write(ctx, func(ctx context.Context) error { return r.api.Patch(ctx, object, kind, data, subresource...) })
 }
 

@@ -42,7 +42,10 @@ func (h *Handler) putEnactment(ctx context.Context, row *nmstate.Enactment) erro
 }
 
 // enactmentFor returns the object that a row was made of, and a new one for a new row.
-func (h *Handler) enactmentFor(ctx context.Context, row *nmstate.Enactment) (*nmstatev1beta1.NodeNetworkConfigurationEnactment, error) {
+func (h *Handler) enactmentFor(
+	ctx context.Context,
+	row *nmstate.Enactment,
+) (*nmstatev1beta1.NodeNetworkConfigurationEnactment, error) {
 	object := newEnactment(row.Name)
 	if row.UID == "" {
 		object.Labels = labelsOf(row)
@@ -63,7 +66,10 @@ func (h *Handler) enactmentFor(ctx context.Context, row *nmstate.Enactment) (*nm
 
 // adopt returns an enactment that was created by a handler that ended before it wrote the
 // status. Such an object has no row, so only its name is known to be taken.
-func (h *Handler) adopt(ctx context.Context, row *nmstate.Enactment) (*nmstatev1beta1.NodeNetworkConfigurationEnactment, error) {
+func (h *Handler) adopt(
+	ctx context.Context,
+	row *nmstate.Enactment,
+) (*nmstatev1beta1.NodeNetworkConfigurationEnactment, error) {
 	object := newEnactment(row.Name)
 	if err := h.api.Get(ctx, object); err != nil {
 		return nil, err
@@ -72,7 +78,11 @@ func (h *Handler) adopt(ctx context.Context, row *nmstate.Enactment) (*nmstatev1
 		if of.Kind == row.Policy.Kind && of.Name == row.Policy.Name {
 			return nil, stale("enactment", row.Name)
 		}
-		return nil, fmt.Errorf("the name is still that of an enactment of %s/%s, which an earlier version made on another node: that node's daemon replaces it", quote.Name(of.Kind), quote.Name(of.Name))
+		return nil, fmt.Errorf(
+			"the name is still that of an enactment of %s/%s, which an earlier version made on another node: that node's daemon replaces it",
+			quote.Name(of.Kind),
+			quote.Name(of.Name),
+		)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.UID, "labels": labelsOf(row)}})
 	if err != nil {
@@ -86,9 +96,16 @@ func (h *Handler) adopt(ctx context.Context, row *nmstate.Enactment) (*nmstatev1
 }
 
 // enactmentStatus returns all fields of the status but the slot, which is the operator's.
-func enactmentStatus(row *nmstate.Enactment, old *nmstatev1beta1.NodeNetworkConfigurationEnactmentStatus, now metav1.Time) []kube.Set {
+func enactmentStatus(
+	row *nmstate.Enactment,
+	old *nmstatev1beta1.NodeNetworkConfigurationEnactmentStatus,
+	now metav1.Time,
+) []kube.Set {
 	return []kube.Set{
-		{Field: "policy", Value: nmstatev1beta1.PolicyReference{Kind: row.Policy.Kind, Name: row.Policy.Name, UID: row.PolicyUID}},
+		{
+			Field: "policy",
+			Value: nmstatev1beta1.PolicyReference{Kind: row.Policy.Kind, Name: row.Policy.Name, UID: row.PolicyUID},
+		},
 		{Field: "policyGeneration", Value: row.PolicyGeneration},
 		{Field: "desiredState", Value: row.Desired},
 		{Field: "desiredStateMetaInfo", Value: madeAt(row.Desired, old.DesiredState, old.DesiredStateMetaInfo, now)},
@@ -116,7 +133,13 @@ type trial struct {
 
 // trialOf returns nil for no trial.
 func trialOf(row nmstate.Trial) *trial {
-	t := trial{Open: row.Open, FormerState: row.Former, FormerPriority: row.FormerPriority, Failures: row.Failures, Seen: row.Seen}
+	t := trial{
+		Open:           row.Open,
+		FormerState:    row.Former,
+		FormerPriority: row.FormerPriority,
+		Failures:       row.Failures,
+		Seen:           row.Seen,
+	}
 	if !row.Next.IsZero() {
 		t.Next = new(metav1.NewTime(row.Next))
 	}
@@ -127,7 +150,12 @@ func trialOf(row nmstate.Trial) *trial {
 }
 
 // madeAt tells when a document was made: if it is the old one, when that was.
-func madeAt(document map[string]any, old *runtime.RawExtension, was nmstatev1beta1.MetaInfo, now metav1.Time) nmstatev1beta1.MetaInfo {
+func madeAt(
+	document map[string]any,
+	old *runtime.RawExtension,
+	was nmstatev1beta1.MetaInfo,
+	now metav1.Time,
+) nmstatev1beta1.MetaInfo {
 	if document == nil {
 		return nmstatev1beta1.MetaInfo{}
 	}
@@ -152,7 +180,11 @@ type capturedState struct {
 	MetaInfo nmstatev1beta1.MetaInfo `json:"metaInfo,omitzero"`
 }
 
-func capturedStates(states map[string]map[string]any, old map[string]nmstatev1beta1.CapturedState, now metav1.Time) map[string]capturedState {
+func capturedStates(
+	states map[string]map[string]any,
+	old map[string]nmstatev1beta1.CapturedState,
+	now metav1.Time,
+) map[string]capturedState {
 	var all map[string]capturedState
 	for name, state := range states {
 		if all == nil {

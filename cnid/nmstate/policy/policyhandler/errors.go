@@ -22,7 +22,8 @@ func stale(kind, name string) error { return fmt.Errorf("%s %s: %w", kind, name,
 
 // isStale reports whether an error goes away with newer rows.
 func isStale(err error) bool {
-	return errors.Is(err, errStale) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
+	return errors.Is(err, errStale) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) ||
+		apierrors.IsNotFound(err)
 }
 
 // several collects the errors of writes that do not depend on each other. A stale one counts if

@@ -109,7 +109,10 @@ func (h *Handler) fresh(ctx context.Context, node string, r rows, now time.Time)
 // others: decide gets the policy of that enactment, and makes the changes without it. unwritten
 // has the errors of such writes. err means that the changes rely on enactments that have not been
 // written.
-func (h *Handler) enactments(ctx context.Context, decide func(stuck map[nmstate.Reference]bool) enact.Changes) (c enact.Changes, unwritten, err error) {
+func (h *Handler) enactments(
+	ctx context.Context,
+	decide func(stuck map[nmstate.Reference]bool) enact.Changes,
+) (c enact.Changes, unwritten, err error) {
 	stuck := map[nmstate.Reference]bool{}
 	for {
 		c = decide(stuck)

@@ -234,7 +234,8 @@ func TestPolicyHandler_PolicyLost_WrittenOnce(t *testing.T) {
 	}
 	l.must(l.api.Get(t.Context(), policy))
 	degraded := meta.FindStatusCondition(policy.Status.Conditions, nmstatev1.DegradedCondition)
-	if degraded == nil || degraded.Reason != nmstatev1.ConfigurationLostReason || !strings.Contains(degraded.Message, "n1: since "+row.Since.UTC().Format(time.RFC3339)) {
+	if degraded == nil || degraded.Reason != nmstatev1.ConfigurationLostReason ||
+		!strings.Contains(degraded.Message, "n1: since "+row.Since.UTC().Format(time.RFC3339)) {
 		t.Errorf("the policy is Degraded: %+v", degraded)
 	}
 }
@@ -319,7 +320,8 @@ func TestEnactment_EarlierVersion_Replaced(t *testing.T) {
 	if got := isTrue(next.Status.Conditions); got != nmstatev1.AvailableCondition || next.Status.Slot != nil {
 		t.Errorf("the present one is %s with slot %+v", got, next.Status.Slot)
 	}
-	if string(next.Status.StateBefore.Raw) != string(present.Status.StateBefore.Raw) || string(next.Status.AppliedState.Raw) != string(present.Status.AppliedState.Raw) {
+	if string(next.Status.StateBefore.Raw) != string(present.Status.StateBefore.Raw) ||
+		string(next.Status.AppliedState.Raw) != string(present.Status.AppliedState.Raw) {
 		t.Errorf("the present one has %s before and %s applied", next.Status.StateBefore.Raw, next.Status.AppliedState.Raw)
 	}
 	for _, write := range w.api.take() {

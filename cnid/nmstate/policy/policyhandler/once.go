@@ -119,7 +119,11 @@ func withRows(ctx context.Context, cfg Config) (Config, error) {
 		list := kind.NewList()
 		err := cfg.API.List(ctx, list, "", "")
 		if apierrors.IsNotFound(err) {
-			return cfg, fmt.Errorf("%w: install the CRD of %s, for example with the chart's value nodeNetworkState.enabled", errNoKind, kind.Name)
+			return cfg, fmt.Errorf(
+				"%w: install the CRD of %s, for example with the chart's value nodeNetworkState.enabled",
+				errNoKind,
+				kind.Name,
+			)
 		}
 		if err != nil {
 			return cfg, fmt.Errorf("list objects of kind %s: %w", kind.Name, err)

@@ -214,7 +214,9 @@ func TestPolicyStatus_BothKinds_Written(t *testing.T) {
 			t.Errorf("%s: conditions %+v", kind, conditions)
 		}
 	}
-	if s := today.Status; s.UnavailableNodeCount != 2 || s.LastUnavailableNodeCountUpdate == nil || s.ObservedGeneration != 4 || s.LastSlot != "n1" || early.Status.LastSlot != "n1" || early.Status.ObservedGeneration != 4 {
+	if s := today.Status; s.UnavailableNodeCount != 2 || s.LastUnavailableNodeCountUpdate == nil || s.ObservedGeneration != 4 || s.LastSlot != "n1" ||
+		early.Status.LastSlot != "n1" ||
+		early.Status.ObservedGeneration != 4 {
 		t.Errorf("status %+v", s)
 	}
 }

@@ -74,7 +74,10 @@ func changingNodes(old *nmstatev1.NodeNetworkConfigurationPolicyStatus, changing
 	if int(old.UnavailableNodeCount) != changing || at == nil {
 		at = &now
 	}
-	return []kube.Set{{Field: "unavailableNodeCount", Value: changing}, {Field: "lastUnavailableNodeCountUpdate", Value: at}}
+	return []kube.Set{
+		{Field: "unavailableNodeCount", Value: changing},
+		{Field: "lastUnavailableNodeCountUpdate", Value: at},
+	}
 }
 
 // lastSlot is the node that a policy says got a slot last.

@@ -181,7 +181,8 @@ func (r *Rollouts) setSlot(ctx context.Context, row *nmstate.Enactment, slot nms
 
 func slotOf(slot nmstate.Slot) *nmstatev1beta1.Slot {
 	return &nmstatev1beta1.Slot{
-		Holder: slot.Holder, Expires: metav1.NewMicroTime(slot.Expires), PolicyUID: slot.PolicyUID, Generation: slot.Generation,
+		Holder: slot.Holder, Expires: metav1.NewMicroTime(slot.Expires), PolicyUID: slot.PolicyUID,
+		Generation: slot.Generation,
 	}
 }
 

@@ -53,7 +53,14 @@ func (r rows) situation(object *corev1.Node, stuck map[nmstate.Reference]bool, n
 	if r.state != nil {
 		node.Current = r.state.Current
 	}
-	return enact.Situation{Node: node, Policies: r.policies, Enactments: r.enactments, State: r.state, Stuck: stuck, Now: now}
+	return enact.Situation{
+		Node:       node,
+		Policies:   r.policies,
+		Enactments: r.enactments,
+		State:      r.state,
+		Stuck:      stuck,
+		Now:        now,
+	}
 }
 
 // orphans are enactments whose policy has no row, or one with another UID, and that are not

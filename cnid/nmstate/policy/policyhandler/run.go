@@ -47,7 +47,11 @@ func (h *Handler) Run(ctx context.Context, node string, synced broadcast.Gate) {
 
 // await waits until the rows differ, for at most a time if that is not 0, and returns false if
 // they stayed the same.
-func (h *Handler) await(ctx context.Context, wait time.Duration, other func(store.ReadTx, *store.WatchSet) (rows, bool)) (next rows, ok bool) {
+func (h *Handler) await(
+	ctx context.Context,
+	wait time.Duration,
+	other func(store.ReadTx, *store.WatchSet) (rows, bool),
+) (next rows, ok bool) {
 	if wait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, wait)
@@ -71,6 +75,14 @@ func (h *Handler) plan(node string, again time.Duration, err error, pause time.D
 		return retryAfter, pause
 	}
 	next = min(max(2*pause, firstPause), lastPause)
-	h.cfg.Log.Warn("can't bring the policies of a node up to date; trying again", "node", node, "pause", next, "error", err)
+	h.cfg.Log.Warn(
+		"can't bring the policies of a node up to date; trying again",
+		"node",
+		node,
+		"pause",
+		next,
+		"error",
+		err,
+	)
 	return next, next
 }

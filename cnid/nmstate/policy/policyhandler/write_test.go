@@ -216,7 +216,12 @@ func TestDesiredStateWrite_ConcurrentManualChange_NotOverwritten(t *testing.T) {
 	state.Spec.Reach, state.Spec.PolicyReach = []nmstatev1.ReachTarget{"hand"}, []nmstatev1.ReachTarget{"former"}
 	w := newWorld(t, state)
 	h := NewHandler(w.cfg)
-	desired := &enact.Desired{State: mtu("eth1", 9000), Reach: []string{"storage:443"}, Parts: []nmstate.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"storage:443"}}}, ResourceVersion: w.state().ResourceVersion}
+	desired := &enact.Desired{
+		State:           mtu("eth1", 9000),
+		Reach:           []string{"storage:443"},
+		Parts:           []nmstate.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"storage:443"}}},
+		ResourceVersion: w.state().ResourceVersion,
+	}
 	w.must(h.putDesired(t.Context(), "n1", desired))
 	now := w.state()
 	if !isDocument(desired.State, now.Spec.DesiredState) || now.Spec.PolicyState != nil ||

@@ -67,7 +67,15 @@ const (
 
 // Groups is the class of groups of multicast of bridges.
 func Groups() Class {
-	return Class{GetGroup, newGroup, delGroup, unix.NLM_F_CREATE | unix.NLM_F_REPLACE, HeaderOfGroup, always(), func(Message) {}}
+	return Class{
+		GetGroup,
+		newGroup,
+		delGroup,
+		unix.NLM_F_CREATE | unix.NLM_F_REPLACE,
+		HeaderOfGroup,
+		always(),
+		func(Message) {},
+	}
 }
 
 // EachGroup returns the groups of a dump that somebody made, each as a request has it.

@@ -136,8 +136,15 @@ func OfDevices(kind string) Driver {
 		return Driver{
 			first: []uint16{nl.IFLA_BOND_MODE}, changes: but(0, nl.IFLA_BOND_ACTIVE_SLAVE, nl.IFLA_BOND_AD_INFO),
 			emptied: map[uint16][]byte{addressesOfARP: nil, addressesOfND: nil, nl.IFLA_BOND_PRIMARY: make([]byte, 4)},
-			Stopped: []uint16{nl.IFLA_BOND_AD_LACP_RATE, nl.IFLA_BOND_AD_SELECT, bondPortKey, bondDynamic, bondActive, nl.IFLA_BOND_MODE},
-			Alone:   []uint16{nl.IFLA_BOND_MODE, nl.IFLA_BOND_FAIL_OVER_MAC},
+			Stopped: []uint16{
+				nl.IFLA_BOND_AD_LACP_RATE,
+				nl.IFLA_BOND_AD_SELECT,
+				bondPortKey,
+				bondDynamic,
+				bondActive,
+				nl.IFLA_BOND_MODE,
+			},
+			Alone: []uint16{nl.IFLA_BOND_MODE, nl.IFLA_BOND_FAIL_OVER_MAC},
 		}
 	case "vlan":
 		flags := []uint16{nl.IFLA_VLAN_FLAGS}
@@ -157,8 +164,15 @@ func OfDevices(kind string) Driver {
 func OfPorts(kind string) Driver {
 	switch kind {
 	case "bridge":
-		settings := except(firstPortState, lastPortState, except(firstRing, lastRing, but(0, portState, portPad, portHosts, portGroups)))
-		return Driver{changes: settings, emptied: map[uint16][]byte{portBackup: make([]byte, 4), portBackupHop: make([]byte, 4)}}
+		settings := except(
+			firstPortState,
+			lastPortState,
+			except(firstRing, lastRing, but(0, portState, portPad, portHosts, portGroups)),
+		)
+		return Driver{
+			changes: settings,
+			emptied: map[uint16][]byte{portBackup: make([]byte, 4), portBackupHop: make([]byte, 4)},
+		}
 	case "bond":
 		return Driver{changes: only(slaveQueue, slavePriority)}
 	}

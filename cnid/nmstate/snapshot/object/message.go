@@ -78,7 +78,15 @@ func Routes() Class {
 
 // NextHops is the class of next hop objects.
 func NextHops() Class {
-	return Class{GetNextHop, newNextHop, delNextHop, unix.NLM_F_CREATE | unix.NLM_F_REPLACE, HeaderOfNextHop, always(nextHopOptions), settleNextHop}
+	return Class{
+		GetNextHop,
+		newNextHop,
+		delNextHop,
+		unix.NLM_F_CREATE | unix.NLM_F_REPLACE,
+		HeaderOfNextHop,
+		always(nextHopOptions),
+		settleNextHop,
+	}
 }
 
 // Rules is the class of routing rules.

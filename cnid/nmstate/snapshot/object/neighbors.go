@@ -17,10 +17,12 @@ func IsStatic(m Message) bool {
 		return false
 	}
 	const state, flags = 8, 10
-	if bridge := Neighbors().Attributes(m).Value(unix.NDA_MASTER); m[0] == unix.AF_BRIDGE && (bridge == DeviceOf(m) || bridge == 0 && Neighbors().Attributes(m).Get(unix.NDA_DST) == nil) {
+	if bridge := Neighbors().Attributes(m).Value(unix.NDA_MASTER); m[0] == unix.AF_BRIDGE &&
+		(bridge == DeviceOf(m) || bridge == 0 && Neighbors().Attributes(m).Get(unix.NDA_DST) == nil) {
 		return false // a bridge's own, or a group that a device receives
 	}
-	return m[state]&unix.NUD_PERMANENT != 0 || m[flags]&unix.NTF_EXT_LEARNED != 0 || m[0] == unix.AF_BRIDGE && m[state]&unix.NUD_NOARP != 0
+	return m[state]&unix.NUD_PERMANENT != 0 || m[flags]&unix.NTF_EXT_LEARNED != 0 ||
+		m[0] == unix.AF_BRIDGE && m[state]&unix.NUD_NOARP != 0
 }
 
 // PlaceOfNeighbor tells neighbours and entries from others that can be there with them. A bridge

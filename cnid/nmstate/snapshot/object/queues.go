@@ -37,7 +37,14 @@ func replayed() []string {
 
 // Queues is the class of queueing disciplines.
 func Queues() Class {
-	return Class{Get: unix.RTM_GETQDISC, Add: unix.RTM_NEWQDISC, Create: Exclusive, Header: HeaderOfQueue, Volatile: always(), Settle: func(Message) {}}
+	return Class{
+		Get:      unix.RTM_GETQDISC,
+		Add:      unix.RTM_NEWQDISC,
+		Create:   Exclusive,
+		Header:   HeaderOfQueue,
+		Volatile: always(),
+		Settle:   func(Message) {},
+	}
 }
 
 // Classes is the class of the classes of queueing disciplines.

@@ -95,7 +95,9 @@ func IsKernels(m Message) bool { return m[5] == unix.RTPROT_KERNEL }
 // Rank orders routes so that the networks of gateways come before the routes through them.
 func Rank(m Message) int {
 	attributes := Routes().Attributes(m)
-	if attributes.Get(unix.RTA_GATEWAY) == nil && attributes.Get(routeVia) == nil && attributes.Get(unix.RTA_MULTIPATH) == nil && attributes.Get(RouteNextHop) == nil {
+	if attributes.Get(unix.RTA_GATEWAY) == nil && attributes.Get(routeVia) == nil &&
+		attributes.Get(unix.RTA_MULTIPATH) == nil &&
+		attributes.Get(RouteNextHop) == nil {
 		return 0
 	}
 	return 1

@@ -58,7 +58,9 @@ func hopsTo(m Message) (list []string) {
 	if list != nil {
 		return list
 	}
-	return []string{string(attributes.Get(unix.RTA_OIF)) + string(attributes.Get(unix.RTA_GATEWAY)) + string(attributes.Get(routeVia))}
+	return []string{
+		string(attributes.Get(unix.RTA_OIF)) + string(attributes.Get(unix.RTA_GATEWAY)) + string(attributes.Get(routeVia)),
+	}
 }
 
 // hopText tells a next hop of a route with several from others, by device and gateway.

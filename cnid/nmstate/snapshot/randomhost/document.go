@@ -67,7 +67,11 @@ func (m Maker) section(name string) string {
 	case "mv0":
 		return fmt.Sprintf("mac-vlan, mac-vlan: {base-iface: eth2, mode: %s, promiscuous: false}", m.one("bridge", "private"))
 	case "bond0":
-		return fmt.Sprintf("bond, link-aggregation: {mode: %s, port: [%s]}", m.one("active-backup", "802.3ad"), strings.Join(times(m, 2, func() string { return m.one("eth2", "eth3", "dummy0") }), ", "))
+		return fmt.Sprintf(
+			"bond, link-aggregation: {mode: %s, port: [%s]}",
+			m.one("active-backup", "802.3ad"),
+			strings.Join(times(m, 2, func() string { return m.one("eth2", "eth3", "dummy0") }), ", "),
+		)
 	case "vrf0":
 		return "vrf, vrf: {route-table-id: 50, port: [" + m.one("", "eth1", "dummy0") + "]}"
 	case "dummy0":
@@ -89,10 +93,16 @@ func (m Maker) wantedPort() string {
 
 func (m Maker) wantedRoute() string {
 	return m.one(
-		fmt.Sprintf("  - {destination: 198.18.%d.0/24, next-hop-address: %s, next-hop-interface: %s}\n", m.IntN(prefixes), m.four(), m.one("eth1", "eth2", "br0")),
+		fmt.Sprintf(
+			"  - {destination: 198.18.%d.0/24, next-hop-address: %s, next-hop-interface: %s}\n",
+			m.IntN(prefixes),
+			m.four(),
+			m.one("eth1", "eth2", "br0"),
+		),
 		fmt.Sprintf("  - {destination: 198.18.%d.0/24, route-type: blackhole}\n", m.IntN(prefixes)),
 		fmt.Sprintf("  - {state: absent, next-hop-interface: %s}\n", m.one("eth1", "eth2", "br0")),
-		fmt.Sprintf("  - {state: absent, destination: 198.18.%d.0/24}\n", m.IntN(prefixes)))
+		fmt.Sprintf("  - {state: absent, destination: 198.18.%d.0/24}\n", m.IntN(prefixes)),
+	)
 }
 
 func (m Maker) wantedRule() string {

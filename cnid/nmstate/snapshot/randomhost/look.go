@@ -32,7 +32,16 @@ type part struct{ object, command string }
 
 func programs() []program {
 	return []program{
-		{"ip -d -j", []part{{"device", "link show"}, {"address", "addr show"}, {"neighbour", "neigh show nud permanent"}, {"proxy", "neigh show proxy"}, {"next hop", "nexthop show"}}},
+		{
+			"ip -d -j",
+			[]part{
+				{"device", "link show"},
+				{"address", "addr show"},
+				{"neighbour", "neigh show nud permanent"},
+				{"proxy", "neigh show proxy"},
+				{"next hop", "nexthop show"},
+			},
+		},
 		{"ip -4 -d -j", []part{{"route", "route show table all"}, {"rule", "rule show"}}},
 		{"ip -6 -d -j", []part{{"route of IPv6", "route show table all"}, {"rule of IPv6", "rule show"}}},
 		{"bridge -j", []part{{"VLANs", "vlan show"}, {"entry", "fdb show"}}},

@@ -27,7 +27,11 @@ func (p *Problems) checkAutomatic(path string, ip *document.IP, family ipfamily.
 		p.Add(path+".dhcp-client-id", "%s: it is a field of ipv4: write it there, or use dhcp-duid", ip.ClientID)
 	}
 	if table := ip.AutoTable; family == ipfamily.IPv6 && table != nil && *table != 0 && *table != document.MainTable {
-		p.Add(path+".auto-route-table-id", "%d: the kernel has routes of router advertisements in the main table alone: remove it, or put the interface into a VRF", *table)
+		p.Add(
+			path+".auto-route-table-id",
+			"%d: the kernel has routes of router advertisements in the main table alone: remove it, or put the interface into a VRF",
+			*table,
+		)
 	}
 	p.checkToken(path, ip, family)
 	p.check(path+".dhcp-client-id", ip.ClientID, dhcp.CheckClientID)
@@ -47,7 +51,11 @@ func (p *Problems) checkToken(path string, ip *document.IP, family ipfamily.Fami
 	case err != nil || !startsWithZeros(token):
 		p.Add(path+".token", "%s: want an address of IPv6 whose first 64 bits are zero, such as ::1", *ip.Token)
 	case compare.IsFalse(ip.Autoconf) && !token.IsUnspecified():
-		p.Add(path+".token", "%s: it is for addresses of autoconfiguration: set autoconf to true, or remove the token", *ip.Token)
+		p.Add(
+			path+".token",
+			"%s: it is for addresses of autoconfiguration: set autoconf to true, or remove the token",
+			*ip.Token,
+		)
 	}
 }
 

@@ -36,8 +36,22 @@ func (p *Problems) Values(path string, i document.Interface) {
 	if i.State == document.Absent {
 		return
 	}
-	p.Word(path+".type", i.Type, document.Ethernet, document.VethPair, document.Bond, document.LinuxBridge, document.Dummy,
-		document.VLANType, document.VXLANType, document.VRFType, document.MACVLANType, document.IPVLANType, document.Loopback, document.Unknown)
+	p.Word(
+		path+".type",
+		i.Type,
+		document.Ethernet,
+		document.VethPair,
+		document.Bond,
+		document.LinuxBridge,
+		document.Dummy,
+		document.VLANType,
+		document.VXLANType,
+		document.VRFType,
+		document.MACVLANType,
+		document.IPVLANType,
+		document.Loopback,
+		document.Unknown,
+	)
 	p.checkMAC(path+".mac-address", i.MACAddress)
 	const longestAlias = 255
 	if i.Description != nil && len(*i.Description) > longestAlias {
@@ -105,7 +119,10 @@ func (p *Problems) checkDerived(path string, i document.Interface) {
 	if i.IPVLAN != nil {
 		p.Word(path+".ipvlan.mode", i.IPVLAN.Mode, "l2", "l3", "l3s")
 		if compare.IsTrue(i.IPVLAN.Private) && compare.IsTrue(i.IPVLAN.VEPA) {
-			p.Add(path+".ipvlan.vepa", "true: private ports do not reach each other by the switch either: set one of private and vepa")
+			p.Add(
+				path+".ipvlan.vepa",
+				"true: private ports do not reach each other by the switch either: set one of private and vepa",
+			)
 		}
 	}
 }

@@ -35,7 +35,11 @@ func (p *Problems) checkOptions(path string, bond *document.LinkAggregation) {
 // checkWatches refuses both ways to watch links together.
 func (p *Problems) checkWatches(path string, bond *document.LinkAggregation) {
 	if compare.Watches(bond.Options["miimon"]) && compare.Watches(bond.Options["arp_interval"]) {
-		p.Add(path+".options.arp_interval", "%s: a bond with miimon watches its links already: set one of them to 0", compare.Option("", bond.Options["arp_interval"]))
+		p.Add(
+			path+".options.arp_interval",
+			"%s: a bond with miimon watches its links already: set one of them to 0",
+			compare.Option("", bond.Options["arp_interval"]),
+		)
 	}
 }
 

@@ -28,7 +28,12 @@ func (p *Problems) Resolver(want, now document.Resolver) {
 	}
 	for n, option := range want.Options {
 		if !resolverOption(option) && !slices.Contains(now.Options, option) {
-			p.Add(fmt.Sprintf("%s.options[%d]", path, n), "%q: want one of %s", option, strings.Join(append(plainOptions(), "ndots:N, timeout:N, attempts:N"), ", "))
+			p.Add(
+				fmt.Sprintf("%s.options[%d]", path, n),
+				"%q: want one of %s",
+				option,
+				strings.Join(append(plainOptions(), "ndots:N, timeout:N, attempts:N"), ", "),
+			)
 		}
 	}
 }

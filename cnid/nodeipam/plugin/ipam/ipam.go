@@ -39,7 +39,8 @@ func either(configured, asked func(*skel.CmdArgs) error) func(*skel.CmdArgs) err
 				Addresses []json.RawMessage `json:"addresses"`
 			} `json:"ipam"`
 		}
-		if err := json.Unmarshal(args.StdinData, &conf); err != nil || conf.IPAM.Type != ipamconf.Type || len(conf.IPAM.Addresses) > 0 {
+		if err := json.Unmarshal(args.StdinData, &conf); err != nil || conf.IPAM.Type != ipamconf.Type ||
+			len(conf.IPAM.Addresses) > 0 {
 			return configured(args)
 		}
 		return asked(args)

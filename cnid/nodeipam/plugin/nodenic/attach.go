@@ -119,7 +119,8 @@ func plan(pod ns.NetNS, a Attachment, wanted []Interface) (note, []netlink.Link,
 		return note{}, nil, err
 	}
 	n := note{Interface: sandbox.Interface{
-		ContainerID: a.ContainerID, IfName: a.IfName, Network: a.Network, NetnsPath: a.NetnsPath, Inode: id.Inode, Cookie: id.Cookie, Begun: time.Now(),
+		ContainerID: a.ContainerID, IfName: a.IfName, Network: a.Network, NetnsPath: a.NetnsPath, Inode: id.Inode,
+		Cookie: id.Cookie, Begun: time.Now(),
 	}}
 	var links []netlink.Link
 	for _, one := range wanted {

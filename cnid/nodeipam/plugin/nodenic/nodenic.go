@@ -96,7 +96,11 @@ func (d Devices) Detach(ctx context.Context, containerID, ifName string) error {
 
 // Collect brings back the devices of the attachments of a network that are gone. It asks
 // gone without the lock of the folder.
-func (d Devices) Collect(ctx context.Context, network string, gone func(containerID, ifName string) (bool, error)) error {
+func (d Devices) Collect(
+	ctx context.Context,
+	network string,
+	gone func(containerID, ifName string) (bool, error),
+) error {
 	if !d.used() {
 		return nil
 	}

@@ -320,7 +320,9 @@ func TestDelegatedNICCheck_EachDifference_Found(t *testing.T) {
 	route := func(dst string) func(netlink.Link) error {
 		return func(l netlink.Link) error {
 			to := prefix(dst)
-			return netlink.RouteDel(&netlink.Route{LinkIndex: l.Attrs().Index, Dst: &net.IPNet{IP: to.Addr().AsSlice(), Mask: net.CIDRMask(to.Bits(), to.Addr().BitLen())}})
+			return netlink.RouteDel(
+				&netlink.Route{LinkIndex: l.Attrs().Index, Dst: &net.IPNet{IP: to.Addr().AsSlice(), Mask: net.CIDRMask(to.Bits(), to.Addr().BitLen())}},
+			)
 		}
 	}
 	for name, c := range map[string]struct {

@@ -50,7 +50,8 @@ func deviceOf(link netlink.Link, one Interface) device {
 	was := *devicemove.Of(link)
 	was.Up = false
 	d := device{
-		Interface: one, Was: was, Kind: link.Type(), Bus: attrs.ParentDevBus, Parent: attrs.ParentDev, Permanent: slices.Clone(attrs.PermHWAddr),
+		Interface: one, Was: was, Kind: link.Type(), Bus: attrs.ParentDevBus, Parent: attrs.ParentDev,
+		Permanent: slices.Clone(attrs.PermHWAddr),
 	}
 	d.Inode, _ = d.inode() // without it, only its address on the bus tells
 	return d
@@ -124,5 +125,9 @@ func (d device) is(link netlink.Link) bool {
 
 // gives reports whether the note is of the same interfaces.
 func (n note) gives(wanted []Interface) bool {
-	return slices.EqualFunc(n.Devices, wanted, func(d device, one Interface) bool { return reflect.DeepEqual(d.Interface, one) })
+	return slices.EqualFunc(
+		n.Devices,
+		wanted,
+		func(d device, one Interface) bool { return reflect.DeepEqual(d.Interface, one) },
+	)
 }

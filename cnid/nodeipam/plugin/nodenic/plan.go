@@ -36,7 +36,10 @@ func Wanted(entries []wire.PodIPInfo, ifName string) ([]Interface, error) {
 			continue
 		}
 		if entry.InterfaceName == ifName {
-			return nil, fmt.Errorf("the service's answer: interface %s is a device of the node, and another plugin makes it", quote.Name(ifName))
+			return nil, fmt.Errorf(
+				"the service's answer: interface %s is a device of the node, and another plugin makes it",
+				quote.Name(ifName),
+			)
 		}
 		one, err := interfaceOf(entry)
 		if err == nil {

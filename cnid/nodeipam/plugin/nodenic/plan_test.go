@@ -22,7 +22,12 @@ func entries(t *testing.T) []wire.PodIPInfo {
 	t.Helper()
 	list, err := answer.Entries("eth0", []answer.Interface{
 		{Name: "eth0", NIC: wire.InfraNIC, Addresses: []answer.Address{{Prefix: prefix("192.0.2.2/24"), Gateway: netip.MustParseAddr("192.0.2.1")}}},
-		{Name: "eth1", NIC: wire.FrontendNIC, MAC: macOf(1).String(), Addresses: []answer.Address{{Prefix: prefix("203.0.113.5/24")}, {Prefix: prefix("2001:db8:1::5/64")}}},
+		{
+			Name:      "eth1",
+			NIC:       wire.FrontendNIC,
+			MAC:       macOf(1).String(),
+			Addresses: []answer.Address{{Prefix: prefix("203.0.113.5/24")}, {Prefix: prefix("2001:db8:1::5/64")}},
+		},
 		{Name: "eth2", NIC: wire.FrontendNIC, MAC: macOf(2).String(), Addresses: []answer.Address{{Prefix: prefix("198.51.100.7/24")}}},
 	}, answer.Node{})
 	if err != nil {

@@ -126,7 +126,8 @@ func (s *session) vacate(node nic.Node, d device) error {
 	for _, n := range notes {
 		for _, other := range n.Devices {
 			i := slices.IndexFunc(node.Links, other.is)
-			if other.Kind != kindOfHardware || i < 0 || !borrows(node.Links[i], other.Was, d.Was) || node.Use(node.Links[i]) != "" {
+			if other.Kind != kindOfHardware || i < 0 || !borrows(node.Links[i], other.Was, d.Was) ||
+				node.Use(node.Links[i]) != "" {
 				continue
 			}
 			errs = append(errs, other.Was.Return(s.host, node.Links[i], int(s.space.Fd()), n.temporary(other)))

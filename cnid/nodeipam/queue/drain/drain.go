@@ -106,7 +106,8 @@ func (d *Drain) Run(ctx context.Context) {
 // concerns reports whether there may be something new. The removal of files is the drain's own
 // work, but the removal of the directory ends the reports.
 func (d *Drain) concerns(event fsnotify.Event) bool {
-	return event.Has(fsnotify.Create) || event.Has(fsnotify.Write) || filepath.Clean(event.Name) == filepath.Clean(d.cfg.Dir)
+	return event.Has(fsnotify.Create) || event.Has(fsnotify.Write) ||
+		filepath.Clean(event.Name) == filepath.Clean(d.cfg.Dir)
 }
 
 // prepare makes the directory and asks for reports about it. Both may be there already.
@@ -184,7 +185,15 @@ func (d *Drain) one(ctx context.Context, name string) error {
 		return err
 	}
 	d.cfg.Metrics.count(applied)
-	d.cfg.Log.Info("applied a queued release", "containerID", r.ContainerID, "ifName", r.IfName, "podInterfaceID", r.PodInterfaceID)
+	d.cfg.Log.Info(
+		"applied a queued release",
+		"containerID",
+		r.ContainerID,
+		"ifName",
+		r.IfName,
+		"podInterfaceID",
+		r.PodInterfaceID,
+	)
 	return d.remove(name, info)
 }
 

@@ -85,14 +85,28 @@ func (s *Service) interfaces(r rest.Request, n int) []answer.Interface {
 	}}}
 	if s.IPv6 {
 		first.Addresses = append(first.Addresses, answer.Address{
-			Prefix: netip.MustParsePrefix(fmt.Sprintf("2001:db8::%x/64", n)), Gateway: netip.MustParseAddr("2001:db8::1"), ID: fmt.Sprintf("id6-%d", n),
+			Prefix: netip.MustParsePrefix(
+				fmt.Sprintf("2001:db8::%x/64", n),
+			), Gateway: netip.MustParseAddr("2001:db8::1"), ID: fmt.Sprintf("id6-%d", n),
 		})
 	}
 	list := []answer.Interface{first}
 	if s.Devices {
-		list = append(list, answer.Interface{Name: "eth1", NIC: wire.FrontendNIC, MAC: "02:00:00:00:00:01", ID: "nc-tenant", Addresses: []answer.Address{{
-			Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{203, 0, byte(113 + n/256), byte(n)}), 24), ID: fmt.Sprintf("tenant-%d", n),
-		}}})
+		list = append(
+			list,
+			answer.Interface{
+				Name: "eth1",
+				NIC:  wire.FrontendNIC,
+				MAC:  "02:00:00:00:00:01",
+				ID:   "nc-tenant",
+				Addresses: []answer.Address{{
+					Prefix: netip.PrefixFrom(
+						netip.AddrFrom4([4]byte{203, 0, byte(113 + n/256), byte(n)}),
+						24,
+					), ID: fmt.Sprintf("tenant-%d", n),
+				}},
+			},
+		)
 	}
 	return list
 }

@@ -117,8 +117,14 @@ func (l *Lab) connectOutside() {
 	bpftest.In(t, l.Outside, func() {
 		bpftest.AddAddr(t, there, wire.Prefix("198.51.100.1/24"))
 		bpftest.AddAddr(t, there, wire.Prefix("2001:db8:1::1/64"))
-		bpftest.AddRoute(t, &netlink.Route{Dst: bpftest.IPNet(wire.Prefix("169.254.64.0/18")), Gw: wire.IP("198.51.100.254").AsSlice()})
-		bpftest.AddRoute(t, &netlink.Route{Dst: bpftest.IPNet(wire.Prefix("fd00:a110::/64")), Gw: wire.IP("2001:db8:1::254").AsSlice()})
+		bpftest.AddRoute(
+			t,
+			&netlink.Route{Dst: bpftest.IPNet(wire.Prefix("169.254.64.0/18")), Gw: wire.IP("198.51.100.254").AsSlice()},
+		)
+		bpftest.AddRoute(
+			t,
+			&netlink.Route{Dst: bpftest.IPNet(wire.Prefix("fd00:a110::/64")), Gw: wire.IP("2001:db8:1::254").AsSlice()},
+		)
 	})
 }
 
@@ -131,9 +137,13 @@ func (n *Node) open(t testing.TB, cgroup string) {
 	bpftest.AddAddr(t, 1, bpftest.Host(wire.IP(NodeShadowV4)))
 	bpftest.AddAddr(t, 1, bpftest.Host(wire.IP(NodeShadowV6)))
 	n.Config = programs.Config{
-		PinDir: bpftest.MountBPF(t), CgroupRoot: cgroup, VXLANIfindex: bpftest.AddTunnel(t, "tunnel"), Connections: bpftest.Connections,
+		PinDir: bpftest.MountBPF(
+			t,
+		), CgroupRoot: cgroup, VXLANIfindex: bpftest.AddTunnel(t, "tunnel"), Connections: bpftest.Connections,
 		NodeShadow4: wire.IP(NodeShadowV4), NodeShadow6: wire.IP(NodeShadowV6),
-		UnderlayMAC: n.mac(t), LinkPort: LinkPort, UnderlayIfindex: n.Ifindex, UnderlayIfindex6: n.Ifindex, TunnelSource4: n.Underlay[0], TunnelSource6: n.Underlay[1],
+		UnderlayMAC: n.mac(
+			t,
+		), LinkPort: LinkPort, UnderlayIfindex: n.Ifindex, UnderlayIfindex6: n.Ifindex, TunnelSource4: n.Underlay[0], TunnelSource6: n.Underlay[1],
 		ConnectedDatagrams: true,
 	}
 	n.Config.FragmentIfindex, n.Config.FragmentPeerIfindex = bpftest.AddFragmenter(t)
@@ -176,7 +186,15 @@ func (l *Lab) addPod(node int, vni uint32, number int, mac state.MAC) *Pod {
 	bpftest.In(t, n.NS, func() {
 		p.Ifindex, p.Peer = l.device.join(t, slot, p.NS)
 		for shadow, source := range map[netip.Addr]netip.Addr{shadow4: wire.IP(NodeShadowV4), shadow6: wire.IP(NodeShadowV6)} {
-			bpftest.AddRoute(t, &netlink.Route{LinkIndex: p.Ifindex, Dst: bpftest.IPNet(bpftest.Host(shadow)), Src: source.AsSlice(), Scope: unix.RT_SCOPE_LINK})
+			bpftest.AddRoute(
+				t,
+				&netlink.Route{
+					LinkIndex: p.Ifindex,
+					Dst:       bpftest.IPNet(bpftest.Host(shadow)),
+					Src:       source.AsSlice(),
+					Scope:     unix.RT_SCOPE_LINK,
+				},
+			)
 			bpftest.AddNeighbour(t, p.Ifindex, shadow, mac)
 		}
 	})
@@ -215,10 +233,14 @@ func (p *Pod) configure(t testing.TB, mac state.MAC) {
 	}
 	for gateway, all := range map[string]string{"10.0.1.1": "0.0.0.0/0", "fe80::1": "::/0"} {
 		if wire.IP(gateway).Is4() {
-			bpftest.AddRoute(t, &netlink.Route{LinkIndex: p.Peer, Dst: bpftest.IPNet(wire.Prefix("10.0.1.1/32")), Scope: unix.RT_SCOPE_LINK})
+			bpftest.AddRoute(
+				t,
+				&netlink.Route{LinkIndex: p.Peer, Dst: bpftest.IPNet(wire.Prefix("10.0.1.1/32")), Scope: unix.RT_SCOPE_LINK},
+			)
 		}
 		bpftest.AddRoute(t, &netlink.Route{
-			LinkIndex: p.Peer, Dst: bpftest.IPNet(wire.Prefix(all)), Gw: wire.IP(gateway).AsSlice(), Flags: int(netlink.FLAG_ONLINK),
+			LinkIndex: p.Peer, Dst: bpftest.IPNet(wire.Prefix(all)), Gw: wire.IP(gateway).AsSlice(),
+			Flags: int(netlink.FLAG_ONLINK),
 		})
 	}
 }
@@ -229,12 +251,24 @@ func (l *Lab) Apply() {
 	l.T.Helper()
 	for i, n := range l.Nodes {
 		n.State.VPCs = []state.VPC{
-			{VNI: VNI1, Prefixes: []netip.Prefix{wire.Prefix("10.0.0.0/16"), wire.Prefix("fd10::/48")}, EgressMasquerade: i == 0},
-			{VNI: VNI2, Prefixes: []netip.Prefix{wire.Prefix("10.0.0.0/16"), wire.Prefix("fd10::/48")}, EgressMasquerade: i == 0 && l.BothOpen},
+			{
+				VNI:              VNI1,
+				Prefixes:         []netip.Prefix{wire.Prefix("10.0.0.0/16"), wire.Prefix("fd10::/48")},
+				EgressMasquerade: i == 0,
+			},
+			{
+				VNI:              VNI2,
+				Prefixes:         []netip.Prefix{wire.Prefix("10.0.0.0/16"), wire.Prefix("fd10::/48")},
+				EgressMasquerade: i == 0 && l.BothOpen,
+			},
 		}
 		n.State.Subnets = nil
 		for _, vni := range []uint32{VNI1, VNI2} {
-			n.State.Subnets = append(n.State.Subnets, state.Subnet{VNI: vni, Prefix: wire.Prefix("10.0.1.0/24")}, state.Subnet{VNI: vni, Prefix: wire.Prefix("fd10:0:0:1::/64")})
+			n.State.Subnets = append(
+				n.State.Subnets,
+				state.Subnet{VNI: vni, Prefix: wire.Prefix("10.0.1.0/24")},
+				state.Subnet{VNI: vni, Prefix: wire.Prefix("fd10:0:0:1::/64")},
+			)
 		}
 		n.State.Nodes, n.State.Own = nil, n.Underlay[:]
 		for _, other := range l.Nodes {

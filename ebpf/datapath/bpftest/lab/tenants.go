@@ -26,7 +26,10 @@ func ScaledTenants(t testing.TB, device PodDevice) (l *Lab, red, blue map[int]*P
 			for family, vips := range [][3]string{{world.VIPB, world.VipSelf, world.VipNone}, {world.VipB6, world.VipSelf6, world.VipNone6}} {
 				for proto, port := range map[uint8]uint16{state.ProtoTCP: 80, state.ProtoUDP: 53} {
 					to := func(vip string, backends ...state.Backend) {
-						n.State.Services = append(n.State.Services, state.Service{VNI: vni, VIP: wire.IP(vip), Proto: proto, Port: port, Backends: backends})
+						n.State.Services = append(
+							n.State.Services,
+							state.Service{VNI: vni, VIP: wire.IP(vip), Proto: proto, Port: port, Backends: backends},
+						)
 					}
 					to(vips[0], state.Backend{IP: red[20].Addrs[family], Port: 8080})
 					to(vips[1], state.Backend{IP: red[10].Addrs[family], Port: 8080})
@@ -69,8 +72,15 @@ func TwoTenants(t testing.TB, device PodDevice) (l *Lab, red, blue map[int]*Pod)
 	}
 	for _, n := range l.Nodes {
 		for _, vni := range []uint32{VNI1, VNI2} {
-			n.State.Addresses = append(n.State.Addresses,
-				state.Address{VNI: vni, IP: wire.IP("10.0.1.1"), Kind: state.Gateway}, state.Address{VNI: vni, IP: wire.IP("fd10:0:0:1::1"), Kind: state.Gateway})
+			n.State.Addresses = append(
+				n.State.Addresses,
+				state.Address{
+					VNI:  vni,
+					IP:   wire.IP("10.0.1.1"),
+					Kind: state.Gateway,
+				},
+				state.Address{VNI: vni, IP: wire.IP("fd10:0:0:1::1"), Kind: state.Gateway},
+			)
 		}
 	}
 	l.Apply()

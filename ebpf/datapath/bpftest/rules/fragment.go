@@ -30,7 +30,8 @@ func (r *Rules) Fragment(at Place, in, out []byte, before, mark uint32) error {
 		return nil // by the tunnel's device
 	}
 	outer := view(out)
-	if outer.ethertype != 0x86dd || outer.proto != 44 || outer.src != r.W.Config.TunnelSource6 || len(out) < 14+FragmentHeaders+30 {
+	if outer.ethertype != 0x86dd || outer.proto != 44 || outer.src != r.W.Config.TunnelSource6 ||
+		len(out) < 14+FragmentHeaders+30 {
 		return fmt.Errorf("no first fragment of this node's")
 	}
 	payload := out[14+FragmentHeaders:]

@@ -68,9 +68,23 @@ func New(t testing.TB) *Rules {
 			}
 		}
 	}
-	s.Addresses = append(s.Addresses,
-		state.Address{VNI: world.VNIRed, IP: wire.IP("fd10:0:0:1::21"), Kind: state.Remote, Node: wire.IP("192.0.2.2"), MAC: world.MacR},
-		state.Address{VNI: world.VNIRed, IP: wire.IP("10.0.1.21"), Kind: state.Remote, Node: wire.IP("2001:db8::2"), MAC: world.MacR})
+	s.Addresses = append(
+		s.Addresses,
+		state.Address{
+			VNI:  world.VNIRed,
+			IP:   wire.IP("fd10:0:0:1::21"),
+			Kind: state.Remote,
+			Node: wire.IP("192.0.2.2"),
+			MAC:  world.MacR,
+		},
+		state.Address{
+			VNI:  world.VNIRed,
+			IP:   wire.IP("10.0.1.21"),
+			Kind: state.Remote,
+			Node: wire.IP("2001:db8::2"),
+			MAC:  world.MacR,
+		},
+	)
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
@@ -79,11 +93,20 @@ func New(t testing.TB) *Rules {
 	r.Places[world.KindPod] = []Place{{kind: world.KindPod, Program: w.Objects.AliothFromPod, Device: 1}}
 	for _, i := range s.Interfaces {
 		r.Owner[i.Ifindex] = i
-		r.Places[world.KindPod] = append(r.Places[world.KindPod], Place{kind: world.KindPod, Program: w.Objects.AliothFromPod, Device: i.Ifindex})
+		r.Places[world.KindPod] = append(
+			r.Places[world.KindPod],
+			Place{kind: world.KindPod, Program: w.Objects.AliothFromPod, Device: i.Ifindex},
+		)
 		if !i.Node {
-			r.Places[world.KindPod] = append(r.Places[world.KindPod], Place{kind: world.KindPod, Program: w.Objects.AliothFromPod, Device: i.Ifindex, sent: true})
+			r.Places[world.KindPod] = append(
+				r.Places[world.KindPod],
+				Place{kind: world.KindPod, Program: w.Objects.AliothFromPod, Device: i.Ifindex, sent: true},
+			)
 		}
-		r.Places[world.KindStack] = append(r.Places[world.KindStack], Place{kind: world.KindStack, Program: w.Objects.AliothToPod, Device: i.Ifindex})
+		r.Places[world.KindStack] = append(
+			r.Places[world.KindStack],
+			Place{kind: world.KindStack, Program: w.Objects.AliothToPod, Device: i.Ifindex},
+		)
 	}
 	for _, key := range []struct {
 		vni  uint32
@@ -97,11 +120,21 @@ func New(t testing.TB) *Rules {
 		{999, "192.0.2.2"},
 	} {
 		p := world.Tunnelled(t, w, key.vni, wire.IP(key.node))
-		r.Places[world.KindTunnel] = append(r.Places[world.KindTunnel], Place{kind: world.KindTunnel, Program: p, Device: w.Config.VXLANIfindex, VNI: key.vni})
+		r.Places[world.KindTunnel] = append(
+			r.Places[world.KindTunnel],
+			Place{kind: world.KindTunnel, Program: p, Device: w.Config.VXLANIfindex, VNI: key.vni},
+		)
 	}
-	r.Places[world.KindUnderlay] = []Place{{kind: world.KindUnderlay, Program: w.Objects.AliothFromUnderlay, Device: w.Config.UnderlayIfindex}}
+	r.Places[world.KindUnderlay] = []Place{
+		{kind: world.KindUnderlay, Program: w.Objects.AliothFromUnderlay, Device: w.Config.UnderlayIfindex},
+	}
 	for _, vni := range []uint32{world.VNIRed, world.VNIBlue, 999} {
-		p := Place{kind: world.KindFragment, Program: w.Objects.AliothFragment, Device: w.Config.FragmentPeerIfindex, VNI: vni}
+		p := Place{
+			kind:    world.KindFragment,
+			Program: w.Objects.AliothFragment,
+			Device:  w.Config.FragmentPeerIfindex,
+			VNI:     vni,
+		}
 		r.Places[world.KindFragment] = append(r.Places[world.KindFragment], p)
 	}
 	r.last = r.counters(t)
@@ -111,9 +144,13 @@ func New(t testing.TB) *Rules {
 // Addrs returns all addresses that mean something in the world.
 func (r *Rules) Addrs() []netip.Addr {
 	list := []netip.Addr{
-		wire.IP(world.NodeShadow), wire.IP(world.NodeShadow6), wire.IP(world.Outside), wire.IP(world.Outside6), wire.IP("10.96.0.10"), wire.IP("10.96.0.1"), wire.IP("fd96::10"),
+		wire.IP(
+			world.NodeShadow,
+		), wire.IP(world.NodeShadow6), wire.IP(world.Outside), wire.IP(world.Outside6), wire.IP("10.96.0.10"), wire.IP("10.96.0.1"), wire.IP("fd96::10"),
 		wire.IP("10.0.1.1"), wire.IP("fd10:0:0:1::1"),
-		wire.IP("224.0.0.1"), wire.IP("ff02::1"), wire.IP("255.255.255.255"), wire.IP("0.0.0.0"), wire.IP("::"), wire.IP("203.0.113.5"), wire.IP("127.0.0.1"), wire.IP("::1"),
+		wire.IP(
+			"224.0.0.1",
+		), wire.IP("ff02::1"), wire.IP("255.255.255.255"), wire.IP("0.0.0.0"), wire.IP("::"), wire.IP("203.0.113.5"), wire.IP("127.0.0.1"), wire.IP("::1"),
 	}
 	for _, a := range r.state.Addresses {
 		list = append(list, a.IP)
@@ -172,7 +209,12 @@ func (r *Rules) counted(t testing.TB) (found telemetry.Counter, none bool, err e
 			continue
 		}
 		if n != r.last[index]+1 || !none {
-			return found, false, fmt.Errorf("the counter %d has moved from %d to %d, and more than one may have", index, r.last[index], n)
+			return found, false, fmt.Errorf(
+				"the counter %d has moved from %d to %d, and more than one may have",
+				index,
+				r.last[index],
+				n,
+			)
 		}
 		found.Reason = telemetry.Reason(index / int(bpf.AliothDirectionDIRECTION_LEN))
 		found.Direction = telemetry.Direction(index % int(bpf.AliothDirectionDIRECTION_LEN))
@@ -215,8 +257,20 @@ func (r *Rules) Try(t testing.TB, at Place, in []byte, ctx bpf.Context) {
 		r.Seen["told"]++
 	}
 	if err != nil {
-		t.Errorf("program %d on device %d, VNI %d: %v\nreason %s, verdict %d, mark %#x to %#x, segments of %d\nin:  %x\nout: %x",
-			at.kind, at.Device, at.VNI, err, c.Reason, int32(verdict), ctx.Mark, end.Mark, ctx.GSOSize, in, out)
+		t.Errorf(
+			"program %d on device %d, VNI %d: %v\nreason %s, verdict %d, mark %#x to %#x, segments of %d\nin:  %x\nout: %x",
+			at.kind,
+			at.Device,
+			at.VNI,
+			err,
+			c.Reason,
+			int32(verdict),
+			ctx.Mark,
+			end.Mark,
+			ctx.GSOSize,
+			in,
+			out,
+		)
 	}
 }
 
@@ -236,7 +290,13 @@ func (r *Rules) Told(at Place, c telemetry.Counter, e telemetry.Event) error {
 	return nil
 }
 
-var directions = [world.Kinds]telemetry.Direction{telemetry.FromPod, telemetry.ToPod, telemetry.FromTunnel, telemetry.FromTunnel, telemetry.ToTunnel}
+var directions = [world.Kinds]telemetry.Direction{
+	telemetry.FromPod,
+	telemetry.ToPod,
+	telemetry.FromTunnel,
+	telemetry.FromTunnel,
+	telemetry.ToTunnel,
+}
 
 // verdict compares the returned verdict with the counter, and with the verdicts that the program
 // may return at all.
@@ -259,8 +319,10 @@ func (r *Rules) verdict(at Place, verdict uint32, c telemetry.Counter, none bool
 		}
 	}
 	allowed := map[int][]string{
-		world.KindPod:   {"forwarded_local", "forwarded_remote", "replied", "replied_too_big", "replied_refused", "to_stack"},
-		world.KindStack: {"from_stack"}, world.KindTunnel: {"forwarded_local", "returned"}, world.KindUnderlay: {"forwarded_local", "returned"},
+		world.KindPod: {"forwarded_local", "forwarded_remote", "replied", "replied_too_big", "replied_refused", "to_stack"},
+		world.KindStack: {
+			"from_stack",
+		}, world.KindTunnel: {"forwarded_local", "returned"}, world.KindUnderlay: {"forwarded_local", "returned"},
 		world.KindFragment: {"forwarded_remote"},
 	}
 	switch {
@@ -309,9 +371,10 @@ func (r *Rules) packet(at Place, reason telemetry.Reason, in, out seen, before, 
 // looked for, which it may not find.
 func (r *Rules) translatedFirst(at Place, in seen) bool {
 	from := r.Owner[at.Device]
-	return at.kind == world.KindPod && (in.dst == gatewayOf(from, in.dst) || slices.ContainsFunc(r.state.Services, func(s state.Service) bool {
-		return s.VNI == from.VNI && s.VIP == in.dst
-	}))
+	return at.kind == world.KindPod &&
+		(in.dst == gatewayOf(from, in.dst) || slices.ContainsFunc(r.state.Services, func(s state.Service) bool {
+			return s.VNI == from.VNI && s.VIP == in.dst
+		}))
 }
 
 func has(i state.Interface, a netip.Addr) bool { return a.IsValid() && slices.Contains(i.Addrs, a) }
@@ -330,7 +393,8 @@ func (r *Rules) local(at Place, in, out seen, mark uint32) error {
 		return err
 	}
 	for _, i := range r.state.Interfaces {
-		if i.MAC == out.ethDst && i.VNI == vni && has(i, out.dst) && out.ethSrc == state.VirtualMAC && at.delivers(mark, i.Node) {
+		if i.MAC == out.ethDst && i.VNI == vni && has(i, out.dst) && out.ethSrc == state.VirtualMAC &&
+			at.delivers(mark, i.Node) {
 			return nil
 		}
 	}
@@ -351,7 +415,8 @@ func (r *Rules) remote(at Place, in, out seen, mark uint32) error {
 		out = view(slices.Concat(out.all[:12], []byte{8, 0}, out.all[14:]))
 		own := out.src == r.W.Config.TunnelSource4 && slices.Contains(r.state.Nodes, out.dst)
 		port := binary.BigEndian.Uint16(out.all[36:])
-		if vni := binary.BigEndian.Uint32(out.all[46:]) >> 8; !own || !out.sound || vni != from.VNI || port != programs.DefaultTunnelPort {
+		if vni := binary.BigEndian.Uint32(out.all[46:]) >> 8; !own || !out.sound || vni != from.VNI ||
+			port != programs.DefaultTunnelPort {
 			return fmt.Errorf("outer headers from %s to %s, VNI %d, port %d", out.src, out.dst, vni, port)
 		}
 		inner = view(out.all[50:])

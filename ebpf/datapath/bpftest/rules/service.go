@@ -32,14 +32,16 @@ func gatewayOf(i state.Interface, like netip.Addr) netip.Addr {
 // serves reports whether a VPC has a service with that address and backend.
 func (r *Rules) serves(vni uint32, vip, backend netip.Addr) bool {
 	return slices.ContainsFunc(r.state.Services, func(s state.Service) bool {
-		return s.VNI == vni && s.VIP == vip && slices.ContainsFunc(s.Backends, func(b state.Backend) bool { return b.IP == backend })
+		return s.VNI == vni && s.VIP == vip &&
+			slices.ContainsFunc(s.Backends, func(b state.Backend) bool { return b.IP == backend })
 	})
 }
 
 // leadsOutside reports whether a service of a VPC leads from the one address to the other.
 func (r *Rules) leadsOutside(vni uint32, vip, backend netip.Addr) bool {
 	return slices.ContainsFunc(r.state.Services, func(s state.Service) bool {
-		return s.VNI == vni && s.VIP == vip && slices.ContainsFunc(s.Backends, func(b state.Backend) bool { return b.IP == backend && b.Outside })
+		return s.VNI == vni && s.VIP == vip &&
+			slices.ContainsFunc(s.Backends, func(b state.Backend) bool { return b.IP == backend && b.Outside })
 	})
 }
 

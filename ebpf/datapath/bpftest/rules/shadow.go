@@ -33,7 +33,8 @@ func (r *Rules) leaving(at Place, in, out seen, mark uint32) error {
 		}
 	case state.MarkShared:
 		for _, s := range r.state.Services {
-			if s.VNI == sharedVNI && s.VIP == in.dst && slices.ContainsFunc(s.Backends, func(b state.Backend) bool { return b.IP == out.dst }) {
+			if s.VNI == sharedVNI && s.VIP == in.dst &&
+				slices.ContainsFunc(s.Backends, func(b state.Backend) bool { return b.IP == out.dst }) {
 				return nil
 			}
 		}

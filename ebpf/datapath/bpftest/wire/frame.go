@@ -241,7 +241,14 @@ func (f Frame) ipv6() []byte {
 }
 
 // ARP builds an ARP packet.
-func ARP(ethDst, ethSrc state.MAC, op uint16, senderMAC state.MAC, sender netip.Addr, targetMAC state.MAC, target netip.Addr) []byte {
+func ARP(
+	ethDst, ethSrc state.MAC,
+	op uint16,
+	senderMAC state.MAC,
+	sender netip.Addr,
+	targetMAC state.MAC,
+	target netip.Addr,
+) []byte {
 	b := slices.Concat(ethDst[:], ethSrc[:], []byte{8, 6, 0, 1, 8, 0, 6, 4})
 	b = binary.BigEndian.AppendUint16(b, op)
 	return slices.Concat(b, senderMAC[:], sender.AsSlice(), targetMAC[:], target.AsSlice())

@@ -13,7 +13,13 @@ func DatagramIn(f wire.Frame, l4 wire.UDP, id uint16) (first, later wire.Frame) 
 	l4.Payload = make([]byte, 16)
 	first = f.With(func(f *wire.Frame) { f.ID, f.Fragment, f.L4 = id, &wire.Fragment{Offset: 0, More: true}, l4 })
 	later = f.With(func(f *wire.Frame) {
-		f.ID, f.Fragment, f.L4 = id, &wire.Fragment{Offset: 3, More: false}, wire.Raw{Proto: state.ProtoUDP, Data: []byte("the rest")}
+		f.ID, f.Fragment, f.L4 = id, &wire.Fragment{
+			Offset: 3,
+			More:   false,
+		}, wire.Raw{
+			Proto: state.ProtoUDP,
+			Data:  []byte("the rest"),
+		}
 	})
 	return first, later
 }

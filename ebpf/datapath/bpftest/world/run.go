@@ -28,7 +28,13 @@ func Run(t testing.TB, p *ebpf.Program, ifindex int, in []byte) (verdict uint32,
 }
 
 // RunMarked does the same with a packet that carries a mark.
-func RunMarked(t testing.TB, p *ebpf.Program, ifindex int, in []byte, mark uint32) (verdict uint32, out []byte, after uint32) {
+func RunMarked(
+	t testing.TB,
+	p *ebpf.Program,
+	ifindex int,
+	in []byte,
+	mark uint32,
+) (verdict uint32, out []byte, after uint32) {
 	t.Helper()
 	ctx := bpf.Received(ifindex)
 	ctx.Mark = mark
@@ -38,7 +44,12 @@ func RunMarked(t testing.TB, p *ebpf.Program, ifindex int, in []byte, mark uint3
 
 // RunContext does the same with a packet that has further context. It returns the packet's
 // context after the run.
-func RunContext(t testing.TB, p *ebpf.Program, in []byte, ctx bpf.Context) (verdict uint32, out []byte, end bpf.Context) {
+func RunContext(
+	t testing.TB,
+	p *ebpf.Program,
+	in []byte,
+	ctx bpf.Context,
+) (verdict uint32, out []byte, end bpf.Context) {
 	t.Helper()
 	opts := &ebpf.RunOptions{
 		Data: in, DataOut: make([]byte, len(in)+256), Context: &ctx, ContextOut: &end,

@@ -36,7 +36,15 @@ func AffinitiesOf(t testing.TB, d *bpftest.Datapath, vni uint32) *ebpf.Map {
 func Crowd(t testing.TB, d *bpftest.Datapath, vni uint32) {
 	t.Helper()
 	table := AffinitiesOf(t, d, vni)
-	key := bpf.AliothAffinityKey{Service: bpf.AliothServiceKey{Vni: vni, Vip: bpf.EncodeAddr(wire.IP(VIPB)), Port: bpf.NetworkOrder(1), Proto: state.ProtoTCP}, Vni: vni}
+	key := bpf.AliothAffinityKey{
+		Service: bpf.AliothServiceKey{
+			Vni:   vni,
+			Vip:   bpf.EncodeAddr(wire.IP(VIPB)),
+			Port:  bpf.NetworkOrder(1),
+			Proto: state.ProtoTCP,
+		},
+		Vni: vni,
+	}
 	for i := range 2 * table.MaxEntries() {
 		key.Client = bpf.EncodeAddr(netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)}))
 		bpftest.Must(t, table.Put(key, bpf.AliothAffinity{LastOpened: uint64(i)}))
@@ -47,9 +55,22 @@ func Crowd(t testing.TB, d *bpftest.Datapath, vni uint32) {
 func Leading(vni uint32, backend4, backend6 string) []state.Service {
 	var list []state.Service
 	for vip, backend := range map[string]string{VIPB: backend4, VipB6: backend6} {
-		list = append(list,
-			state.Service{VNI: vni, VIP: wire.IP(vip), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: wire.IP(backend), Port: 8080, Outside: true}}},
-			state.Service{VNI: vni, VIP: wire.IP(vip), Proto: state.ProtoUDP, Port: 53, Backends: []state.Backend{{IP: wire.IP(backend), Port: 5353, Outside: true}}},
+		list = append(
+			list,
+			state.Service{
+				VNI:      vni,
+				VIP:      wire.IP(vip),
+				Proto:    state.ProtoTCP,
+				Port:     80,
+				Backends: []state.Backend{{IP: wire.IP(backend), Port: 8080, Outside: true}},
+			},
+			state.Service{
+				VNI:      vni,
+				VIP:      wire.IP(vip),
+				Proto:    state.ProtoUDP,
+				Port:     53,
+				Backends: []state.Backend{{IP: wire.IP(backend), Port: 5353, Outside: true}},
+			},
 		)
 	}
 	return list
@@ -72,10 +93,28 @@ func scaledServices() []state.Service {
 	a, b, far := wire.IP("10.0.1.10"), wire.IP("10.0.1.11"), wire.IP("10.0.1.20")
 	a6, b6 := wire.IP("fd10:0:0:1::10"), wire.IP("fd10:0:0:1::11")
 	return []state.Service{
-		to(VNIRed, VIPB, state.ProtoTCP, 80, state.Backend{IP: b, Port: 8080}), to(VNIRed, VIPB, state.ProtoUDP, 53, state.Backend{IP: far, Port: 5353}),
-		to(VNIRed, VipSelf, state.ProtoTCP, 80, state.Backend{IP: a, Port: 8080}), to(VNIRed, VipSelf, state.ProtoUDP, 53, state.Backend{IP: a, Port: 5353}),
+		to(
+			VNIRed,
+			VIPB,
+			state.ProtoTCP,
+			80,
+			state.Backend{IP: b, Port: 8080},
+		), to(VNIRed, VIPB, state.ProtoUDP, 53, state.Backend{IP: far, Port: 5353}),
+		to(
+			VNIRed,
+			VipSelf,
+			state.ProtoTCP,
+			80,
+			state.Backend{IP: a, Port: 8080},
+		), to(VNIRed, VipSelf, state.ProtoUDP, 53, state.Backend{IP: a, Port: 5353}),
 		to(VNIRed, VipNone, state.ProtoTCP, 80), to(VNIRed, VipNone, state.ProtoUDP, 53),
-		to(VNIRed, VipB6, state.ProtoTCP, 80, state.Backend{IP: b6, Port: 8080}), to(VNIRed, VipSelf6, state.ProtoTCP, 80, state.Backend{IP: a6, Port: 8080}),
+		to(
+			VNIRed,
+			VipB6,
+			state.ProtoTCP,
+			80,
+			state.Backend{IP: b6, Port: 8080},
+		), to(VNIRed, VipSelf6, state.ProtoTCP, 80, state.Backend{IP: a6, Port: 8080}),
 		to(VNIRed, VipNone6, state.ProtoTCP, 80), to(VNIRed, VipNone6, state.ProtoUDP, 53),
 		to(VNIBlue, VIPB, state.ProtoTCP, 80, state.Backend{IP: b, Port: 9090}),
 	}
@@ -85,7 +124,10 @@ func scaledServices() []state.Service {
 func (w *World) ScaledState() state.State {
 	s := w.State()
 	s.Services = append(s.Services, scaledServices()...)
-	s.Addresses = append(s.Addresses, state.Address{VNI: VNIBlue, IP: wire.IP("10.0.1.11"), Kind: state.Remote, Node: wire.IP("192.0.2.2"), MAC: MacR})
+	s.Addresses = append(
+		s.Addresses,
+		state.Address{VNI: VNIBlue, IP: wire.IP("10.0.1.11"), Kind: state.Remote, Node: wire.IP("192.0.2.2"), MAC: MacR},
+	)
 	return s
 }
 

@@ -26,7 +26,11 @@ type Traces struct {
 // Traces reads the traces of the packets so far in the maps.
 func (w *World) Traces(t testing.TB) Traces {
 	t.Helper()
-	left := Traces{Counters: bpftest.Counts(t, w.Datapath), Drops: bpftest.Whose(t, w.Datapath), Rows: map[string]map[string]string{}}
+	left := Traces{
+		Counters: bpftest.Counts(t, w.Datapath),
+		Drops:    bpftest.Whose(t, w.Datapath),
+		Rows:     map[string]map[string]string{},
+	}
 	for name, m := range bpf.Pinnable(w.Objects) {
 		switch m.Type() {
 		case ebpf.RingBuf, ebpf.PerCPUArray, ebpf.PerCPUHash, ebpf.SkStorage:

@@ -62,13 +62,23 @@ func New(t testing.TB, adapt ...func(*programs.Config)) *World {
 	t.Helper()
 	ns := bpftest.InNamespace(t)
 	w := &World{
-		NS:   ns,
-		PodA: bpftest.AddPair(t, "pod-a", "pod-a-peer"), PodB: bpftest.AddPair(t, "pod-b", "pod-b-peer"), Twin: bpftest.AddPair(t, "twin", "twin-peer"),
-		Open: bpftest.AddPair(t, "open", "open-peer"), Main: bpftest.AddPair(t, "main", "main-peer"), Node: bpftest.AddPair(t, "node", "node-peer"),
+		NS: ns,
+		PodA: bpftest.AddPair(
+			t,
+			"pod-a",
+			"pod-a-peer",
+		), PodB: bpftest.AddPair(t, "pod-b", "pod-b-peer"), Twin: bpftest.AddPair(t, "twin", "twin-peer"),
+		Open: bpftest.AddPair(
+			t,
+			"open",
+			"open-peer",
+		), Main: bpftest.AddPair(t, "main", "main-peer"), Node: bpftest.AddPair(t, "node", "node-peer"),
 	}
 	cfg := programs.Config{
 		PinDir: bpftest.MountBPF(t), CgroupRoot: bpftest.ChildCgroup(t), VXLANIfindex: bpftest.AddTunnel(t, "tunnel"),
-		NodeShadow4: wire.IP("169.254.64.1"), NodeShadow6: wire.IP("fd00:a110::1"), ConnectionsPerInterface: 2, Connections: bpftest.Connections,
+		NodeShadow4: wire.IP(
+			"169.254.64.1",
+		), NodeShadow6: wire.IP("fd00:a110::1"), ConnectionsPerInterface: 2, Connections: bpftest.Connections,
 	}
 	cfg.FragmentIfindex, cfg.FragmentPeerIfindex = bpftest.AddFragmenter(t)
 	for _, f := range adapt {
@@ -87,8 +97,17 @@ func (w *World) State() state.State {
 		VPCs: []state.VPC{
 			{VNI: VNIRed, Prefixes: []netip.Prefix{wire.Prefix("10.0.0.0/16"), wire.Prefix("fd10::/48")}},
 			{VNI: VNIBlue, Prefixes: []netip.Prefix{wire.Prefix("10.0.0.0/16"), wire.Prefix("fd10::/48")}, Fronted: true},
-			{VNI: VNIOpen, Prefixes: []netip.Prefix{wire.Prefix("10.0.0.0/16"), wire.Prefix("fd10::/48")}, EgressMasquerade: true},
-			{VNI: VNIMain, Prefixes: []netip.Prefix{wire.Prefix("10.8.0.0/16"), wire.Prefix("fd18::/48")}, EgressMasquerade: true, Default: true},
+			{
+				VNI:              VNIOpen,
+				Prefixes:         []netip.Prefix{wire.Prefix("10.0.0.0/16"), wire.Prefix("fd10::/48")},
+				EgressMasquerade: true,
+			},
+			{
+				VNI:              VNIMain,
+				Prefixes:         []netip.Prefix{wire.Prefix("10.8.0.0/16"), wire.Prefix("fd18::/48")},
+				EgressMasquerade: true,
+				Default:          true,
+			},
 		},
 		Subnets: []state.Subnet{
 			{VNI: VNIRed, Prefix: wire.Prefix("10.0.1.0/24")},
@@ -99,7 +118,9 @@ func (w *World) State() state.State {
 		Interfaces: []state.Interface{
 			{
 				Ifindex: w.PodA, VNI: VNIRed, MAC: MacA, Addrs: []netip.Addr{wire.IP("10.0.1.10"), wire.IP("fd10:0:0:1::10")},
-				Shadow4: wire.IP("169.254.64.10"), Shadow6: wire.IP("fd00:a110::10"), Gateway4: wire.IP("10.0.1.1"), Gateway6: wire.IP("fd10:0:0:1::1"),
+				Shadow4: wire.IP(
+					"169.254.64.10",
+				), Shadow6: wire.IP("fd00:a110::10"), Gateway4: wire.IP("10.0.1.1"), Gateway6: wire.IP("fd10:0:0:1::1"),
 			},
 			{
 				Ifindex: w.PodB, VNI: VNIRed, MAC: MacB, Addrs: []netip.Addr{wire.IP("10.0.1.11"), wire.IP("fd10:0:0:1::11")},
@@ -117,7 +138,13 @@ func (w *World) State() state.State {
 				Ifindex: w.Main, VNI: VNIMain, MAC: MacA, Addrs: []netip.Addr{wire.IP("10.8.1.10"), wire.IP("fd18:0:0:1::10")},
 				Shadow4: wire.IP("169.254.64.14"), Shadow6: wire.IP("fd00:a110::14"),
 			},
-			{Ifindex: w.Node, VNI: VNIMain, MAC: MacNode, Addrs: []netip.Addr{wire.IP("10.8.1.2"), wire.IP("fd18:0:0:1::2")}, Node: true},
+			{
+				Ifindex: w.Node,
+				VNI:     VNIMain,
+				MAC:     MacNode,
+				Addrs:   []netip.Addr{wire.IP("10.8.1.2"), wire.IP("fd18:0:0:1::2")},
+				Node:    true,
+			},
 		},
 		Addresses: []state.Address{
 			{VNI: VNIRed, IP: wire.IP("10.0.1.10"), Kind: state.Local, Ifindex: w.PodA, MAC: MacA},
@@ -162,12 +189,37 @@ func (w *World) State() state.State {
 			{VNI: VNIOpen, Prefix: wire.Prefix("2001:db8:dead::/48"), Class: state.ClosedDenied},
 		},
 		Services: []state.Service{
-			{VIP: wire.IP("10.96.0.10"), Port: 53, Proto: state.ProtoUDP, Backends: []state.Backend{{IP: wire.IP("10.8.1.10"), Port: 5353}}},
-			{VIP: wire.IP("10.96.0.10"), Port: 53, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: wire.IP("10.8.1.10"), Port: 5353}}},
-			{VIP: wire.IP("10.96.0.1"), Port: 443, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: wire.IP("192.0.2.1"), Port: 6443}}},
-			{VIP: wire.IP("10.96.0.2"), Port: 443, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: wire.IP("192.0.2.1"), Port: 6443}}},
+			{
+				VIP:      wire.IP("10.96.0.10"),
+				Port:     53,
+				Proto:    state.ProtoUDP,
+				Backends: []state.Backend{{IP: wire.IP("10.8.1.10"), Port: 5353}},
+			},
+			{
+				VIP:      wire.IP("10.96.0.10"),
+				Port:     53,
+				Proto:    state.ProtoTCP,
+				Backends: []state.Backend{{IP: wire.IP("10.8.1.10"), Port: 5353}},
+			},
+			{
+				VIP:      wire.IP("10.96.0.1"),
+				Port:     443,
+				Proto:    state.ProtoTCP,
+				Backends: []state.Backend{{IP: wire.IP("192.0.2.1"), Port: 6443}},
+			},
+			{
+				VIP:      wire.IP("10.96.0.2"),
+				Port:     443,
+				Proto:    state.ProtoTCP,
+				Backends: []state.Backend{{IP: wire.IP("192.0.2.1"), Port: 6443}},
+			},
 			{VIP: wire.IP("10.96.0.1"), Port: 444, Proto: state.ProtoTCP},
-			{VIP: wire.IP("fd96::10"), Port: 53, Proto: state.ProtoUDP, Backends: []state.Backend{{IP: wire.IP("fd18:0:0:1::10"), Port: 5353}}},
+			{
+				VIP:      wire.IP("fd96::10"),
+				Port:     53,
+				Proto:    state.ProtoUDP,
+				Backends: []state.Backend{{IP: wire.IP("fd18:0:0:1::10"), Port: 5353}},
+			},
 		},
 	}
 }
@@ -175,6 +227,7 @@ func (w *World) State() state.State {
 // Device returns the index of the device of a program of the node.
 func (w *World) Device(p hook.Program) int {
 	return map[hook.Program]int{
-		hook.FromTunnel: w.Config.VXLANIfindex, hook.FromUnderlay: w.Config.Uplink(), hook.ToUnderlay: w.Config.Uplink(), hook.Fragment: w.Config.FragmentPeerIfindex,
+		hook.FromTunnel: w.Config.VXLANIfindex, hook.FromUnderlay: w.Config.Uplink(), hook.ToUnderlay: w.Config.Uplink(),
+		hook.Fragment: w.Config.FragmentPeerIfindex,
 	}[p]
 }

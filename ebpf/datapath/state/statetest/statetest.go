@@ -39,14 +39,23 @@ func Small() state.State {
 		Interfaces: []state.Interface{{
 			Ifindex: 7, VNI: 5, MAC: podMAC, Addrs: []netip.Addr{addr("10.0.1.10")}, Shadow4: shadow,
 		}},
-		Addresses:  []state.Address{{VNI: 5, IP: addr("10.0.1.10"), Kind: state.Local, Ifindex: 7, MAC: podMAC}},
-		Nodes:      []netip.Addr{addr("192.0.2.2")},
-		Own:        []netip.Addr{addr("192.0.2.1")},
-		Closed:     []state.ClosedPrefix{{VNI: 0, Prefix: ranges("169.254.0.0/16"), Class: state.ClosedLinkLocal}},
-		Services:   []state.Service{{VIP: addr("10.96.0.1"), Port: 443, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: addr("192.0.2.2"), Port: 6443}}}},
-		Probes:     []state.ProbeTarget{{IP: addr("10.0.1.10"), Shadow: shadow}},
-		Hooks:      []state.HookTarget{{IP: addr("10.0.1.10"), Shadow: shadow}},
-		Namespaces: []state.Namespace{{Cookie: 9, Memberships: []state.Membership{{VNI: 5, Addrs: []netip.Addr{addr("10.0.1.10")}, Ifindex: 7}}}},
+		Addresses: []state.Address{{VNI: 5, IP: addr("10.0.1.10"), Kind: state.Local, Ifindex: 7, MAC: podMAC}},
+		Nodes:     []netip.Addr{addr("192.0.2.2")},
+		Own:       []netip.Addr{addr("192.0.2.1")},
+		Closed:    []state.ClosedPrefix{{VNI: 0, Prefix: ranges("169.254.0.0/16"), Class: state.ClosedLinkLocal}},
+		Services: []state.Service{
+			{
+				VIP:      addr("10.96.0.1"),
+				Port:     443,
+				Proto:    state.ProtoTCP,
+				Backends: []state.Backend{{IP: addr("192.0.2.2"), Port: 6443}},
+			},
+		},
+		Probes: []state.ProbeTarget{{IP: addr("10.0.1.10"), Shadow: shadow}},
+		Hooks:  []state.HookTarget{{IP: addr("10.0.1.10"), Shadow: shadow}},
+		Namespaces: []state.Namespace{
+			{Cookie: 9, Memberships: []state.Membership{{VNI: 5, Addrs: []netip.Addr{addr("10.0.1.10")}, Ifindex: 7}}},
+		},
 	}
 }
 
@@ -75,7 +84,10 @@ func RandomPart(random *rand.Rand, vni uint32) *state.State {
 		some(func(i int) { s.Own = append(s.Own, addr(fmt.Sprintf("192.0.2.%d", i+11))) })
 		some(func(i int) {
 			backends := []state.Backend{{IP: addr("192.0.2.9"), Port: uint16(1 + random.IntN(3))}}
-			s.Services = append(s.Services, state.Service{VIP: addr(fmt.Sprintf("10.96.0.%d", 1+i)), Port: 53, Proto: state.ProtoUDP, Backends: backends})
+			s.Services = append(
+				s.Services,
+				state.Service{VIP: addr(fmt.Sprintf("10.96.0.%d", 1+i)), Port: 53, Proto: state.ProtoUDP, Backends: backends},
+			)
 		})
 		some(func(i int) {
 			s.Probes = append(s.Probes, state.ProbeTarget{IP: addr(fmt.Sprintf("10.0.2.%d", i)), Shadow: shadow})
@@ -86,7 +98,10 @@ func RandomPart(random *rand.Rand, vni uint32) *state.State {
 	s.VPCs = []state.VPC{{VNI: vni, EgressMasquerade: random.IntN(2) == 0}}
 	some(func(i int) {
 		members := []netip.Addr{addr("192.0.2.1"), addr("192.0.2.2")}[:1+random.IntN(2)]
-		s.Roles = append(s.Roles, state.Role{Key: state.RoleKey{VNI: vni, ID: uint32(i + 1)}, Members: members, Here: random.IntN(2) == 0})
+		s.Roles = append(
+			s.Roles,
+			state.Role{Key: state.RoleKey{VNI: vni, ID: uint32(i + 1)}, Members: members, Here: random.IntN(2) == 0},
+		)
 	})
 	some(func(i int) {
 		if len(s.Roles) > 0 {
@@ -95,7 +110,10 @@ func RandomPart(random *rand.Rand, vni uint32) *state.State {
 		s.VPCs[0].Prefixes = append(s.VPCs[0].Prefixes, ranges(fmt.Sprintf("10.%d.0.0/16", i)))
 	})
 	some(func(i int) {
-		s.Addresses = append(s.Addresses, Remote(vni, fmt.Sprintf("10.0.1.%d", i), fmt.Sprintf("192.0.2.%d", 1+random.IntN(2))))
+		s.Addresses = append(
+			s.Addresses,
+			Remote(vni, fmt.Sprintf("10.0.1.%d", i), fmt.Sprintf("192.0.2.%d", 1+random.IntN(2))),
+		)
 	})
 	some(func(i int) {
 		n := state.Subnet{VNI: vni, Prefix: ranges(fmt.Sprintf("10.0.%d.0/24", i))}
@@ -105,7 +123,15 @@ func RandomPart(random *rand.Rand, vni uint32) *state.State {
 		s.Subnets = append(s.Subnets, n)
 	})
 	some(func(i int) {
-		s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: int(10*vni) + i, VNI: vni, MAC: podMAC, Addrs: []netip.Addr{addr(fmt.Sprintf("10.0.3.%d", i))}})
+		s.Interfaces = append(
+			s.Interfaces,
+			state.Interface{
+				Ifindex: int(10*vni) + i,
+				VNI:     vni,
+				MAC:     podMAC,
+				Addrs:   []netip.Addr{addr(fmt.Sprintf("10.0.3.%d", i))},
+			},
+		)
 	})
 	s.Sort()
 	return &s
@@ -133,7 +159,14 @@ func randomVirtual(random *rand.Rand, vni uint32, vip netip.Addr) *state.Virtual
 	for port := range 1 + random.IntN(2) {
 		s := state.Service{VNI: vni, VIP: vip, Port: uint16(80 + port), Proto: state.ProtoTCP}
 		for b := range random.IntN(5) {
-			s.Backends = append(s.Backends, state.Backend{IP: addr(fmt.Sprintf("10.0.3.%d", b+1)), Port: uint16(80 + random.IntN(2)), Outside: random.IntN(3) == 0})
+			s.Backends = append(
+				s.Backends,
+				state.Backend{
+					IP:      addr(fmt.Sprintf("10.0.3.%d", b+1)),
+					Port:    uint16(80 + random.IntN(2)),
+					Outside: random.IntN(3) == 0,
+				},
+			)
 		}
 		s.LeftOut = len(s.Backends) == 0 && random.IntN(2) == 0
 		a.Services = append(a.Services, s)

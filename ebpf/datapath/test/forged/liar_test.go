@@ -68,7 +68,12 @@ func (m *liar) transport(s sender, f wire.Frame) wire.Transport {
 	}
 	switch m.IntN(8) {
 	case 0:
-		return wire.TCP{Sport: m.port(), Dport: m.port(), Flags: oneOf[uint8](m, wire.FlagSYN, wire.FlagACK, wire.FlagSYN|wire.FlagACK, wire.FlagRST), Payload: payload}
+		return wire.TCP{
+			Sport:   m.port(),
+			Dport:   m.port(),
+			Flags:   oneOf[uint8](m, wire.FlagSYN, wire.FlagACK, wire.FlagSYN|wire.FlagACK, wire.FlagRST),
+			Payload: payload,
+		}
 	case 1:
 		return wire.Raw{Proto: 132, Data: slices.Concat([]byte{3, 232, 0, 53}, make([]byte, 12), payload)}
 	case 2:

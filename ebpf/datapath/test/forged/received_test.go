@@ -184,7 +184,16 @@ func TestStack_AcceptedForgedFrames_ReadAlike(t *testing.T) {
 	duration, seed := world.Mutations(t)
 	duration = min(duration, 15*time.Second)
 	w := world.New(t, func(cfg *programs.Config) { cfg.ConnectionsPerInterface = 4000 })
-	behind := newStack(t, wire.IP(world.Outside), wire.IP(world.Outside6), wire.IP(world.NodeShadow), wire.IP(world.NodeShadow6), wire.IP("10.8.1.10"), wire.IP("fd18:0:0:1::10"), wire.IP("192.0.2.1"))
+	behind := newStack(
+		t,
+		wire.IP(world.Outside),
+		wire.IP(world.Outside6),
+		wire.IP(world.NodeShadow),
+		wire.IP(world.NodeShadow6),
+		wire.IP("10.8.1.10"),
+		wire.IP("fd18:0:0:1::10"),
+		wire.IP("192.0.2.1"),
+	)
 	r := &receiving{w: w, behind: behind, flows: w.WatchFlows(t), accepted: map[reading]bool{}}
 	m := &liar{Rand: rand.New(rand.NewPCG(seed, 1)), w: w}
 	for _, frames := range knownLies(w) {

@@ -55,7 +55,13 @@ func TestDrops_InterfaceAndVPC_CountedSeparately(t *testing.T) {
 
 func TestDropCounters_TunnelPacketContents_NoNewKey(t *testing.T) {
 	w := world.New(t)
-	inner := wire.Frame{EthDst: world.MacA, EthSrc: world.ClassReturned, Src: wire.IP("10.0.1.20"), Dst: wire.IP("10.0.1.99"), L4: wire.UDP{Sport: 1, Dport: 2}}.Bytes()
+	inner := wire.Frame{
+		EthDst: world.MacA,
+		EthSrc: world.ClassReturned,
+		Src:    wire.IP("10.0.1.20"),
+		Dst:    wire.IP("10.0.1.99"),
+		L4:     wire.UDP{Sport: 1, Dport: 2},
+	}.Bytes()
 	for vni := uint32(1000); vni < 1100; vni++ {
 		world.Run(t, world.Tunnelled(t, w, vni, wire.IP("192.0.2.2")), w.PodA, inner)
 		world.Run(t, world.Tunnelled(t, w, vni, wire.IP("192.0.2.66")), w.PodA, inner)

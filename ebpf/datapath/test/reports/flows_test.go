@@ -118,8 +118,22 @@ func TestFlowEvent_ServiceFlow_HasBothForms(t *testing.T) {
 			VNI: world.VNIRed, Ifindex: w.PodA, Reason: telemetry.ForwardedRemote, Proto: state.ProtoUDP, Came: telemetry.Tuple{Src: a, Dst: vip, Sport: 1000, Dport: 53}, Went: telemetry.Tuple{Src: a, Dst: wire.IP("10.0.1.20"), Sport: 1000, Dport: 5353},
 			OuterSrc: wire.IP("192.0.2.1"), OuterDst: wire.IP("192.0.2.2"),
 		},
-		{VNI: world.VNIRed, Ifindex: w.PodA, Reason: telemetry.ForwardedLocal, Proto: state.ProtoTCP, Came: telemetry.Tuple{Src: a, Dst: vip, Sport: 1000, Dport: 80}, Went: telemetry.Tuple{Src: a, Dst: b, Sport: 1000, Dport: 8080}},
-		{VNI: world.VNIRed, Ifindex: w.PodB, Reason: telemetry.ForwardedLocal, Proto: state.ProtoTCP, Came: telemetry.Tuple{Src: b, Dst: a, Sport: 8080, Dport: 1000}, Went: telemetry.Tuple{Src: vip, Dst: a, Sport: 80, Dport: 1000}},
+		{
+			VNI:     world.VNIRed,
+			Ifindex: w.PodA,
+			Reason:  telemetry.ForwardedLocal,
+			Proto:   state.ProtoTCP,
+			Came:    telemetry.Tuple{Src: a, Dst: vip, Sport: 1000, Dport: 80},
+			Went:    telemetry.Tuple{Src: a, Dst: b, Sport: 1000, Dport: 8080},
+		},
+		{
+			VNI:     world.VNIRed,
+			Ifindex: w.PodB,
+			Reason:  telemetry.ForwardedLocal,
+			Proto:   state.ProtoTCP,
+			Came:    telemetry.Tuple{Src: b, Dst: a, Sport: 8080, Dport: 1000},
+			Went:    telemetry.Tuple{Src: vip, Dst: a, Sport: 80, Dport: 1000},
+		},
 	}
 	if d := cmp.Diff(want, flows.Told(t), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 		t.Errorf("told (-want +got):\n%s", d)

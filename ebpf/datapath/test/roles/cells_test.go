@@ -38,7 +38,13 @@ const outerLen = 50
 // packet returns the packet that all tests send, from pod A's address or from a stranger's
 // address.
 func packet(local bool, class state.MAC) wire.Frame {
-	f := wire.Frame{EthDst: world.MacR, EthSrc: class, Src: wire.IP("10.0.1.77"), Dst: destination, L4: wire.UDP{Sport: 1000, Dport: 80, Payload: []byte("payload")}}
+	f := wire.Frame{
+		EthDst: world.MacR,
+		EthSrc: class,
+		Src:    wire.IP("10.0.1.77"),
+		Dst:    destination,
+		L4:     wire.UDP{Sport: 1000, Dport: 80, Payload: []byte("payload")},
+	}
 	if local {
 		f.Src = source
 	}

@@ -90,13 +90,19 @@ func (c tables) part(vni uint32) *state.State {
 	s := &state.State{VPCs: []state.VPC{{VNI: vni, Prefixes: []netip.Prefix{wire.Prefix("10.0.0.0/16")}}}}
 	if !c.vpcIsWholeHere {
 		s.VPCs[0].Role = dividerRole
-		s.Roles = append(s.Roles, state.Role{Key: state.RoleKey{VNI: vni, ID: dividerRole}, Members: members(c.dividers), Here: c.divider != none, Complete: c.divider == complete})
+		s.Roles = append(
+			s.Roles,
+			state.Role{Key: state.RoleKey{VNI: vni, ID: dividerRole}, Members: members(c.dividers), Here: c.divider != none, Complete: c.divider == complete},
+		)
 	}
 	if c.knowsSubnet {
 		n := state.Subnet{VNI: vni, Prefix: wire.Prefix("10.0.1.0/24")}
 		if !c.subnetIsWholeHere {
 			n.Role = bouncerRole
-			s.Roles = append(s.Roles, state.Role{Key: state.RoleKey{VNI: vni, ID: bouncerRole}, Members: members(c.bouncers), Here: c.bouncer != none, Complete: c.bouncer == complete})
+			s.Roles = append(
+				s.Roles,
+				state.Role{Key: state.RoleKey{VNI: vni, ID: bouncerRole}, Members: members(c.bouncers), Here: c.bouncer != none, Complete: c.bouncer == complete},
+			)
 		}
 		s.Subnets = append(s.Subnets, n)
 	}

@@ -47,7 +47,14 @@ func bouncer(t *testing.T, change func(*state.State)) *bench {
 
 // large returns a packet of 1400 bytes between two pods.
 func large(from, to string) wire.Frame {
-	f := wire.Frame{EthDst: world.MacR, EthSrc: world.ClassToBouncer, Src: wire.IP(from), Dst: wire.IP(to), Whole: true, L4: wire.UDP{Sport: 1, Dport: 2, Payload: make([]byte, 1400-28)}}
+	f := wire.Frame{
+		EthDst: world.MacR,
+		EthSrc: world.ClassToBouncer,
+		Src:    wire.IP(from),
+		Dst:    wire.IP(to),
+		Whole:  true,
+		L4:     wire.UDP{Sport: 1, Dport: 2, Payload: make([]byte, 1400-28)},
+	}
 	if f.Src.Is6() {
 		f.L4 = wire.UDP{Sport: 1, Dport: 2, Payload: make([]byte, 1400-48)}
 	}

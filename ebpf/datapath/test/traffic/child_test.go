@@ -197,7 +197,13 @@ func TestNode_OwnPodFramesAsNode_NotAccepted(t *testing.T) {
 	mac := s.nodes[0].Config.UnderlayMAC
 	word := s.next()
 	dropped, passing := sentFrames(own, other, this, word)
-	inner := wire.Frame{EthDst: state.MAC{2, 0, 10, 0, 1, 10}, EthSrc: state.MAC{2, 0, 10, 0, 1, 20}, Src: s.red[20].Addrs[0], Dst: s.red[10].Addrs[0], L4: wire.UDP{Sport: 1, Dport: 2}}
+	inner := wire.Frame{
+		EthDst: state.MAC{2, 0, 10, 0, 1, 10},
+		EthSrc: state.MAC{2, 0, 10, 0, 1, 20},
+		Src:    s.red[20].Addrs[0],
+		Dst:    s.red[10].Addrs[0],
+		L4:     wire.UDP{Sport: 1, Dport: 2},
+	}
 	vxlan := slices.Concat([]byte{8, 0, 0, 0}, binary.BigEndian.AppendUint32(nil, lab.VNI1<<8), inner.Bytes())
 	dropped["into a VPC"] = plain(other[0], this[0], programs.DefaultTunnelPort, vxlan).Bytes()
 	for _, frames := range []map[string][]byte{dropped, passing} {

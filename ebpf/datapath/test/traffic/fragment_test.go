@@ -55,7 +55,9 @@ func testEgressDatagramsInFragmentsGoAndComeBack(t *testing.T, device lab.PodDev
 	n := l.Nodes[0]
 	vip := netip.AddrPortFrom(wire.IP("10.96.0.10"), 53)
 	n.State.Closed = closedRanges()
-	n.State.Services = []state.Service{{VIP: vip.Addr(), Port: vip.Port(), Proto: state.ProtoUDP, Backends: []state.Backend{{IP: lab.OutsideAddrs[0], Port: 5353}}}}
+	n.State.Services = []state.Service{
+		{VIP: vip.Addr(), Port: vip.Port(), Proto: state.ProtoUDP, Backends: []state.Backend{{IP: lab.OutsideAddrs[0], Port: 5353}}},
+	}
 	l.Apply()
 	// So that no answer over IPv6 has to be told that the pod takes less.
 	bpftest.In(t, l.Outside, func() {

@@ -237,7 +237,9 @@ func testSharedServicePodOfVPCReached(t *testing.T, device lab.PodDevice) {
 	l, red, blue := lab.TwoTenants(t, device)
 	n := l.Nodes[0]
 	vip := netip.AddrPortFrom(wire.IP("10.96.0.1"), 443)
-	n.State.Services = []state.Service{{VIP: vip.Addr(), Port: vip.Port(), Proto: state.ProtoTCP, Backends: []state.Backend{{IP: lab.OutsideAddrs[0], Port: 6443}}}}
+	n.State.Services = []state.Service{
+		{VIP: vip.Addr(), Port: vip.Port(), Proto: state.ProtoTCP, Backends: []state.Backend{{IP: lab.OutsideAddrs[0], Port: 6443}}},
+	}
 	l.Apply()
 	listener := bpftest.Listen(t, l.Outside, netip.AddrPortFrom(lab.OutsideAddrs[0], 6443))
 	for i, p := range map[int]*lab.Pod{0: red[10], 2: blue[10]} {

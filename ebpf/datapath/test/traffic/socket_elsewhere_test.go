@@ -27,11 +27,28 @@ func TestNode_ServicesOfItsVPC_Reached(t *testing.T) {
 	n := l.Nodes[0]
 	node := nodeOfVPC(t, l)
 	addrs := n.State.Namespaces[0].Memberships[0].Addrs
-	inside, outside, own := netip.AddrPortFrom(wire.IP("10.96.0.10"), 80), netip.AddrPortFrom(wire.IP("10.96.0.1"), 80), netip.AddrPortFrom(wire.IP("10.96.1.9"), 80)
-	n.State.Services = append(n.State.Services,
+	inside, outside, own := netip.AddrPortFrom(
+		wire.IP("10.96.0.10"),
+		80,
+	), netip.AddrPortFrom(
+		wire.IP("10.96.0.1"),
+		80,
+	), netip.AddrPortFrom(
+		wire.IP("10.96.1.9"),
+		80,
+	)
+	n.State.Services = append(
+		n.State.Services,
 		state.Service{VIP: inside.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: red[20].Addrs[0], Port: 8080}}},
 		state.Service{VIP: outside.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: lab.OutsideAddrs[0], Port: 8080}}},
-		state.Service{VNI: lab.VNI1, VIP: own.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: lab.OutsideAddrs[0], Port: 8080, Outside: true}}})
+		state.Service{
+			VNI:      lab.VNI1,
+			VIP:      own.Addr(),
+			Port:     80,
+			Proto:    state.ProtoTCP,
+			Backends: []state.Backend{{IP: lab.OutsideAddrs[0], Port: 8080, Outside: true}},
+		},
+	)
 	l.Apply()
 	beyond := bpftest.Listen(t, l.Outside, netip.AddrPortFrom(lab.OutsideAddrs[0], 8080))
 	for _, dst := range []netip.AddrPort{own, outside} {

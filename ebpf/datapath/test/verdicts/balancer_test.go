@@ -45,9 +45,21 @@ func TestAnnouncedAddress_Solicitation_NodeAnswers(t *testing.T) {
 		return world.Case{Name: name, Device: uplink, In: in, Verdict: world.ActNext, Counts: map[string]uint64{}}
 	}
 	w.Expect(t, w.Objects.AliothFromUnderlay, []world.Case{
-		answered("a request", wire.ARP(world.Bcast, world.MacR, 1, world.MacR, router, state.MAC{}, mine), wire.ARP(world.MacR, world.MacUplink, 2, world.MacUplink, mine, world.MacR, router)),
-		answered("a request to the node alone", wire.ARP(world.MacUplink, world.MacR, 1, world.MacR, router, world.MacUplink, mine), wire.ARP(world.MacR, world.MacUplink, 2, world.MacUplink, mine, world.MacR, router)),
-		answered("a probe", wire.ARP(world.Bcast, world.MacR, 1, world.MacR, none, state.MAC{}, mine), wire.ARP(world.MacR, world.MacUplink, 2, world.MacUplink, mine, world.MacR, none)),
+		answered(
+			"a request",
+			wire.ARP(world.Bcast, world.MacR, 1, world.MacR, router, state.MAC{}, mine),
+			wire.ARP(world.MacR, world.MacUplink, 2, world.MacUplink, mine, world.MacR, router),
+		),
+		answered(
+			"a request to the node alone",
+			wire.ARP(world.MacUplink, world.MacR, 1, world.MacR, router, world.MacUplink, mine),
+			wire.ARP(world.MacR, world.MacUplink, 2, world.MacUplink, mine, world.MacR, router),
+		),
+		answered(
+			"a probe",
+			wire.ARP(world.Bcast, world.MacR, 1, world.MacR, none, state.MAC{}, mine),
+			wire.ARP(world.MacR, world.MacUplink, 2, world.MacUplink, mine, world.MacR, none),
+		),
 		left("a request for the node's own address", wire.ARP(world.Bcast, world.MacR, 1, world.MacR, router, state.MAC{}, wire.IP("192.0.2.1"))),
 		left("an announcement", wire.ARP(world.Bcast, world.MacR, 1, world.MacR, mine, state.MAC{}, mine)),
 		left("an answer", wire.ARP(world.MacUplink, world.MacR, 2, world.MacR, router, world.MacUplink, mine)),
@@ -79,7 +91,11 @@ func TestVirtualAddress_WithinVPCRange_Served(t *testing.T) {
 		state.Service{VNI: world.VNIRed, VIP: wire.IP(vip6), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: b6, Port: 8080}}},
 		state.Service{VNI: world.VNIBlue, VIP: wire.IP(vip), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: b, Port: 9090}}},
 	)
-	s.Subnets = append(s.Subnets, state.Subnet{VNI: world.VNIRed, Prefix: wire.Prefix("10.0.9.0/24")}, state.Subnet{VNI: world.VNIBlue, Prefix: wire.Prefix("10.0.9.0/24")})
+	s.Subnets = append(
+		s.Subnets,
+		state.Subnet{VNI: world.VNIRed, Prefix: wire.Prefix("10.0.9.0/24")},
+		state.Subnet{VNI: world.VNIBlue, Prefix: wire.Prefix("10.0.9.0/24")},
+	)
 	bpftest.Must(t, w.Apply(s))
 	syn, data := wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagACK, Payload: []byte("x")}
 	to := func(dst string, port uint16, l4 wire.TCP) func(*wire.Frame) {

@@ -164,10 +164,15 @@ func TestUDPServices_SameBackend_FlowsDistinguished(t *testing.T) {
 			}),
 	})
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
-		toStack("an error of the pod about the second", w.PodA, world.Ask(quoted(secondDNS, "10.0.1.10", 53, 1000)).With(func(f *wire.Frame) { f.Dst = wire.IP(secondDNS) }),
+		toStack(
+			"an error of the pod about the second",
+			w.PodA,
+			world.Ask(quoted(secondDNS, "10.0.1.10", 53, 1000)).With(func(f *wire.Frame) { f.Dst = wire.IP(secondDNS) }),
 			func(f *wire.Frame) {
 				f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), quoted("10.8.1.10", world.ShadowA, 5353, port)
-			}, state.MarkShared),
+			},
+			state.MarkShared,
+		),
 		leaves("a query to the first", firstDNS),
 	})
 	rows, err := world.FlowRows(w.Objects.AliothConnections)

@@ -72,9 +72,13 @@ func oddPackets() map[string]odd {
 		"a first fragment of an odd length": {mutate: func(f *wire.Frame) { f.Fragment = &wire.Fragment{Offset: 0, More: true} }, spoil: func(b []byte) []byte {
 			return set16(16, uint16(len(b)-15))(b[:len(b)-1])
 		}},
-		"a first fragment of an odd length over IPv6": {v6: true, mutate: func(f *wire.Frame) { f.Fragment = &wire.Fragment{Offset: 0, More: true} }, spoil: func(b []byte) []byte {
-			return ends6(uint16(len(b) - 55))(b[:len(b)-1])
-		}},
+		"a first fragment of an odd length over IPv6": {
+			v6:     true,
+			mutate: func(f *wire.Frame) { f.Fragment = &wire.Fragment{Offset: 0, More: true} },
+			spoil: func(b []byte) []byte {
+				return ends6(uint16(len(b) - 55))(b[:len(b)-1])
+			},
+		},
 		"a first fragment over IPv6":        {v6: true, mutate: func(f *wire.Frame) { f.Fragment = &wire.Fragment{Offset: 0, More: true} }},
 		"a later fragment of UDP over IPv6": {v6: true, mutate: later(state.ProtoUDP)},
 		"fragments that overlap": {mutate: func(f *wire.Frame) {
@@ -110,7 +114,13 @@ func oddPackets() map[string]odd {
 			f.Fragment, f.L4 = &wire.Fragment{Offset: 0, More: true}, wire.UDP{Sport: 1000, Dport: 2000, Payload: make([]byte, 8)}
 		}, spoil: ends6(8)},
 		"a first fragment whose headers are behind its end": {v6: true, mutate: func(f *wire.Frame) {
-			f.Fragment, f.L4 = &wire.Fragment{Offset: 0, More: true}, wire.Raw{Proto: 60, Data: append([]byte{60, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4}, make([]byte, 12)...)}
+			f.Fragment, f.L4 = &wire.Fragment{
+				Offset: 0,
+				More:   true,
+			}, wire.Raw{
+				Proto: 60,
+				Data:  append([]byte{60, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4}, make([]byte, 12)...),
+			}
 		}, spoil: ends6(16)},
 		"an authentication header over IPv6": {v6: true, mutate: extended(wire.Extension{Type: 51, Body: make([]byte, 10)})},
 		"destination options":                {v6: true, mutate: extended(wire.Extension{Type: 60, Body: make([]byte, 14)})},

@@ -150,7 +150,14 @@ func TestOuterHeaders_UsualPackets_Popped(t *testing.T) {
 		L4: wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN, Payload: []byte("payload")},
 	}
 	inner6 := inner.With(func(f *wire.Frame) { f.Src, f.Dst = wire.IP("fd10:0:0:1::20"), wire.IP("fd10:0:0:1::10") })
-	usual := world.Wrapped{Eth: world.MacUplink, From: wire.IP("192.0.2.2"), To: wire.IP("192.0.2.1"), Port: programs.DefaultTunnelPort, Flags: 8, VNI: world.VNIRed}
+	usual := world.Wrapped{
+		Eth:   world.MacUplink,
+		From:  wire.IP("192.0.2.2"),
+		To:    wire.IP("192.0.2.1"),
+		Port:  programs.DefaultTunnelPort,
+		Flags: 8,
+		VNI:   world.VNIRed,
+	}
 	in := func(change func(*world.Wrapped)) []byte {
 		p := usual
 		p.Inner = inner.Bytes()

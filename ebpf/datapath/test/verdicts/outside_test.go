@@ -62,9 +62,14 @@ func TestServiceOutside_Flow_TranslatedLikeEgress(t *testing.T) {
 	})
 	w.Expect(t, w.Objects.AliothToPod, []world.Case{
 		answered("TCP", w.Open, comesBack(back), asService(wire.TCP{Sport: 80, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK})),
-		answered("over IPv6", w.Open, comesBack(back).With(func(f *wire.Frame) { f.Src, f.Dst = wire.IP(world.Outside6), wire.IP(world.ShadowOpen6) }), func(f *wire.Frame) {
-			f.Src, f.Dst, f.L4 = wire.IP(world.VipB6), wire.IP("fd10:0:0:1::10"), wire.TCP{Sport: 80, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}
-		}),
+		answered(
+			"over IPv6",
+			w.Open,
+			comesBack(back).With(func(f *wire.Frame) { f.Src, f.Dst = wire.IP(world.Outside6), wire.IP(world.ShadowOpen6) }),
+			func(f *wire.Frame) {
+				f.Src, f.Dst, f.L4 = wire.IP(world.VipB6), wire.IP("fd10:0:0:1::10"), wire.TCP{Sport: 80, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}
+			},
+		),
 		answered("a datagram", w.Open, comesBack(wire.UDP{Sport: 5353, Dport: 1000}), asService(wire.UDP{Sport: 53, Dport: 1000})),
 		answered("what answers no flow", w.Open, comesBack(wire.UDP{Sport: 5353, Dport: 1001}), func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.10") }),
 	})
@@ -90,7 +95,13 @@ func TestServiceOutside_ClosedTarget_DroppedLikeEgress(t *testing.T) {
 	} {
 		lead(t, w, world.Leading(world.VNIOpen, c.backend, c.backend6)...)
 		w.Expect(t, w.Objects.AliothFromPod, []world.Case{
-			stopped(w.Open, world.Asks(world.VIPB, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}), c.backend, wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagSYN}, c.reason),
+			stopped(
+				w.Open,
+				world.Asks(world.VIPB, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}),
+				c.backend,
+				wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagSYN},
+				c.reason,
+			),
 			stopped(w.Open, world.Asks(world.VipB6, wire.UDP{Sport: 1000, Dport: 53}), c.backend6, wire.UDP{Sport: 1000, Dport: 5353}, c.reason),
 		})
 	}
@@ -190,7 +201,13 @@ func TestServiceOutside_BackendReplaced_FlowsEndOnce(t *testing.T) {
 	}
 	expect("with another backend, UDP has ended and", 1)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
-		toStack("TCP stays", w.Open, world.Asks(world.VIPB, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagACK}), leaves(wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagACK}), state.MarkEgress),
+		toStack(
+			"TCP stays",
+			w.Open,
+			world.Asks(world.VIPB, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagACK}),
+			leaves(wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagACK}),
+			state.MarkEgress,
+		),
 		toStack("a new opening does not", w.Open, opening, func(f *wire.Frame) {
 			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowOpen), wire.IP("198.51.100.2"), wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagSYN}
 		}, state.MarkEgress),
@@ -220,7 +237,10 @@ func TestServiceOutside_BackendEntersVPC_OldFlowUnused(t *testing.T) {
 			s.VPCs[i].Prefixes = append(s.VPCs[i].Prefixes, wire.Prefix("198.51.100.0/24"))
 		}
 	}
-	s.Addresses = append(s.Addresses, state.Address{VNI: world.VNIOpen, IP: wire.IP(world.Outside), Kind: state.Remote, Node: wire.IP("192.0.2.2"), MAC: world.MacR})
+	s.Addresses = append(
+		s.Addresses,
+		state.Address{VNI: world.VNIOpen, IP: wire.IP(world.Outside), Kind: state.Remote, Node: wire.IP("192.0.2.2"), MAC: world.MacR},
+	)
 	bpftest.Must(t, w.Apply(s))
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
 		goes("a new opening", w.Open, opening, world.MacR, func(f *wire.Frame) {

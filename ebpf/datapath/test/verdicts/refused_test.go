@@ -75,7 +75,15 @@ func TestService_NoBackend_RefusedAtOnce(t *testing.T) {
 	} {
 		cases = append(cases, refused(name, w.PodA, in))
 	}
-	cases = append(cases, dropped("data of a connection that never was", w.PodA, world.Asks(world.VipNone, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagACK}).Bytes(), "no_connection"))
+	cases = append(
+		cases,
+		dropped(
+			"data of a connection that never was",
+			w.PodA,
+			world.Asks(world.VipNone, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagACK}).Bytes(),
+			"no_connection",
+		),
+	)
 	w.Expect(t, w.Objects.AliothFromPod, cases)
 }
 
@@ -85,7 +93,10 @@ func TestService_FlowOfOther_RefusedAtOnce(t *testing.T) {
 	const other = "10.96.1.9"
 	w := world.NewScaled(t)
 	s := w.ScaledState()
-	s.Services = append(s.Services, state.Service{VNI: world.VNIRed, VIP: wire.IP(other), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: wire.IP("10.0.1.11"), Port: 8080}}})
+	s.Services = append(
+		s.Services,
+		state.Service{VNI: world.VNIRed, VIP: wire.IP(other), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: wire.IP("10.0.1.11"), Port: 8080}}},
+	)
 	bpftest.Must(t, w.Apply(s))
 	syn := wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}
 	second := world.Asks(other, syn)

@@ -50,16 +50,45 @@ func TestService_OtherVPC_NotReached(t *testing.T) {
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
 		goes("an opening of red", w.PodA, world.Asks(world.VIPB, syn), world.MacB, to("10.0.1.11", wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagSYN})),
 		goes("the same packet of blue", w.Twin, world.Asks(world.VIPB, syn), world.MacR, to("10.0.1.11", wire.TCP{Sport: 1000, Dport: 9090, Flags: wire.FlagSYN})),
-		goes("red's data", w.PodA, world.Asks(world.VIPB, data), world.MacB, to("10.0.1.11", wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagACK, Payload: []byte("x")})),
-		goes("blue's data", w.Twin, world.Asks(world.VIPB, data), world.MacR, to("10.0.1.11", wire.TCP{Sport: 1000, Dport: 9090, Flags: wire.FlagACK, Payload: []byte("x")})),
-		goes("red's datagram to another node", w.PodA, world.Asks(world.VIPB, wire.UDP{Sport: 1000, Dport: 53}), world.MacR, to("10.0.1.20", wire.UDP{Sport: 1000, Dport: 5353})),
+		goes(
+			"red's data",
+			w.PodA,
+			world.Asks(world.VIPB, data),
+			world.MacB,
+			to("10.0.1.11", wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagACK, Payload: []byte("x")}),
+		),
+		goes(
+			"blue's data",
+			w.Twin,
+			world.Asks(world.VIPB, data),
+			world.MacR,
+			to("10.0.1.11", wire.TCP{Sport: 1000, Dport: 9090, Flags: wire.FlagACK, Payload: []byte("x")}),
+		),
+		goes(
+			"red's datagram to another node",
+			w.PodA,
+			world.Asks(world.VIPB, wire.UDP{Sport: 1000, Dport: 53}),
+			world.MacR,
+			to("10.0.1.20", wire.UDP{Sport: 1000, Dport: 5353}),
+		),
 		goes("a datagram without a checksum", w.PodA, world.Asks(world.VIPB, wire.UDP{Sport: 1001, Dport: 53, NoChecksum: true}), world.MacR,
 			to("10.0.1.20", wire.UDP{Sport: 1001, Dport: 5353, NoChecksum: true})),
 		goes("over IPv6", w.PodA, world.Asks(world.VipB6, syn), world.MacB, to("fd10:0:0:1::11", wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagSYN})),
 		dropped("a service of red from blue", w.Twin, world.Asks(world.VipSelf, syn).Bytes(), "egress_closed"),
 		dropped("data of no connection", w.PodA, world.Asks(world.VIPB, wire.TCP{Sport: 1001, Dport: 80, Flags: wire.FlagACK}).Bytes(), "no_connection"),
-		dropped("a fragment of TCP", w.PodA, world.Asks(world.VIPB, syn).With(func(f *wire.Frame) { f.Fragment = &wire.Fragment{Offset: 0, More: true} }).Bytes(), "egress_fragment"),
-		goes("a service that all share", w.PodA, world.Asks(world.VIPB, data), world.MacB, to("10.0.1.11", wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagACK, Payload: []byte("x")})),
+		dropped(
+			"a fragment of TCP",
+			w.PodA,
+			world.Asks(world.VIPB, syn).With(func(f *wire.Frame) { f.Fragment = &wire.Fragment{Offset: 0, More: true} }).Bytes(),
+			"egress_fragment",
+		),
+		goes(
+			"a service that all share",
+			w.PodA,
+			world.Asks(world.VIPB, data),
+			world.MacB,
+			to("10.0.1.11", wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagACK, Payload: []byte("x")}),
+		),
 		toStack("a shared service", w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}), func(f *wire.Frame) {
 			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1000, Dport: 5353}
 		}, state.MarkShared),
@@ -68,7 +97,12 @@ func TestService_OtherVPC_NotReached(t *testing.T) {
 		return func(f *wire.Frame) { f.Src, f.L4 = wire.IP(world.VIPB), l4 }
 	}
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
-		sees("the answer of a pod of this node", w, world.Says(wire.TCP{Sport: 8080, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}), vip(wire.TCP{Sport: 80, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK})),
+		sees(
+			"the answer of a pod of this node",
+			w,
+			world.Says(wire.TCP{Sport: 8080, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}),
+			vip(wire.TCP{Sport: 80, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}),
+		),
 		sees("what the backend sends from another port", w, world.Says(wire.TCP{Sport: 8081, Dport: 1000, Flags: wire.FlagACK}), world.Unchanged),
 		sees("what it sends to another port", w, world.Says(wire.TCP{Sport: 8080, Dport: 1001, Flags: wire.FlagACK}), world.Unchanged),
 	})
@@ -89,7 +123,12 @@ func TestService_OtherVPC_NotReached(t *testing.T) {
 		arrives("a pod with the address of a shared service's backend", w.PodA, far("10.8.1.10", wire.UDP{Sport: 5353, Dport: 1000}), world.Unchanged),
 	})
 	w.Expect(t, world.Tunnelled(t, w, world.VNIBlue, wire.IP("192.0.2.2")), []world.Case{
-		arrives("the answer to blue", w.Twin, far("10.0.1.11", wire.TCP{Sport: 9090, Dport: 1000, Flags: wire.FlagACK}), vip(wire.TCP{Sport: 80, Dport: 1000, Flags: wire.FlagACK})),
+		arrives(
+			"the answer to blue",
+			w.Twin,
+			far("10.0.1.11", wire.TCP{Sport: 9090, Dport: 1000, Flags: wire.FlagACK}),
+			vip(wire.TCP{Sport: 80, Dport: 1000, Flags: wire.FlagACK}),
+		),
 		arrives("from red's port to blue", w.Twin, far("10.0.1.11", wire.TCP{Sport: 8080, Dport: 1000, Flags: wire.FlagACK}), world.Unchanged),
 	})
 }
@@ -134,8 +173,14 @@ func TestService_OtherPodAnswersToGateway_Dropped(t *testing.T) {
 		goes("an opening of pod A", w.PodA, world.Asks(world.VIPB, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}), world.MacB, func(f *wire.Frame) {
 			f.Dst, f.L4 = wire.IP("10.0.1.11"), wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagSYN}
 		}),
-		dropped("pod B answers pod A's flow to the gateway", w.PodB,
-			world.Says(wire.TCP{Sport: 8080, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}).With(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.1") }).Bytes(), "gateway_closed"),
+		dropped(
+			"pod B answers pod A's flow to the gateway",
+			w.PodB,
+			world.Says(wire.TCP{Sport: 8080, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}).
+				With(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.1") }).
+				Bytes(),
+			"gateway_closed",
+		),
 	})
 }
 
@@ -183,7 +228,12 @@ func TestICMPError_ServiceFlow_FindsFlow(t *testing.T) {
 		}),
 		dropped("of the client, about no answer", w.PodA, world.Asks(world.VIPB, about(world.VIPB, "10.0.1.10", 80, 1001)).Bytes(), "no_connection"),
 		dropped("of the client, about somebody else's", w.PodA, world.Asks(world.VIPB, about("10.0.1.11", "10.0.1.10", 80, 1000)).Bytes(), "icmp_unrelated"),
-		dropped("of the client, about an answer to somebody else", w.PodA, world.Asks(world.VIPB, about(world.VIPB, "10.0.1.12", 80, 1000)).Bytes(), "icmp_unrelated"),
+		dropped(
+			"of the client, about an answer to somebody else",
+			w.PodA,
+			world.Asks(world.VIPB, about(world.VIPB, "10.0.1.12", 80, 1000)).Bytes(),
+			"icmp_unrelated",
+		),
 	})
 }
 
@@ -243,7 +293,11 @@ func TestFragment_EqualIDOfSharedBackend_NotFollowed(t *testing.T) {
 			f.Src, f.Dst, f.L4 = wire.IP("10.96.0.10"), wire.IP("10.0.1.10"), wire.UDP{Sport: 53, Dport: 1000, Payload: make([]byte, 16), NoChecksum: false}
 		}),
 	})
-	_, later := world.DatagramIn(wire.Frame{EthDst: world.MacA, EthSrc: world.MacR, Src: wire.IP("10.8.1.10"), Dst: wire.IP("10.0.1.10")}, wire.UDP{Sport: 5353, Dport: 1000}, 1)
+	_, later := world.DatagramIn(
+		wire.Frame{EthDst: world.MacA, EthSrc: world.MacR, Src: wire.IP("10.8.1.10"), Dst: wire.IP("10.0.1.10")},
+		wire.UDP{Sport: 5353, Dport: 1000},
+		1,
+	)
 	w.Expect(t, world.Tunnelled(t, w, world.VNIRed, wire.IP("192.0.2.2")), []world.Case{{
 		Name: "a later fragment of the pod's", Device: w.Config.VXLANIfindex, In: later.Bytes(), Verdict: world.ActRedirect, Counts: world.One("from_tunnel/forwarded_local"),
 		Out: later.With(func(f *wire.Frame) { f.EthSrc = state.VirtualMAC }).Bytes(),

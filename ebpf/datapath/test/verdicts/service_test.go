@@ -241,7 +241,11 @@ func TestOpening_ManyBackends_OneFound(t *testing.T) {
 func TestFlows_SeveralBackends_SpreadOverAll(t *testing.T) {
 	w := world.New(t)
 	s := w.State()
-	s.Services[0].Backends = []state.Backend{{IP: wire.IP("10.8.1.10"), Port: 5353}, {IP: wire.IP("10.8.1.11"), Port: 5353}, {IP: wire.IP("10.8.1.12"), Port: 5353}}
+	s.Services[0].Backends = []state.Backend{
+		{IP: wire.IP("10.8.1.10"), Port: 5353},
+		{IP: wire.IP("10.8.1.11"), Port: 5353},
+		{IP: wire.IP("10.8.1.12"), Port: 5353},
+	}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}

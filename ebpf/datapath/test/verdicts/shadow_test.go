@@ -69,7 +69,12 @@ func TestPodAnswer_ToNode_UnderShadow(t *testing.T) {
 		dropped("an IPv6 routing header", w.PodA, reply6(func(f *wire.Frame) {
 			f.Extensions = []wire.Extension{{Type: 43, Body: make([]byte, 6)}}
 		}).Bytes(), "egress_options"),
-		dropped("a truncated TCP header", w.PodA, reply(func(f *wire.Frame) { f.L4 = wire.Raw{Proto: state.ProtoTCP, Data: make([]byte, 16)} }).Bytes(), "bad_header"),
+		dropped(
+			"a truncated TCP header",
+			w.PodA,
+			reply(func(f *wire.Frame) { f.L4 = wire.Raw{Proto: state.ProtoTCP, Data: make([]byte, 16)} }).Bytes(),
+			"bad_header",
+		),
 		dropped("a truncated SCTP header", w.PodA, reply(func(f *wire.Frame) { f.L4 = wire.Raw{Proto: 132, Data: make([]byte, 11)} }).Bytes(), "bad_header"),
 		dropped("another protocol", w.PodA, reply(func(f *wire.Frame) { f.L4 = wire.Raw{Proto: 47, Data: make([]byte, 32)} }).Bytes(), "egress_protocol"),
 		dropped("another shadow than the node's", w.PodA, reply(func(f *wire.Frame) { f.Dst = wire.IP("169.254.64.11") }).Bytes(), "egress_closed"),
@@ -219,12 +224,33 @@ func TestEgress_FrontedVPC_OnlyAnswersLeave(t *testing.T) {
 func TestEgress_VPCLists_DecideTargets(t *testing.T) {
 	w := world.New(t)
 	s := w.State()
-	s.Closed = append(s.Closed,
-		state.ClosedPrefix{VNI: 0, Prefix: wire.Prefix("169.254.169.254/32"), Class: state.ClosedMetadata}, state.ClosedPrefix{VNI: 0, Prefix: wire.Prefix("fd00:ec2::254/128"), Class: state.ClosedMetadata},
-		state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("0.0.0.0/0"), Class: state.ClosedUnlisted}, state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("::/0"), Class: state.ClosedUnlisted},
-		state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("198.51.100.0/24"), Class: state.OpenListed}, state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("2606:4700::/32"), Class: state.OpenListed},
+	s.Closed = append(
+		s.Closed,
+		state.ClosedPrefix{
+			VNI:    0,
+			Prefix: wire.Prefix("169.254.169.254/32"),
+			Class:  state.ClosedMetadata,
+		},
+		state.ClosedPrefix{VNI: 0, Prefix: wire.Prefix("fd00:ec2::254/128"), Class: state.ClosedMetadata},
+		state.ClosedPrefix{
+			VNI:    world.VNIOpen,
+			Prefix: wire.Prefix("0.0.0.0/0"),
+			Class:  state.ClosedUnlisted,
+		},
+		state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("::/0"), Class: state.ClosedUnlisted},
+		state.ClosedPrefix{
+			VNI:    world.VNIOpen,
+			Prefix: wire.Prefix("198.51.100.0/24"),
+			Class:  state.OpenListed,
+		},
+		state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("2606:4700::/32"), Class: state.OpenListed},
 		state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("198.51.100.128/25"), Class: state.ClosedDenied},
-		state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("192.0.2.1/32"), Class: state.OpenListed}, state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("192.0.2.2/32"), Class: state.OpenListed},
+		state.ClosedPrefix{
+			VNI:    world.VNIOpen,
+			Prefix: wire.Prefix("192.0.2.1/32"),
+			Class:  state.OpenListed,
+		},
+		state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("192.0.2.2/32"), Class: state.OpenListed},
 		state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("169.254.169.254/32"), Class: state.OpenMetadata},
 		state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("169.254.169.0/24"), Class: state.OpenListed},
 	)
@@ -322,7 +348,11 @@ func TestToPod_FromHostStack_OnlyShadowReached(t *testing.T) {
 		refused("the host's report of its multicast groups", in6(func(f *wire.Frame) {
 			f.Dst, f.L4 = wire.IP("ff02::16"), wire.ICMP{V6: true, Type: 143, Body: make([]byte, 24)}
 		}).Bytes(), "mld"),
-		refused("ARP of the host", wire.ARP(world.Bcast, state.VirtualMAC, 1, state.VirtualMAC, wire.IP(world.NodeShadow), state.MAC{}, wire.IP(world.ShadowA)), "not_shadow"),
+		refused(
+			"ARP of the host",
+			wire.ARP(world.Bcast, state.VirtualMAC, 1, state.VirtualMAC, wire.IP(world.NodeShadow), state.MAC{}, wire.IP(world.ShadowA)),
+			"not_shadow",
+		),
 		refused("another protocol", in(func(f *wire.Frame) { f.L4 = wire.Raw{Proto: 47, Data: make([]byte, 32)} }).Bytes(), "egress_protocol"),
 		{
 			Name: "a device without a row", Device: 1, In: in(world.Unchanged).Bytes(), Verdict: world.ActShot,

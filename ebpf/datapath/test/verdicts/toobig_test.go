@@ -111,7 +111,10 @@ func longError(dst string, size int) wire.ICMP {
 func TestTooBig_FragmentableIPv4OverIPv6_ToFragmenter(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	s := w.State()
-	s.Addresses = append(s.Addresses, state.Address{VNI: world.VNIRed, IP: wire.IP("10.0.1.21"), Kind: state.Remote, Node: wire.IP("2001:db8::2"), MAC: world.MacR})
+	s.Addresses = append(
+		s.Addresses,
+		state.Address{VNI: world.VNIRed, IP: wire.IP("10.0.1.21"), Kind: state.Remote, Node: wire.IP("2001:db8::2"), MAC: world.MacR},
+	)
 	bpftest.Must(t, w.Apply(s))
 	bpftest.SetMTU(t, w.Config.UnderlayIfindex, 1500)
 	free := func(f *wire.Frame) { f.Whole = false }

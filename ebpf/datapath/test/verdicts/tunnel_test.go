@@ -71,7 +71,11 @@ func TestTunnelPacket_UnknownNode_Dropped(t *testing.T) {
 	w.Expect(t, world.Tunnelled(t, w, world.VNIRed, wire.IP("2001:db8::66")), []world.Case{refused("from no node over IPv6", ok.Bytes(), "unknown_node")})
 	w.Expect(t, world.Tunnelled(t, w, 999, peer), []world.Case{
 		returned("of a VPC that is not here", ok),
-		refused("of a VPC that is not here, ARP", wire.ARP(world.Bcast, world.MacR, 1, world.MacR, wire.IP("10.0.1.20"), state.MAC{}, wire.IP("10.0.1.10")), "tunnel_flood"),
+		refused(
+			"of a VPC that is not here, ARP",
+			wire.ARP(world.Bcast, world.MacR, 1, world.MacR, wire.IP("10.0.1.20"), state.MAC{}, wire.IP("10.0.1.10")),
+			"tunnel_flood",
+		),
 		refused("of a VPC that is not here, cut off", ok.Bytes()[:40], "bad_header"),
 	})
 	w.Expect(t, world.Tunnelled(t, w, world.VNIBlue, peer), []world.Case{

@@ -99,7 +99,10 @@ func (m *mutator) change(b []byte) []byte {
 	case 5:
 		copy(b[6*m.IntN(2):], m.macs[m.IntN(len(m.macs))][:])
 	case 6:
-		binary.BigEndian.PutUint16(b[min(at, len(b)-2):], []uint16{0, 1, 53, 80, 443, 1000, 5353, 8080, programs.DefaultTunnelPort, 0x2000, 0x4000, 0x1fff, 0xffff}[m.IntN(13)])
+		binary.BigEndian.PutUint16(
+			b[min(at, len(b)-2):],
+			[]uint16{0, 1, 53, 80, 443, 1000, 5353, 8080, programs.DefaultTunnelPort, 0x2000, 0x4000, 0x1fff, 0xffff}[m.IntN(13)],
+		)
 	case 7: // the rest of another frame
 		other := m.frames[m.IntN(world.Kinds)]
 		tail := other[m.IntN(len(other))]

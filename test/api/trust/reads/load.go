@@ -83,7 +83,11 @@ func Load(ctx context.Context, dir, module string, patterns ...string) (*Program
 	for _, l := range list {
 		exports[l.ImportPath] = l.Export
 	}
-	others := importer.ForCompiler(p.files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	others := importer.ForCompiler(
+		p.files,
+		"gc",
+		func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) },
+	)
 	for _, l := range list { // a package comes after those that it imports
 		if l.Module == nil || l.Module.Path != module {
 			continue
@@ -107,7 +111,9 @@ func Load(ctx context.Context, dir, module string, patterns ...string) (*Program
 }
 
 func packagesOf(ctx context.Context, dir string, patterns []string) ([]listed, error) {
-	args := append([]string{"list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,ImportMap,Module", "--"}, patterns...)
+	args := append(
+		[]string{"list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,ImportMap,Module", "--"},
+		patterns...)
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = dir
 	var problems bytes.Buffer
@@ -140,7 +146,8 @@ func (f importFunc) Import(path string) (*types.Package, error) { return f(path)
 func (p *Program) check(l listed, imports types.Importer) (*source, error) {
 	s := &source{path: l.ImportPath, info: &types.Info{
 		Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},
-		Selections: map[*ast.SelectorExpr]*types.Selection{}, Instances: map[*ast.Ident]types.Instance{}, Implicits: map[ast.Node]types.Object{},
+		Selections: map[*ast.SelectorExpr]*types.Selection{}, Instances: map[*ast.Ident]types.Instance{},
+		Implicits: map[ast.Node]types.Object{},
 	}}
 	var all []*ast.File
 	for _, name := range l.GoFiles {
@@ -175,7 +182,8 @@ func (p *Program) fileOf(pos token.Pos) string {
 func (p *Program) place(pos token.Pos) string {
 	at := p.files.Position(pos)
 	for _, s := range p.packages {
-		if name, found := strings.CutPrefix(s.path, p.module+"/"); found && strings.HasSuffix(filepath.Dir(at.Filename), "/"+name) {
+		if name, found := strings.CutPrefix(s.path, p.module+"/"); found &&
+			strings.HasSuffix(filepath.Dir(at.Filename), "/"+name) {
 			return fmt.Sprintf("%s/%s:%d", name, filepath.Base(at.Filename), at.Line)
 		}
 	}

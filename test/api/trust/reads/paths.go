@@ -48,7 +48,11 @@ func Of(p *Program, rules Rules) Report {
 		report.Reads = append(report.Reads, s.of(name)...)
 	}
 	slices.SortFunc(report.Reads, func(a, b Read) int {
-		return cmp.Or(cmp.Compare(a.Kind.Name, b.Kind.Name), cmp.Compare(a.Kind.Package, b.Kind.Package), cmp.Compare(a.Path, b.Path))
+		return cmp.Or(
+			cmp.Compare(a.Kind.Name, b.Kind.Name),
+			cmp.Compare(a.Kind.Package, b.Kind.Package),
+			cmp.Compare(a.Path, b.Path),
+		)
 	})
 	return report
 }

@@ -328,7 +328,8 @@ func (s *scan) isAPIStruct(name *types.TypeName) bool {
 	if name == nil || !s.isAPI(name.Pkg()) {
 		return false
 	}
-	return name.Pkg().Path() != metaPackage || !slices.Contains([]string{"Time", "MicroTime", "Duration", "FieldsV1"}, name.Name())
+	return name.Pkg().Path() != metaPackage ||
+		!slices.Contains([]string{"Time", "MicroTime", "Duration", "FieldsV1"}, name.Name())
 }
 
 // accessors are the methods of metadata with the field that each reads, "" for none.

@@ -308,10 +308,12 @@ func (f *file) constantKey(index *ast.IndexExpr) string {
 }
 
 func (f *file) argumentKey(below ast.Node, call *ast.CallExpr) string {
-	if f.info.Types[call.Fun].IsType() || isBuiltin(f.info, call, "len") || isBuiltin(f.info, call, "delete") || call.Fun == below {
+	if f.info.Types[call.Fun].IsType() || isBuiltin(f.info, call, "len") || isBuiltin(f.info, call, "delete") ||
+		call.Fun == below {
 		return ""
 	}
-	if fn := Callee(f.info, call); fn != nil && (f.program.inModule(fn.Pkg()) && !isAbstract(fn) || accessors[fn.Name()] == "" && fn.Pkg().Path() == metaPackage) {
+	if fn := Callee(f.info, call); fn != nil &&
+		(f.program.inModule(fn.Pkg()) && !isAbstract(fn) || accessors[fn.Name()] == "" && fn.Pkg().Path() == metaPackage) {
 		return ""
 	}
 	return "*"
@@ -326,5 +328,6 @@ func isMetaField(selection *types.Selection) bool {
 // isTexts reports whether a type is a map of texts by texts.
 func isTexts(t types.Type) bool {
 	m, ok := t.Underlying().(*types.Map)
-	return ok && types.Identical(m.Key().Underlying(), types.Typ[types.String]) && types.Identical(m.Elem().Underlying(), types.Typ[types.String])
+	return ok && types.Identical(m.Key().Underlying(), types.Typ[types.String]) &&
+		types.Identical(m.Elem().Underlying(), types.Typ[types.String])
 }

@@ -133,7 +133,8 @@ type answered struct {
 // RoundTrip implements http.RoundTripper.
 func (a *answered) RoundTrip(request *http.Request) (*http.Response, error) {
 	query := request.URL.Query()
-	if request.Method != http.MethodGet || !query.Has("fieldSelector") && !query.Has("labelSelector") && !query.Has("sendInitialEvents") {
+	if request.Method != http.MethodGet ||
+		!query.Has("fieldSelector") && !query.Has("labelSelector") && !query.Has("sendInitialEvents") {
 		return a.next.RoundTrip(request)
 	}
 	streamed := query.Get("sendInitialEvents") == "true"
@@ -299,7 +300,13 @@ func (r *listed) events(items []json.RawMessage) []byte {
 		fmt.Fprintf(&text, `{"type":"ADDED","object":%s}`+"\n", item)
 	}
 	kind := strings.TrimSuffix(r.Kind, "List")
-	fmt.Fprintf(&text, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":%q,"annotations":{%q:"true"}}}}`+"\n",
-		kind, r.APIVersion, r.ResourceVersion, metav1.InitialEventsAnnotationKey)
+	fmt.Fprintf(
+		&text,
+		`{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":%q,"annotations":{%q:"true"}}}}`+"\n",
+		kind,
+		r.APIVersion,
+		r.ResourceVersion,
+		metav1.InitialEventsAnnotationKey,
+	)
 	return text.Bytes()
 }

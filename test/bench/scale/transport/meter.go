@@ -88,7 +88,8 @@ type metered struct {
 func (t metered) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(request)
 	// A request without parameters is for one object.
-	if err != nil || response.StatusCode != http.StatusOK || request.Method != http.MethodGet || request.URL.RawQuery == "" {
+	if err != nil || response.StatusCode != http.StatusOK || request.Method != http.MethodGet ||
+		request.URL.RawQuery == "" {
 		return response, err
 	}
 	resource := path.Base(request.URL.Path)

@@ -52,28 +52,41 @@ func (l *lab) upCommand() *cobra.Command {
 		Short: "Bring the lab up, or complete one that is there",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains([]cluster.CNI{cluster.CNIAlioth, cluster.CNIBridge, cluster.CNIFlannel, cluster.CNINone}, cluster.CNI(cni)) {
+			if !slices.Contains(
+				[]cluster.CNI{cluster.CNIAlioth, cluster.CNIBridge, cluster.CNIFlannel, cluster.CNINone},
+				cluster.CNI(cni),
+			) {
 				return fmt.Errorf("--cni %q: use alioth, bridge, flannel or none", cni)
 			}
 			o := cluster.Options{Topology: underlay.DefaultTopology(nodes), Dir: l.dir()}
 			if l.hardware {
 				o = cluster.HardwareLab(l.root)
 			}
-			o.CNI, o.Images, o.Progress, o.Release, o.Versions = cluster.CNI(cni), strings.Fields(archives), l.progress, of, versions
+			o.CNI, o.Images, o.Progress, o.Release, o.Versions = cluster.CNI(
+				cni,
+			), strings.Fields(
+				archives,
+			), l.progress, of, versions
 			if _, err := cluster.Up(cmd.Context(), l.root, o); err != nil {
 				return fmt.Errorf("%w\n(logs are in %s/logs; take down what is up with: lab down)", err, o.Dir)
 			}
-			l.progress(fmt.Sprintf("the lab is up: %s/bin/kubectl get pods -A; go run ./test/cluster/cmd/lab exec 1 -- ip addr", o.Dir))
+			l.progress(
+				fmt.Sprintf("the lab is up: %s/bin/kubectl get pods -A; go run ./test/cluster/cmd/lab exec 1 -- ip addr", o.Dir),
+			)
 			return nil
 		},
 	}
 	cmd.Flags().IntVar(&nodes, "nodes", 2, "number of nodes")
 	cmd.Flags().StringVar(&archives, "images", "", "further image archives for every node, separated by spaces")
-	cmd.Flags().StringVar(&versions.Kubernetes, "kubernetes", "", "minor version of Kubernetes, for example 1.35; test/cluster/kubernetes has the pins")
+	cmd.Flags().
+		StringVar(&versions.Kubernetes, "kubernetes", "", "minor version of Kubernetes, for example 1.35; test/cluster/kubernetes has the pins")
 	cmd.Flags().StringVar(&versions.Kubelet, "kubelet", "", "minor version of the kubelets, if it is another one")
-	cmd.Flags().StringVar(&versions.Containerd, "containerd", "", "minor version of containerd, for example 1.7; test/cluster/containerd has the pins")
-	cmd.Flags().StringVar(&cni, "cni", string(cluster.CNIAlioth), "what connects pods: alioth, bridge (the reference plugins), flannel or none")
-	cmd.Flags().StringVar(&of, "of", "", "install Alioth of this commit, with its chart, for example a release of docs/install/releases.yaml")
+	cmd.Flags().
+		StringVar(&versions.Containerd, "containerd", "", "minor version of containerd, for example 1.7; test/cluster/containerd has the pins")
+	cmd.Flags().
+		StringVar(&cni, "cni", string(cluster.CNIAlioth), "what connects pods: alioth, bridge (the reference plugins), flannel or none")
+	cmd.Flags().
+		StringVar(&of, "of", "", "install Alioth of this commit, with its chart, for example a release of docs/install/releases.yaml")
 	return cmd
 }
 
@@ -162,7 +175,11 @@ func (l *lab) imagesCommand() *cobra.Command {
 			if len(refs) == 0 {
 				refs = []string{images.Alioth, images.TestTool, images.Pause, images.CoreDNS, images.BusyBox}
 			}
-			builder := &images.Builder{Root: l.root, Out: filepath.Join(cluster.DefaultDir(l.root), "images"), Progress: l.progress}
+			builder := &images.Builder{
+				Root:     l.root,
+				Out:      filepath.Join(cluster.DefaultDir(l.root), "images"),
+				Progress: l.progress,
+			}
 			if slices.Contains(refs, images.CoreDNS) {
 				dir, err := programs.Ensure(cmd.Context(), build.CoreDNS())
 				if err != nil {

@@ -38,7 +38,8 @@ func rootCommand() *cobra.Command {
 	}
 	l := &lab{began: time.Now()}
 	cmd.PersistentFlags().StringVar(&l.root, "root", ".", "the project's root folder")
-	cmd.PersistentFlags().BoolVar(&l.hardware, "hardware", false, "the lab with a virtual machine as its second node, instead of that of make up")
+	cmd.PersistentFlags().
+		BoolVar(&l.hardware, "hardware", false, "the lab with a virtual machine as its second node, instead of that of make up")
 	cmd.AddCommand(
 		l.setupCommand(), l.upCommand(), l.downCommand(),
 		l.buildCommand(), l.pathCommand(), l.imagesCommand(), l.kubeconfigCommand(), l.execCommand(),

@@ -46,7 +46,8 @@ func TestRun_Command_StreamsEnvironmentAndStatus(t *testing.T) {
 	if err := client.Run(t.Context(), shell("head -c 300000 /dev/zero"), &stdout, io.Discard); err != nil || stdout.Len() != 300000 {
 		t.Errorf("got %v and %d bytes", err, stdout.Len())
 	}
-	if err := client.Run(t.Context(), Command{Args: []string{"/no/such/program"}}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "/no/such/program") {
+	if err := client.Run(t.Context(), Command{Args: []string{"/no/such/program"}}, io.Discard, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "/no/such/program") {
 		t.Errorf("of a program that is not there: %v", err)
 	}
 }

@@ -94,7 +94,12 @@ func (c *Client) Dial(ctx context.Context, socket string) (net.Conn, error) {
 
 // upgrade asks for a socket on a fresh connection, and returns a reader of it.
 func upgrade(conn net.Conn, host, socket string) (*bufio.Reader, error) {
-	request := fmt.Sprintf("POST %s?socket=%s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: socket\r\n\r\n", pathDial, url.QueryEscape(socket), host)
+	request := fmt.Sprintf(
+		"POST %s?socket=%s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: socket\r\n\r\n",
+		pathDial,
+		url.QueryEscape(socket),
+		host,
+	)
 	if _, err := io.WriteString(conn, request); err != nil {
 		return nil, err
 	}

@@ -79,7 +79,12 @@ func connect(plan guest.Plan) error { return plan.Topology.ConfigureGuest(plan.I
 
 // mountShare mounts the lab's folder at its own place.
 func mountShare(plan guest.Plan) error {
-	share := boot.FileSystem{Kind: "9p", Source: guest.ShareTag, Where: plan.Share, Options: "trans=virtio,version=9p2000.L,msize=524288"}
+	share := boot.FileSystem{
+		Kind:    "9p",
+		Source:  guest.ShareTag,
+		Where:   plan.Share,
+		Options: "trans=virtio,version=9p2000.L,msize=524288",
+	}
 	return share.Mount()
 }
 

@@ -72,6 +72,7 @@ func buildCommand(root *string) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", filepath.Join("bin", "release"), "the folder below root that gets the folder of the release")
+	cmd.Flags().
+		StringVar(&out, "out", filepath.Join("bin", "release"), "the folder below root that gets the folder of the release")
 	return cmd
 }

@@ -73,12 +73,15 @@ func command() *cobra.Command {
 	cmd.Flags().StringSliceVar(&kernels, "kernels", nil, "kernels to run on (default: all)")
 	cmd.Flags().StringVar(&options.Pattern, "run", "", "run only tests whose names match, as in go test")
 	cmd.Flags().BoolVar(&options.Everything, "everything", false, "run also what make test leaves out on some kernels")
-	cmd.Flags().BoolVar(&soaked, "soaked", false, "run the tests that make soak makes longer, of packages that other machines may lack something for")
+	cmd.Flags().
+		BoolVar(&soaked, "soaked", false, "run the tests that make soak makes longer, of packages that other machines may lack something for")
 	cmd.MarkFlagsMutuallyExclusive("soaked", "run")
-	cmd.Flags().BoolVar(&options.Events, "json", false, "add an event for each test to the reports, as go test -json prints them")
+	cmd.Flags().
+		BoolVar(&options.Events, "json", false, "add an event for each test to the reports, as go test -json prints them")
 	cmd.Flags().IntVar(&options.CPUs, "cpus", 1, "processors of each machine")
 	cmd.Flags().StringSliceVar(&options.Modules, "modules", nil, "further kernel modules to load")
-	cmd.Flags().StringArrayVar(&options.Devices, "device", nil, "further device of each machine, as for QEMU's option of that name")
+	cmd.Flags().
+		StringArrayVar(&options.Devices, "device", nil, "further device of each machine, as for QEMU's option of that name")
 	return cmd
 }
 

@@ -15,7 +15,10 @@ func TestSoakedTests_DriverKills_Included(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"./cnid/cni/drivers/ipvlan", "./cnid/cni/drivers/sriov", "./cnid/nodeipam/plugin/nodenic"}; !slices.Equal(slices.Sorted(slices.Values(paths)), want) {
+	if want := []string{"./cnid/cni/drivers/ipvlan", "./cnid/cni/drivers/sriov", "./cnid/nodeipam/plugin/nodenic"}; !slices.Equal(
+		slices.Sorted(slices.Values(paths)),
+		want,
+	) {
 		t.Errorf("packages are %v, want %v", paths, want)
 	}
 	for _, name := range []string{

@@ -13,7 +13,12 @@ import (
 
 // environment is the environment of every test. Tests collect garbage seldom: the machine has
 // memory to spare, and its processor is slow.
-var environment = []string{"HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR=/tmp", "GOGC=400"}
+var environment = []string{
+	"HOME=/root",
+	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	"TMPDIR=/tmp",
+	"GOGC=400",
+}
 
 // runTest runs one binary. It reports the binary's failure to the host. The returned error is an
 // error of the report.

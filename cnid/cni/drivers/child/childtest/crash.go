@@ -32,7 +32,12 @@ func AttachUntilKilled(t *testing.T, devices child.Devices) {
 	if !killed.Working(t, &job) {
 		return
 	}
-	n := Node{Namespace: &netnstest.Namespace{Path: job.Node}, Dir: job.Dir, Underlay: &attach.Underlay{}, devices: devices}
+	n := Node{
+		Namespace: &netnstest.Namespace{Path: job.Node},
+		Dir:       job.Dir,
+		Underlay:  &attach.Underlay{},
+		devices:   devices,
+	}
 	n.Start(t)
 	killed.Began()
 	for {

@@ -96,7 +96,10 @@ func (r Router) joinsGroups(t testing.TB) (joins bool) {
 		}
 		filter := &netlink.Route{LinkIndex: link.Attrs().Index, Table: unix.RT_TABLE_LOCAL}
 		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V6, filter, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
-		joins = slices.ContainsFunc(routes, func(route netlink.Route) bool { return route.Dst != nil && route.Dst.String() == "ff00::/8" })
+		joins = slices.ContainsFunc(
+			routes,
+			func(route netlink.Route) bool { return route.Dst != nil && route.Dst.String() == "ff00::/8" },
+		)
 		return err
 	})
 	return joins
@@ -111,7 +114,11 @@ func Wire(t testing.TB, a *netnstest.Namespace, nameA string, b *netnstest.Names
 	}
 	defer file.Close()
 	a.Do(t, func() error {
-		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: nameA, TxQLen: -1, MTU: 1500}, PeerName: nameB, PeerNamespace: netlink.NsFd(int(file.Fd()))}
+		link := &netlink.Veth{
+			LinkAttrs:     netlink.LinkAttrs{Name: nameA, TxQLen: -1, MTU: 1500},
+			PeerName:      nameB,
+			PeerNamespace: netlink.NsFd(int(file.Fd())),
+		}
 		return errors.Join(netlink.LinkAdd(link), netlink.LinkSetUp(link))
 	})
 }
