@@ -208,7 +208,7 @@ func (u *undoing) restore(was []leaf, which func(key string) bool) {
 	}
 }
 
-// restorePort restores an interface that is no longer a port.
+// restorePort restores an interface that has left its controller.
 func (u *undoing) restorePort(was, next []leaf) {
 	if was == nil || textOf(next, state) == absent || textOf(next, state) == ignore {
 		return
