@@ -23,6 +23,7 @@ import (
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/test/api/refusal"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
@@ -171,13 +172,9 @@ func (f *forger) awaitRefusal(t *testing.T, pod *corev1.Pod, reason, text string
 // inItsVPCOnly requires that a pod has one interface, in the VPC of its tenant.
 func (f *forger) inItsVPCOnly(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	for _, kind := range []string{"macvlan", "macvtap", "ipvlan", "vlan"} {
-		if out := f.InNetNS(t, pod, "ip", "-o", "link", "show", "type", kind); out != "" {
-			t.Errorf("pod %s has an interface on a device of its node: %s", pod.Name, out)
-		}
-	}
+	f.noDeviceOfNode(t, pod)
 	records := f.recordsOf(t, pod)
-	if len(records) != 1 || records[0].VPC != f.VPC.Name || records[0].Outside != "" || records[0].Parent != "" {
+	if len(records) != 1 || f.isForeign(records[0]) {
 		t.Errorf("node %s has attached pod %s by %+v", pod.Spec.NodeName, pod.Name, records)
 	}
 	list, err := annotations.ParseAttachments(pod.Annotations[v1alpha1.AttachmentsAnnotation])
@@ -188,6 +185,21 @@ func (f *forger) inItsVPCOnly(t *testing.T, pod *corev1.Pod) {
 	if err != nil || len(held) != 2 || slices.ContainsFunc(scene.IPs(pod), func(ip netip.Addr) bool { return !slices.Contains(held, ip) }) {
 		t.Errorf("pod %s holds %v and has %v: %v", pod.Name, held, scene.IPs(pod), err)
 	}
+}
+
+// noDeviceOfNode fails the test if a pod has an interface on a device of its node.
+func (f *forger) noDeviceOfNode(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	for _, kind := range []string{"macvlan", "macvtap", "ipvlan", "vlan"} {
+		if out := f.InNetNS(t, pod, "ip", "-o", "link", "show", "type", kind); out != "" {
+			t.Errorf("pod %s has an interface on a device of its node: %s", pod.Name, out)
+		}
+	}
+}
+
+// isForeign reports whether an attachment leads anywhere but to the VPC of the forger.
+func (f *forger) isForeign(rec nodestatus.Attachment) bool {
+	return rec.VPC != f.VPC.Name || rec.Outside != "" || rec.Parent != ""
 }
 
 // TestAttachment_ForgedAnnotation_NotCarriedOut has a tenant's user write the operator's
@@ -249,52 +261,6 @@ func (f *forger) changesNothing(t *testing.T, pod *corev1.Pod, text string) {
 		wantDenied(t, "annotation "+tt.key+" of a pod that runs", err, tt.why)
 	}
 	f.inItsVPCOnly(t, pod)
-}
-
-// TestAnnotation_ForgedPastAdmission_InterfacesUnchanged removes and forges the operator's annotation of
-// pods that their node is about to attach, past the policies. The nodes go by Addresses and
-// AttachmentClaims.
-func TestAnnotation_ForgedPastAdmission_InterfacesUnchanged(t *testing.T) {
-	t.Parallel()
-	e := start(t)
-	f := e.forger(t)
-	past := e.pastAdmission(t)
-	texts := f.forgeries(t)
-	texts["removed"], texts["no list"] = "", "{"
-	for name, text := range texts {
-		pod := f.Pod("past-"+name, scene.OnNode(f.node), scene.WithInterfaces(fmt.Sprintf(`[{"vpc":%q},{"vpc":%q}]`, f.VPC.Name, f.VPC.Name)))
-		f.create(t, pod)
-		forge := func(ctx context.Context) error {
-			before := &corev1.Pod{}
-			if err := past.Get(ctx, client.ObjectKeyFromObject(pod), before); err != nil {
-				return err
-			}
-			changed := before.DeepCopy()
-			if metav1.SetMetaDataAnnotation(&changed.ObjectMeta, v1alpha1.AttachmentsAnnotation, text); text == "" {
-				delete(changed.Annotations, v1alpha1.AttachmentsAnnotation)
-			}
-			return past.Status().Patch(ctx, changed, client.MergeFrom(before))
-		}
-		if err := forge(stage.Within(t, stage.Patience)); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.WaitReady(stage.Within(t, stage.Patience), pod); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		var list v1alpha1.AddressList
-		if err := f.Client.List(stage.Within(t, stage.Patience), &list, client.MatchingFields{"spec.vpc": f.VPC.Name}); err != nil {
-			t.Fatal(err)
-		}
-		attached := map[string]bool{}
-		for _, one := range list.Items {
-			if one.Spec.Holder.UID == string(pod.UID) {
-				attached[one.Spec.Attachment] = true
-			}
-		}
-		if len(attached) != 2 || !attached["eth0"] || !attached["eth1"] {
-			t.Errorf("%s: the pod holds addresses at %v, want eth0 and eth1", name, attached)
-		}
-	}
 }
 
 // TestService_ForgedNetworkLabel_Refused has a user write the label that puts slices in a network

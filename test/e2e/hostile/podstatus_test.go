@@ -178,3 +178,44 @@ func (e *env) holdsNothingOf(t *testing.T, tenant *scene.Tenant, pods []*corev1.
 		}
 	}
 }
+
+// forgePast writes a text as the operator's annotation of a pod, or removes the annotation for "".
+func (f *forger) forgePast(t *testing.T, past client.Client, pod *corev1.Pod, text string) {
+	t.Helper()
+	before := &corev1.Pod{}
+	if err := past.Get(stage.Within(t, stage.Patience), client.ObjectKeyFromObject(pod), before); err != nil {
+		t.Fatal(err)
+	}
+	changed := before.DeepCopy()
+	if metav1.SetMetaDataAnnotation(&changed.ObjectMeta, v1alpha1.AttachmentsAnnotation, text); text == "" {
+		delete(changed.Annotations, v1alpha1.AttachmentsAnnotation)
+	}
+	if err := past.Status().Patch(stage.Within(t, stage.Patience), changed, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAnnotation_ForgedPastAdmission_InterfacesUnchanged removes and forges the operator's
+// annotation of pods that their node is about to attach, past the policies. The nodes go by
+// Addresses and AttachmentClaims.
+func TestAnnotation_ForgedPastAdmission_InterfacesUnchanged(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	f := e.forger(t)
+	past := e.pastAdmission(t)
+	texts := f.forgeries(t)
+	texts["removed"], texts["no list"] = "", "{"
+	for name, text := range texts {
+		pod := f.Pod("past-"+name, scene.OnNode(f.node), scene.WithInterfaces(fmt.Sprintf(`[{"vpc":%q},{"vpc":%q}]`, f.VPC.Name, f.VPC.Name)))
+		f.create(t, pod)
+		f.forgePast(t, past, pod, text)
+		if err := f.WaitReady(stage.Within(t, stage.Patience), pod); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		f.noDeviceOfNode(t, pod)
+		records := f.recordsOf(t, pod)
+		if len(records) != 2 || slices.ContainsFunc(records, f.isForeign) {
+			t.Errorf("%s: node %s has attached pod %s by %+v, want two interfaces in its VPC", name, f.node, pod.Name, records)
+		}
+	}
+}
