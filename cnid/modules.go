@@ -158,9 +158,8 @@ func (d *daemon) status(ctx context.Context) nodestatus.Status {
 	return nodestatus.Status{
 		Node: d.cfg.NodeName, Version: version.Get().String(), Plugin: install.PluginVersion(ctx, d.cfg.CNIBinDir),
 		Synced: synced, Programmed: mtu != 0, PodMTU: mtu,
-		Attachments: convert.Attachments(
-			d.journal.Records(),
-		), Releasing: convert.Attachments(d.journal.Releases()), Problem: d.progress.Problem(), Warnings: d.checker.Warnings(),
+		Attachments: convert.Attachments(d.journal.Records()), Releasing: convert.Attachments(d.journal.Releases()),
+		Problem: d.progress.Problem(), Warnings: d.checker.Warnings(),
 	}
 }
 

@@ -143,7 +143,8 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 		n.host.Close()
 		return errors.Join(err, n.journal.Close())
 	}
-	if n.drivers, err = registry.Open(attach.Node{MAC: state.VirtualMAC[:], Dir: n.cfg.interfacesDir(), Place: n}); err != nil {
+	node := attach.Node{MAC: state.VirtualMAC[:], Dir: n.cfg.interfacesDir(), Place: n}
+	if n.drivers, err = registry.Open(node); err != nil {
 		n.links.Close()
 		n.host.Close()
 		return errors.Join(err, n.journal.Close())

@@ -18,8 +18,7 @@ import (
 )
 
 //go:generate go tool controller-gen crd paths=../api/... output:crd:dir=alioth/files/crds
-//go:generate sh -c "cd alioth/files/crds; for kind in danmnets tenantnetworks clusternetworks tenantconfigs; do sed -e '/api-approved/d' -e 's/danm.k8s.io/danm.io/' danm.k8s.io_${DOLLAR}kind.yaml >danm.io_${DOLLAR}kind.yaml; done"
-//go:generate sh -c "cd alioth/files/crds; for kind in podnetworks podnetworkinstances; do sed -e 's/multitenancy.acn.azure.com/acn.azure.com/' multitenancy.acn.azure.com_${DOLLAR}kind.yaml >acn.azure.com_${DOLLAR}kind.yaml; done"
+//go:generate sh copy-crds.sh alioth/files/crds
 //go:generate sh alioth-version.sh ../api/version alioth/Chart.yaml
 
 // Values are the default values of the chart.

@@ -97,7 +97,8 @@ func TestRelease_VPCOrNetworkName_AddressFound(t *testing.T) {
 			switch {
 			case tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused) || len(list.Items) != len(all)):
 				t.Errorf("got %v, left %s; want an error with %q", err, left, tc.refused)
-			case tc.released != "" && (err != nil || !strings.Contains(out.String(), tc.released) || strings.Contains(left, tc.released+" ") || len(list.Items) != len(all)-1):
+			case tc.released != "" && (err != nil || !strings.Contains(out.String(), tc.released) ||
+				strings.Contains(left, tc.released+" ") || len(list.Items) != len(all)-1):
 				t.Errorf("got %v, output %s, left %s; want %s released", err, &out, left, tc.released)
 			}
 		})

@@ -77,7 +77,8 @@ const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token
 // NewClient returns a client for the kinds that commands read and write.
 func NewClient(config *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	err := errors.Join(corev1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
+	if err != nil {
 		return nil, fmt.Errorf("register API kinds: %w", err)
 	}
 	// Without a logger the client would print a warning.

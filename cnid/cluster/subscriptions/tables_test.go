@@ -155,7 +155,10 @@ func TestSubscription_NobodyToAsk_Followed(t *testing.T) {
 			return roles.PutMember(tx, &roles.Member{Name: "old", VPC: "v", VPCUID: "v-uid", Subnet: "a", SubnetUID: "a-uid", Node: "n", NodeUID: "old", Stage: roles.Serving})
 		}}, nil},
 		"dividers": {
-			[]func(store.Tx) error{hosts, withVPC(2, 1), withSubnet("a", 0), withSubnet("b", 0), withMember("", "m", roles.Serving), withMember("a", "m", roles.Serving), withMember("b", "m", roles.Serving)},
+			[]func(store.Tx) error{
+				hosts, withVPC(2, 1), withSubnet("a", 0), withSubnet("b", 0),
+				withMember("", "m", roles.Serving), withMember("a", "m", roles.Serving), withMember("b", "m", roles.Serving),
+			},
 			[]string{members, oneA},
 		},
 		"dividers, and bouncers that join": {
@@ -164,7 +167,13 @@ func TestSubscription_NobodyToAsk_Followed(t *testing.T) {
 		},
 		"dividers that join":                {[]func(store.Tx) error{hosts, withVPC(2, 1), withSubnet("a", 0), withMember("", "m", roles.Joining)}, []string{members, allSubnets, allAddresses}},
 		"a divider here that does not host": {[]func(store.Tx) error{withVPC(2, 1), withSubnet("a", 0), withMember("", "n", roles.Serving)}, []string{members, allSubnets}},
-		"a bouncer here in a divided VPC":   {[]func(store.Tx) error{withVPC(2, 1), withSubnet("a", 0), withSubnet("b", 0), withMember("", "m", roles.Serving), withMember("b", "n", roles.Serving)}, []string{members, oneB, tableB}},
+		"a bouncer here in a divided VPC": {
+			[]func(store.Tx) error{
+				withVPC(2, 1), withSubnet("a", 0), withSubnet("b", 0),
+				withMember("", "m", roles.Serving), withMember("b", "n", roles.Serving),
+			},
+			[]string{members, oneB, tableB},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			slices.Sort(c.want)

@@ -57,7 +57,8 @@ func (m *Manager) adopt(kind attach.Kind, found attach.Found, rebuild Rebuild) e
 	}
 	rec, err := rebuild(kind, found)
 	if err == nil {
-		rec.Key, rec.Request, rec.Kind, rec.CNINetwork, rec.NetnsPath = key, found.Request, kind, found.Network, found.NetnsPath
+		rec.Key, rec.Request, rec.Kind = key, found.Request, kind
+		rec.CNINetwork, rec.NetnsPath = found.Network, found.NetnsPath
 		rec.HostIfName, rec.MTU, rec.PCI = found.Link.HostIfName, found.MTU, found.PCI
 		rec, err = m.cfg.Journal.Adopt(rec, device(found.Link))
 	}

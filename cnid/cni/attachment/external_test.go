@@ -127,8 +127,9 @@ func TestAddress_OtherPlugin_KeptUntilBootEnds(t *testing.T) {
 		t.Errorf("the datapath has something of it: %+v, programmed %d times", rec, f.programmed)
 	}
 	again, err := f.Establish(t.Context(), asked("c1"))
-	if diff := cmp.Diff(first, again, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); err != nil ||
-		diff != "" {
+	prefixes := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+	addrs := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+	if diff := cmp.Diff(first, again, prefixes, addrs); err != nil || diff != "" {
 		t.Errorf("asked again: %v (-first +again):\n%s", err, diff)
 	}
 	if _, err := f.Establish(t.Context(), asked("c2")); err != nil {

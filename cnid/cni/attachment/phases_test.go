@@ -21,9 +21,12 @@ func TestAttach_PodLifecycle_PhasesInOrder(t *testing.T) {
 		delegates []*attach.Delegate
 		want      []phase
 	}{
-		"one interface":   {[]*attach.Delegate{nil}, []phase{{indexes: []int{0}}}},
-		"plugins only":    {[]*attach.Delegate{danm, danm}, []phase{{indexes: []int{0, 1}, whole: true}}},
-		"all three sorts": {[]*attach.Delegate{danm, nil, definition, danm, definition, nil}, []phase{{indexes: []int{1, 5}}, {indexes: []int{0, 3}, whole: true}, {indexes: []int{2}}, {indexes: []int{4}}}},
+		"one interface": {[]*attach.Delegate{nil}, []phase{{indexes: []int{0}}}},
+		"plugins only":  {[]*attach.Delegate{danm, danm}, []phase{{indexes: []int{0, 1}, whole: true}}},
+		"all three sorts": {
+			[]*attach.Delegate{danm, nil, definition, danm, definition, nil},
+			[]phase{{indexes: []int{1, 5}}, {indexes: []int{0, 3}, whole: true}, {indexes: []int{2}}, {indexes: []int{4}}},
+		},
 	} {
 		var decisions []Decision
 		for _, delegate := range c.delegates {

@@ -84,9 +84,9 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve serves h to processes that control the node (package peer) on l, which is the socket at path, until ctx ends, and writes the result
-// of ready to disk meanwhile. When ctx ends, it ends waiting commands, and waits while
-// they undo their steps.
+// Serve serves h to processes that control the node (package peer) on l, which is the socket at path,
+// until ctx ends, and writes the result of ready to disk meanwhile. When ctx ends, it ends waiting
+// commands, and waits while they undo their steps.
 func Serve(
 	ctx context.Context,
 	l net.Listener,

@@ -89,7 +89,8 @@ func exceeds(grant *multinet.Grant, network store.NetworkRef, said *netif.Delega
 		if !isDefinition {
 			return fmt.Sprintf("%s has no configuration of its own for CNI plugins", network)
 		}
-		if err := pluginconf.Check(network.String(), said.Conf, pluginconf.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}); err != nil {
+		allowed := pluginconf.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}
+		if err := pluginconf.Check(network.String(), said.Conf, allowed); err != nil {
 			return fmt.Sprintf("%v (DelegationGrant %s)", err, grant.Name)
 		}
 		return ""

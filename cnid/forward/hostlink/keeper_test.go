@@ -350,8 +350,18 @@ func TestHostLink_Failures_CauseAndRemedyNamed(t *testing.T) {
 	}{
 		"no parent":   {row: hostLink(multinet.LinkID{Device: "eth9", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.ParentMissingReason, says: "no device eth9; create it"},
 		"parent down": {onNode: netnstest.OnLink("eth0", netlink.LinkSetDown), row: vxlan(5, "red"), reason: v1alpha1.ParentDownReason, says: "set it up"},
-		"no address":  {onNode: func() error { return addEthernet("eth1") }, row: hostLink(multinet.LinkID{Device: "eth1", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.ParentUnaddressedReason, says: "device eth1 has no IP address"},
-		"not listed":  {onNode: func() error { return addEthernet("eth2") }, row: hostLink(multinet.LinkID{Device: "eth2", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.VXLANDeviceNotListedReason, says: "multiNetwork.vxlanDevices of the chart does not list eth2"},
+		"no address": {
+			onNode: func() error { return addEthernet("eth1") },
+			row:    hostLink(multinet.LinkID{Device: "eth1", Type: multinet.VXLAN, VNI: 5}, "red"),
+			reason: v1alpha1.ParentUnaddressedReason,
+			says:   "device eth1 has no IP address",
+		},
+		"not listed": {
+			onNode: func() error { return addEthernet("eth2") },
+			row:    hostLink(multinet.LinkID{Device: "eth2", Type: multinet.VXLAN, VNI: 5}, "red"),
+			reason: v1alpha1.VXLANDeviceNotListedReason,
+			says:   "multiNetwork.vxlanDevices of the chart does not list eth2",
+		},
 		"no Ethernet": {row: hostLink(multinet.LinkID{Device: "lo", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.ParentUnsuitableReason, says: "not an Ethernet"},
 		"number taken": {onNode: func() error {
 			return netlink.LinkAdd(&netlink.Vxlan{LinkAttrs: netlink.LinkAttrs{Name: "foreign", TxQLen: -1}, VxlanId: 5, Port: port, Learning: true})

@@ -53,7 +53,8 @@ func (h *Host) Links(want Devices) (Indexes, error) {
 	if err := h.withoutOffloads(hostdev.Fragment); err != nil {
 		return Indexes{}, err
 	}
-	if err := errors.Join(h.tune(want.MTU, tunnel, node, nodePeer), h.tune(fragmentMTU, fragment, fragmentPeer)); err != nil {
+	err = errors.Join(h.tune(want.MTU, tunnel, node, nodePeer), h.tune(fragmentMTU, fragment, fragmentPeer))
+	if err != nil {
 		return Indexes{}, err
 	}
 	h.devices = want

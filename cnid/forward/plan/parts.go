@@ -76,10 +76,8 @@ var nodeParts = []nodePart{
 	}}, (*nodeBuilder).closed},
 	{part{namespacesPart, nil}, (*nodeBuilder).namespaces},
 	{part{probesPart, []dependency{
-		onPart[store.Pod](
-			probesPart,
-			nil,
-		), onPart(probesPart, isThisNode), onPart(probesPart, isOfAPIServer), onPart(probesPart, isJudgedAPIServer),
+		onPart[store.Pod](probesPart, nil), onPart(probesPart, isThisNode),
+		onPart(probesPart, isOfAPIServer), onPart(probesPart, isJudgedAPIServer),
 	}}, (*nodeBuilder).probes},
 	{part{hostPortsPart, []dependency{
 		onPart[external.HostAccess](hostPortsPart, nil), onPart[store.Namespace](hostPortsPart, nil),
@@ -88,10 +86,8 @@ var nodeParts = []nodePart{
 	}}, (*nodeBuilder).hostPorts},
 	{part{devicesPart, []dependency{onPart[store.Namespace](devicesPart, nil)}}, (*nodeBuilder).devices},
 	{part{filterPart, []dependency{
-		onPart(
-			filterPart,
-			isDefaultVPC,
-		), onPart(filterPart, isOfDefaultVPC), onPart[store.Node](filterPart, nil), onPart(filterPart, isOfAPIServer), onPart(filterPart, isJudgedAPIServer),
+		onPart(filterPart, isDefaultVPC), onPart(filterPart, isOfDefaultVPC), onPart[store.Node](filterPart, nil),
+		onPart(filterPart, isOfAPIServer), onPart(filterPart, isJudgedAPIServer),
 	}}, (*nodeBuilder).filter},
 }
 

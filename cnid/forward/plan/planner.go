@@ -267,7 +267,8 @@ func isStatusOfNode(change store.Change) bool {
 func withoutStatus(row *store.Node) store.Node {
 	node := *row
 	node.ResourceVersion, node.Pods, node.IgnoredAddresses, node.Selection, node.Pools = "", 0, 0, 0, nil
-	node.Ready, node.OutOfService, node.NoBalancers, node.NodeIPAM, node.RoleLabel, node.Leaving = false, false, false, false, false, false
+	node.Ready, node.OutOfService, node.NoBalancers = false, false, false
+	node.NodeIPAM, node.RoleLabel, node.Leaving = false, false, false
 	return node
 }
 

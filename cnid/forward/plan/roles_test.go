@@ -97,7 +97,13 @@ func TestRoles_LocalTableMissing_MembersUsed(t *testing.T) {
 			map[string]state.Role{blue1: {Members: both, Here: true}},
 			5, nil,
 		},
-		"dividers": {tablesync.Table{Members: true, OfSubnets: map[string]bool{"blue1": true}}, []func(store.Tx) error{member("", "node2", roles.Serving, 2)}, map[string]state.Role{"": {Members: ips("192.0.2.2")}}, 2, nil},
+		"dividers": {
+			tablesync.Table{Members: true, OfSubnets: map[string]bool{"blue1": true}},
+			[]func(store.Tx) error{member("", "node2", roles.Serving, 2)},
+			map[string]state.Role{"": {Members: ips("192.0.2.2")}},
+			2,
+			nil,
+		},
 		"the divider is here": {
 			everything,
 			[]func(store.Tx) error{member("", "node1", roles.Serving, 2)},

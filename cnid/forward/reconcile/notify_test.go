@@ -33,7 +33,11 @@ func TestReconcileNotify_PortStaysClosed_ReportedOnce(t *testing.T) {
 	n := notifier{observer: &noted}
 	one, two := plan.ClosedPort{Pod: journal.Pod{Name: "one"}}, plan.ClosedPort{Pod: journal.Pod{Name: "two"}}
 	for _, last := range []outcome{
-		{closed: []plan.ClosedPort{one}}, {closed: []plan.ClosedPort{one, two}}, {err: unix.EBUSY}, {closed: []plan.ClosedPort{one}}, {closed: []plan.ClosedPort{one, two}},
+		{closed: []plan.ClosedPort{one}},
+		{closed: []plan.ClosedPort{one, two}},
+		{err: unix.EBUSY},
+		{closed: []plan.ClosedPort{one}},
+		{closed: []plan.ClosedPort{one, two}},
 	} {
 		n.newlyClosed(last)
 	}

@@ -367,8 +367,8 @@ func (c Cluster) judgeFamilies(l *list, v Values) {
 	}
 	if len(nodes["IPv4 and IPv6"]) == 0 && v.DefaultVPC.Enabled {
 		have := families(slices.Concat(c.internal(v)...), ipfamily.Of)
-		if want := families(v.DefaultVPC.CIDRs, func(p netip.Prefix) ipfamily.Family { return ipfamily.Of(p.Addr()) }); have != "" &&
-			want != have {
+		family := func(p netip.Prefix) ipfamily.Family { return ipfamily.Of(p.Addr()) }
+		if want := families(v.DefaultVPC.CIDRs, family); have != "" && want != have {
 			l.add(
 				Note,
 				NodeAddresses,

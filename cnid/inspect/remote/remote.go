@@ -73,8 +73,9 @@ func (e *Executor) RunIn(
 	stdout io.Writer,
 	command ...string,
 ) error {
+	options := &corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}
 	url := e.rest.Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).
+		VersionedParams(options, scheme.ParameterCodec).
 		URL()
 	websocket, err := remotecommand.NewWebSocketExecutor(e.config, "GET", url.String())
 	if err != nil {

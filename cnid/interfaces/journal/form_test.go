@@ -40,7 +40,9 @@ func TestRecord_FormOfRelease01_KeptBothWays(t *testing.T) {
 		if err := json.Unmarshal([]byte("{"+c.text+"}"), &rec); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(c.want, rec.Config, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		addrs := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+		prefixes := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+		if diff := cmp.Diff(c.want, rec.Config, addrs, prefixes); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		written, err := json.Marshal(rec)

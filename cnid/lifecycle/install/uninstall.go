@@ -116,7 +116,12 @@ func removeState(n Node) error {
 	for _, name := range cnidir.Programs() {
 		paths = append(paths, filepath.Join(n.CNIBinDir, name))
 	}
-	for _, pattern := range []string{filepath.Join(n.StateDir, "journal.*"), filepath.Join(n.StateDir, stateformat.File+"*"), n.Settings + "*", n.Socket + "*"} {
+	for _, pattern := range []string{
+		filepath.Join(n.StateDir, "journal.*"),
+		filepath.Join(n.StateDir, stateformat.File+"*"),
+		n.Settings + "*",
+		n.Socket + "*",
+	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return fmt.Errorf("look for files of Alioth: %w", err)

@@ -72,7 +72,10 @@ func Lacking(want document.Interface, known Known) error {
 		family ipfamily.Family
 		ip     *document.IP
 		is     bool
-	}{{ipfamily.IPv4, want.IPv4, want.WaitIP != document.WaitIPv6}, {ipfamily.IPv6, want.IPv6, want.WaitIP != document.WaitIPv4}} {
+	}{
+		{ipfamily.IPv4, want.IPv4, want.WaitIP != document.WaitIPv6},
+		{ipfamily.IPv6, want.IPv6, want.WaitIP != document.WaitIPv4},
+	} {
 		if family.is && family.ip.IsAutomatic() {
 			causes = append(causes, cause(dhcp.Key{Interface: want.Name, Family: family.family}, family.ip, known))
 		}

@@ -118,7 +118,8 @@ func with(shown, settings *document.IP) *document.IP {
 		return shown
 	}
 	ip := *settings
-	ip.Addresses, ip.Enabled, ip.Autoconf, ip.Token, ip.Forwarding = shown.Addresses, shown.Enabled, shown.Autoconf, shown.Token, shown.Forwarding
+	ip.Addresses, ip.Enabled, ip.Forwarding = shown.Addresses, shown.Enabled, shown.Forwarding
+	ip.Autoconf, ip.Token = shown.Autoconf, shown.Token
 	if isTrue(ip.DHCP) && ip.Autoconf == nil {
 		ip.Enabled = new(true) // IPv4 is shown as enabled for its addresses alone.
 	}

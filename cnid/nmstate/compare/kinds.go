@@ -52,8 +52,8 @@ func Recreated(now, want document.Interface) bool {
 	if base := want.Base(); base != "" && base != now.Base() {
 		return true
 	}
-	return pairRecreated(now.Veth, want.Veth) || bondRecreated(now.Bond, want.Bond) || vlanRecreated(now.VLAN, want.VLAN) ||
-		vxlanRecreated(now.VXLAN, want.VXLAN) || vrfRecreated(now.VRF, want.VRF) ||
+	return pairRecreated(now.Veth, want.Veth) || bondRecreated(now.Bond, want.Bond) ||
+		vlanRecreated(now.VLAN, want.VLAN) || vxlanRecreated(now.VXLAN, want.VXLAN) || vrfRecreated(now.VRF, want.VRF) ||
 		macvlanRecreated(now.MACVLAN, want.MACVLAN)
 }
 

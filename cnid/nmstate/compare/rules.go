@@ -63,7 +63,8 @@ func RuleMatches(pattern, rule document.RouteRule) bool {
 	if names(pattern.From) || names(pattern.To) {
 		family = all.Family
 	}
-	return matchesWord(family, normal.Family) && matchesPrefix(pattern.From, all.From, normal.From) && matchesPrefix(pattern.To, all.To, normal.To) &&
+	return matchesWord(family, normal.Family) &&
+		matchesPrefix(pattern.From, all.From, normal.From) && matchesPrefix(pattern.To, all.To, normal.To) &&
 		matchesWord(pattern.IncomingInterface, normal.IncomingInterface) && matchesWord(pattern.Action, normal.Action) &&
 		matchesNumber(pattern.Mark, normal.Mark) && (pattern.Mask == nil || *pattern.Mask == maskOf(normal)) &&
 		matchesNumber(pattern.Priority, normal.Priority) &&

@@ -90,7 +90,8 @@ func TestBridge_MulticastOptions_Shown(t *testing.T) {
 	got.STP, got.MACAgeingTime, got.GroupForwardMask, got.MulticastSnooping, got.VLANProtocol, got.VLANDefaultPVID = nil, nil, nil, nil, "", nil
 	want(t, got, options)
 	wrong := document.BridgeOptions{MulticastRouter: "often"}
-	if err := k.Do(t.Context(), plan.Change{Interface: document.Interface{Name: "br", Type: document.LinuxBridge, Bridge: &document.Bridge{Options: &wrong}}}); err == nil {
+	bridge := document.Interface{Name: "br", Type: document.LinuxBridge, Bridge: &document.Bridge{Options: &wrong}}
+	if err := k.Do(t.Context(), plan.Change{Interface: bridge}); err == nil {
 		t.Error("a word that means nothing is accepted")
 	}
 }
@@ -158,7 +159,11 @@ func TestIPvlan_EachMode_Made(t *testing.T) {
 }
 
 func TestVLAN_BothProtocols_Made(t *testing.T) {
-	for protocol, shown := range map[string]string{"": document.Protocol8021Q, document.Protocol8021Q: document.Protocol8021Q, document.Protocol8021AD: document.Protocol8021AD} {
+	for protocol, shown := range map[string]string{
+		"":                      document.Protocol8021Q,
+		document.Protocol8021Q:  document.Protocol8021Q,
+		document.Protocol8021AD: document.Protocol8021AD,
+	} {
 		k, _ := open(t)
 		do(
 			t,

@@ -28,7 +28,8 @@ import (
 func (k *Kernel) Do(ctx context.Context, step plan.Step) error {
 	do := k.onInterfaces
 	switch step.(type) {
-	case plan.SetAutomatic, plan.AddAddress, plan.RemoveAddress, plan.AddRoute, plan.RemoveRoute, plan.AddRule, plan.RemoveRule:
+	case plan.SetAutomatic, plan.AddAddress, plan.RemoveAddress,
+		plan.AddRoute, plan.RemoveRoute, plan.AddRule, plan.RemoveRule:
 		do = k.onAddresses
 	}
 	if err := do(ctx, step); err != nil {

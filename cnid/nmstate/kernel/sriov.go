@@ -185,7 +185,8 @@ func (k *Kernel) setVF(index int, vf document.VF) error {
 		}
 	}
 	if vf.VLANID != nil || vf.QoS != nil || vf.VLANProto != "" {
-		if err := k.handle.LinkSetVfVlanQosProto(device, vf.ID, orZero(vf.VLANID), orZero(vf.QoS), ethertype(vf.VLANProto)); err != nil {
+		vlan, qos, protocol := orZero(vf.VLANID), orZero(vf.QoS), ethertype(vf.VLANProto)
+		if err := k.handle.LinkSetVfVlanQosProto(device, vf.ID, vlan, qos, protocol); err != nil {
 			return fmt.Errorf("vlan-id: %w", err)
 		}
 	}

@@ -113,7 +113,8 @@ func (n node) harm(use Use, d change, later []change) string {
 		return n.unlearns(use, s, later)
 	case plan.RemoveAddress:
 		ip, err := netip.ParseAddr(s.Address.IP)
-		if err == nil && s.Name == use.Interface && slices.Contains(use.Addresses, ip) && !addedAgain(s.Name, s.Address.IP, later) {
+		if err == nil && s.Name == use.Interface && slices.Contains(use.Addresses, ip) &&
+			!addedAgain(s.Name, s.Address.IP, later) {
 			return fmt.Sprintf("the address %s of %s would go", ip, s.Name)
 		}
 	}

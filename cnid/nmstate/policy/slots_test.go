@@ -68,7 +68,12 @@ func TestRollout_SlotsFree_NodesBegin(t *testing.T) {
 		{"some failed", "2", []Enactment{{Node: "d", Generation: 2, Failed: true}, {Node: "a", Generation: 2, Pending: true}}, "a", 0, false},
 		{"as many failed as may change", "1", []Enactment{{Node: "d", Generation: 2, Failed: true}, {Node: "a", Generation: 2, Pending: true}}, "a", 0, false},
 		{"one more failed", "1", []Enactment{{Node: "d", Generation: 2, Failed: true}, {Node: "c", Generation: 2, Failed: true}, {Node: "a", Generation: 2, Pending: true}}, "", 0, true},
-		{"as many change as may fail", "2", []Enactment{{Node: "d", Generation: 2, Failed: true}, {Node: "c", Generation: 2, Failed: true}, {Node: "b", Generation: 2, Expires: live}, {Node: "a", Generation: 2, Pending: true}}, "", 1, false},
+		{"as many change as may fail", "2", []Enactment{
+			{Node: "d", Generation: 2, Failed: true},
+			{Node: "c", Generation: 2, Failed: true},
+			{Node: "b", Generation: 2, Expires: live},
+			{Node: "a", Generation: 2, Pending: true},
+		}, "", 1, false},
 		{"one is down", "1", []Enactment{{Node: "d", Generation: 1, Down: true}, {Node: "a", Generation: 2, Pending: true}}, "", 0, false},
 		{"one is down with its slot", "2", []Enactment{{Node: "d", Generation: 2, Down: true, Expires: live}, {Node: "a", Generation: 2, Pending: true}}, "a", 1, false},
 		{"too many failed, of an older generation", "1", []Enactment{{Node: "d", Generation: 1, Failed: true}, {Node: "a", Generation: 2, Pending: true}}, "a", 0, false},

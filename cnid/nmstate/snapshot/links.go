@@ -18,7 +18,8 @@ import (
 )
 
 // settingFlags are the flags of devices that somebody sets (netdevice(7)).
-const settingFlags = unix.IFF_UP | unix.IFF_NOARP | unix.IFF_PROMISC | unix.IFF_ALLMULTI | unix.IFF_MULTICAST | unix.IFF_DYNAMIC | unix.IFF_DEBUG
+const settingFlags = unix.IFF_UP | unix.IFF_NOARP | unix.IFF_PROMISC | unix.IFF_ALLMULTI |
+	unix.IFF_MULTICAST | unix.IFF_DYNAMIC | unix.IFF_DEBUG
 
 // common are the settings of devices of all kinds. The alias is one too, and may be missing.
 func common() []uint16 {

@@ -97,11 +97,11 @@ func speaksOfAutomatic(want *document.IP) bool {
 		return false
 	}
 	settings := want.Automatic()
-	return settings.DHCP != nil || settings.Autoconf != nil || settings.AutoDNS != nil || settings.AutoGateway != nil || settings.AutoRoutes != nil ||
-		settings.AutoTable != nil || settings.AutoMetric != nil || settings.ClientID != "" || settings.DUID != "" ||
-		settings.Token != nil ||
-		settings.SendHostname != nil ||
-		settings.CustomHostname != ""
+	return settings.DHCP != nil || settings.Autoconf != nil || settings.AutoDNS != nil ||
+		settings.AutoGateway != nil || settings.AutoRoutes != nil ||
+		settings.AutoTable != nil || settings.AutoMetric != nil ||
+		settings.ClientID != "" || settings.DUID != "" || settings.Token != nil ||
+		settings.SendHostname != nil || settings.CustomHostname != ""
 }
 
 // checkPortAutomatic refuses DHCP on a port.

@@ -169,9 +169,9 @@ func hasIPv6(ip *document.IP) bool {
 func (r *resolution) checkBaseMTU(path string, i document.Interface) {
 	base, ok := r.get(i.Base())
 	// The kernel leaves a tunnel its MTU when the MTU of the base shrinks.
-	stays := i.Type == document.VXLANType && r.desired[i.Name].MTU == nil && !compare.Differs(r.current[i.Name].MTU, i.MTU) &&
-		r.existed(i.Name) && !compare.Recreated(r.current[i.Name], i) &&
-		!r.onNewBase(i)
+	stays := i.Type == document.VXLANType &&
+		r.desired[i.Name].MTU == nil && !compare.Differs(r.current[i.Name].MTU, i.MTU) &&
+		r.existed(i.Name) && !compare.Recreated(r.current[i.Name], i) && !r.onNewBase(i)
 	if !ok || stays {
 		return
 	}

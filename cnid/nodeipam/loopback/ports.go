@@ -30,7 +30,8 @@ type Ports struct {
 }
 
 // Decide returns the ports at an address that Parse accepts; none for "". inPod reports that
-// the daemon is a pod itself. Decide finds the cgroup of pods. Without it the API is at its socket alone, which does not stop the daemon.
+// the daemon is a pod itself. Decide finds the cgroup of pods. Without it the API is at its socket
+// alone, which does not stop the daemon.
 func Decide(listen string, inPod bool, findPods func() (string, error), log *slog.Logger) *Ports {
 	p := &Ports{inPod: inPod}
 	if listen == "" {

@@ -162,7 +162,8 @@ func (c command) release(ctx context.Context) error {
 	if dir == "" {
 		dir = queue.DefaultDir
 	}
-	if queued := queue.Put(dir, queue.Release{ContainerID: c.ContainerID, IfName: c.IfName, PodInterfaceID: c.podInterfaceID()}); queued != nil {
+	release := queue.Release{ContainerID: c.ContainerID, IfName: c.IfName, PodInterfaceID: c.podInterfaceID()}
+	if queued := queue.Put(dir, release); queued != nil {
 		return coded(&client.UnreachableError{Socket: away.Socket, Cause: errors.Join(away.Cause, queued)})
 	}
 	return nil

@@ -61,7 +61,12 @@ type Release struct {
 // Put leaves a release in a directory. It is on disk when Put returns. A second Put of the same
 // release changes nothing.
 func Put(dir string, r Release) error {
-	if err := errors.Join(wire.CheckContainerID(r.ContainerID), wire.CheckIfname(r.IfName), wire.CheckPodInterfaceID(r.PodInterfaceID)); err != nil {
+	err := errors.Join(
+		wire.CheckContainerID(r.ContainerID),
+		wire.CheckIfname(r.IfName),
+		wire.CheckPodInterfaceID(r.PodInterfaceID),
+	)
+	if err != nil {
 		return fmt.Errorf("queue a release: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -117,7 +117,10 @@ func TestPeer_EachProcess_OnlyNodeControllersServed(t *testing.T) {
 	}{
 		{"root of the node", nil, false, "acted"},
 		{"another user", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, false, "user 65534"},
-		{"root of a user namespace", &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: rootIs(65534), GidMappings: rootIs(65534), Credential: &syscall.Credential{NoSetGroups: true}}, false, "user 65534"},
+		{"root of a user namespace", &syscall.SysProcAttr{
+			Cloneflags: unix.CLONE_NEWUSER, UidMappings: rootIs(65534), GidMappings: rootIs(65534),
+			Credential: &syscall.Credential{NoSetGroups: true},
+		}, false, "user 65534"},
 		{"root of a user namespace, which is root of the node", &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: rootIs(0), GidMappings: rootIs(0)}, false, "user namespace of its own"},
 		{"root of a container that is not privileged", nil, true, "CAP_SYS_ADMIN"},
 		{"root in a PID namespace below", &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}, false, "acted"},

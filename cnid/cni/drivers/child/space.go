@@ -51,8 +51,8 @@ func (d *session) clearIn(h *rtnl.Socket, n note) error {
 }
 
 // finish adds the request that gives an interface that was just made its mark, its address
-// and its name, and takes it out of the group of unfinished devices. Some get the address of their parent when they are made, so it is set again,
-// unless they share it.
+// and its name, and takes it out of the group of unfinished devices. Some get the address of their
+// parent when they are made, so it is set again, unless they share it.
 func (d Devices) finish(b *rtnl.Batch, ifindex int, n note, spec attach.Spec) {
 	attrs := []nl.NetlinkRequestData{
 		nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)),

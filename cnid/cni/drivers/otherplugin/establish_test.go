@@ -94,7 +94,10 @@ func TestDelegates_OneFails_LaterNotRun(t *testing.T) {
 				control.decided = append(control.decided, delegated([]string{"net1", "net2"}[i], build(t, text, nil)))
 			}
 			control.decided = append(control.decided, attachment.Decision{
-				Attachment: "eth0", Binding: journal.Binding{Outside: "physical"}, Interface: journal.Interface{Kind: attachmenttest.Kind, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, Config: netif.Config{MTU: 1500}},
+				Attachment: "eth0", Binding: journal.Binding{Outside: "physical"},
+				Interface: journal.Interface{
+					Kind: attachmenttest.Kind, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, Config: netif.Config{MTU: 1500},
+				},
 			})
 			var list []attachment.Attached
 			var err error

@@ -126,7 +126,10 @@ func TestOtherPlugin_SeveralNetworks_MadeInParallel(t *testing.T) {
 		confs = append(confs, r.bridgeOf(i+1))
 	}
 	control.decided = append(ofNetworks(t, confs...), attachment.Decision{
-		Attachment: "eth0", Binding: journal.Binding{Outside: "physical"}, Interface: journal.Interface{Kind: attachmenttest.Kind, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, Config: netif.Config{MTU: 1500}},
+		Attachment: "eth0", Binding: journal.Binding{Outside: "physical"},
+		Interface: journal.Interface{
+			Kind: attachmenttest.Kind, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, Config: netif.Config{MTU: 1500},
+		},
 	})
 	list, err := r.establish(t, m)
 	if err != nil || len(list) != number+1 || len(r.leases(t)) != number {

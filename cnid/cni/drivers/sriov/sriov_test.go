@@ -291,7 +291,8 @@ func TestSRIOV_NodeNetwork_RefusedUnlessPermitted(t *testing.T) {
 			TxQLen:      -1,
 		}, VlanId: int(tagged.VLAN), VlanProtocol: netlink.VLAN_PROTOCOL_8021Q,
 	}
-	if err := errors.Join(netlink.LinkAdd(onVLAN), netlink.AddrAdd(onVLAN, &netlink.Addr{IPNet: &net.IPNet{IP: net.IP{198, 51, 100, 200}, Mask: net.CIDRMask(24, 32)}})); err != nil {
+	address := &netlink.Addr{IPNet: &net.IPNet{IP: net.IP{198, 51, 100, 200}, Mask: net.CIDRMask(24, 32)}}
+	if err := errors.Join(netlink.LinkAdd(onVLAN), netlink.AddrAdd(onVLAN, address)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = netlink.LinkDel(onVLAN) })

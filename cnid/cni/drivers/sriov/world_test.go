@@ -98,7 +98,14 @@ func (n *node) asBefore(t testing.TB, vf hardware.Function, before state) {
 func spec(pod *netnstest.Namespace, vf hardware.Function, change ...func(*attach.Spec)) attach.Spec {
 	s := attach.Spec{
 		ContainerID: "0123456789abcdef", IfName: "net1", Request: "eth0", PodUID: "uid", Network: "alioth", Description: "customer-a/web-1",
-		NetnsPath: pod.Path, MAC: net.HardwareAddr{2, 0, 192, 0, 2, 7}, Config: netif.Config{IPv6: netif.IPv6On, VLAN: 7, VF: &netif.VF{QoS: new(3)}, Routes: []netif.Route{{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.1"), Table: 300}}, Rules: []netif.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 300}}}, AltName: "fast",
+		NetnsPath: pod.Path, MAC: net.HardwareAddr{2, 0, 192, 0, 2, 7}, AltName: "fast",
+		Config: netif.Config{
+			IPv6: netif.IPv6On, VLAN: 7, VF: &netif.VF{QoS: new(3)},
+			Routes: []netif.Route{{
+				Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.1"), Table: 300,
+			}},
+			Rules: []netif.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 300}},
+		},
 		Addrs: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/24"), netip.MustParsePrefix("2001:db8::7/64")},
 		PCI:   vf.Address,
 	}

@@ -31,13 +31,11 @@ func Attachments(records []journal.Record) []nodestatus.Attachment { return each
 
 func attachment(rec journal.Record) nodestatus.Attachment {
 	return nodestatus.Attachment{
-		Key: nodestatus.Key(
-			rec.Key,
-		), Request: rec.Request, ClientID: rec.ClientID, Pod: nodestatus.Pod(rec.Pod), RuntimeUID: rec.RuntimeUID, CNINetwork: rec.CNINetwork, NetnsPath: rec.NetnsPath, Name: rec.Attachment,
+		Key: nodestatus.Key(rec.Key), Request: rec.Request, ClientID: rec.ClientID, Pod: nodestatus.Pod(rec.Pod),
+		RuntimeUID: rec.RuntimeUID, CNINetwork: rec.CNINetwork, NetnsPath: rec.NetnsPath, Name: rec.Attachment,
 		VPC: rec.VPC, VNI: rec.VNI, Subnets: rec.Subnets, Outside: rec.Outside, External: rec.External,
-		Kind: string(
-			rec.Kind,
-		), HostIfName: rec.HostIfName, Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC.String(), MTU: rec.MTU, AltName: rec.AltName,
+		Kind: string(rec.Kind), HostIfName: rec.HostIfName, Addrs: rec.Addrs, Gateways: rec.Gateways,
+		MAC: rec.MAC.String(), MTU: rec.MTU, AltName: rec.AltName,
 		Parent: rec.Parent, VLAN: vlanOf(rec.Config), VXLAN: rec.VXLAN, Mode: rec.Mode, IPv6: string(rec.IPv6),
 		Pool: rec.Pool, PCI: rec.PCI, VF: deviceSettings(rec.Config),
 		Routes: each(rec.Routes, func(r netif.Route) nodestatus.Route { return nodestatus.Route(r) }),
@@ -63,15 +61,13 @@ func record(a nodestatus.Attachment) journal.Record {
 	mac, _ := journal.ParseMAC(a.MAC) // see Records
 	return journal.Record{
 		Identity: journal.Identity{
-			Key: journal.Key(
-				a.Key,
-			), Request: a.Request, ClientID: a.ClientID, Pod: journal.Pod(a.Pod), RuntimeUID: a.RuntimeUID, CNINetwork: a.CNINetwork, NetnsPath: a.NetnsPath, Attachment: a.Name,
+			Key: journal.Key(a.Key), Request: a.Request, ClientID: a.ClientID, Pod: journal.Pod(a.Pod),
+			RuntimeUID: a.RuntimeUID, CNINetwork: a.CNINetwork, NetnsPath: a.NetnsPath, Attachment: a.Name,
 		},
 		Binding: journal.Binding{VPC: a.VPC, VNI: a.VNI, Subnets: a.Subnets, Outside: a.Outside, External: a.External},
 		Interface: journal.Interface{
-			Kind: attach.Kind(
-				a.Kind,
-			), HostIfName: a.HostIfName, Addrs: a.Addrs, Gateways: a.Gateways, MAC: mac, AltName: a.AltName,
+			Kind: attach.Kind(a.Kind), HostIfName: a.HostIfName, Addrs: a.Addrs, Gateways: a.Gateways,
+			MAC: mac, AltName: a.AltName,
 			PCI: a.PCI, Config: configOf(a), Device: deviceBack(a.Device),
 		},
 		Probed: a.Probed, ProbeTimeout: a.ProbeTimeout,
@@ -98,10 +94,8 @@ func Settings(c plan.Config) nodestatus.Settings {
 	name := func(r serviceplan.Ref) nodestatus.ServiceName { return nodestatus.ServiceName(r) }
 	return nodestatus.Settings{
 		Node: c.Node, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
-		SharedServices: each(
-			c.SharedServices,
-			name,
-		), APIServer: name(c.APIServer), Reserved: c.Reserved, Infrastructure: c.Infrastructure,
+		SharedServices: each(c.SharedServices, name), APIServer: name(c.APIServer),
+		Reserved: c.Reserved, Infrastructure: c.Infrastructure,
 		Metadata: c.Metadata, TunnelPort: c.TunnelPort, ProxyHealthPort: c.ProxyHealthPort, FlowsPerShadow: c.FlowsPerShadow,
 		NodePorts: c.NodePorts, ScaledEndpoints: c.ScaledEndpoints, Kinds: kinds, NetnsCookie: c.NetnsCookie,
 	}

@@ -149,7 +149,10 @@ func TestSurvey_Cluster_AllFactsFound(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", check, got[check], want)
 		}
 	}
-	for _, check := range []preflight.Check{preflight.APIFeatures, preflight.KubernetesVersion, preflight.NodesReady, preflight.NodeAddresses, preflight.ContainerRuntime, preflight.NotRead} {
+	for _, check := range []preflight.Check{
+		preflight.APIFeatures, preflight.KubernetesVersion, preflight.NodesReady,
+		preflight.NodeAddresses, preflight.ContainerRuntime, preflight.NotRead,
+	} {
 		if check != preflight.NodeAddresses && got[check] != "" {
 			t.Errorf("unexpected: %s", got[check])
 		}

@@ -145,10 +145,12 @@ func TestLease_InvalidOptionalParts_LeftOut(t *testing.T) {
 		options map[uint8][]byte
 		is      func(v4.Answer) bool
 	}{
-		"gateway 0.0.0.0":               {map[uint8][]byte{3: {0, 0, 0, 0}}, func(a v4.Answer) bool { return a.Lease.Routes == nil }},
-		"gateway is the host":           {map[uint8][]byte{3: us[:]}, func(a v4.Answer) bool { return a.Lease.Routes == nil }},
-		"gateway is the broadcast":      {map[uint8][]byte{3: {192, 0, 2, 255}}, func(a v4.Answer) bool { return a.Lease.Routes == nil }},
-		"the second gateway is one":     {map[uint8][]byte{3: {224, 0, 0, 5, 192, 0, 2, 7}}, func(a v4.Answer) bool { return len(a.Lease.Routes) == 1 && a.Lease.Routes[0].Gateway.As4()[3] == 7 }},
+		"gateway 0.0.0.0":          {map[uint8][]byte{3: {0, 0, 0, 0}}, func(a v4.Answer) bool { return a.Lease.Routes == nil }},
+		"gateway is the host":      {map[uint8][]byte{3: us[:]}, func(a v4.Answer) bool { return a.Lease.Routes == nil }},
+		"gateway is the broadcast": {map[uint8][]byte{3: {192, 0, 2, 255}}, func(a v4.Answer) bool { return a.Lease.Routes == nil }},
+		"the second gateway is one": {map[uint8][]byte{3: {224, 0, 0, 5, 192, 0, 2, 7}}, func(a v4.Answer) bool {
+			return len(a.Lease.Routes) == 1 && a.Lease.Routes[0].Gateway.As4()[3] == 7
+		}},
 		"gateway off the link":          {map[uint8][]byte{3: {203, 0, 113, 1}}, func(a v4.Answer) bool { return a.Lease.Routes[0].OnLink }},
 		"an unreadable route":           {map[uint8][]byte{121: {8, 10, 192, 0, 2, 9, 33, 1, 2, 3}}, func(a v4.Answer) bool { return len(a.Lease.Routes) == 1 }},
 		"routes to multicast and lo":    {map[uint8][]byte{121: {4, 224, 192, 0, 2, 9, 8, 127, 192, 0, 2, 9}}, func(a v4.Answer) bool { return a.Lease.Routes == nil }},
@@ -158,11 +160,13 @@ func TestLease_InvalidOptionalParts_LeftOut(t *testing.T) {
 		"MTU of 68":                     {map[uint8][]byte{26: {0, 68}}, func(a v4.Answer) bool { return a.Lease.MTU == 0 }},
 		"MTU of 0":                      {map[uint8][]byte{26: {0, 0}}, func(a v4.Answer) bool { return a.Lease.MTU == 0 }},
 		"name servers of nobody":        {map[uint8][]byte{6: {0, 0, 0, 0, 255, 255, 255, 255, 192, 0, 2, 53, 1}}, func(a v4.Answer) bool { return len(a.Lease.DNS) == 1 }},
-		"T1 after T2":                   {map[uint8][]byte{58: number(3000), 59: number(2000)}, func(a v4.Answer) bool { return a.Renew < a.Rebind && a.Rebind == 2000*time.Second }},
-		"T2 after the end":              {map[uint8][]byte{59: number(4000)}, func(a v4.Answer) bool { return a.Rebind == 3150*time.Second }},
-		"T1 of 0":                       {map[uint8][]byte{58: number(0)}, func(a v4.Answer) bool { return a.Renew == 30*time.Minute }},
-		"forever":                       {map[uint8][]byte{51: number(1<<32 - 1)}, func(a v4.Answer) bool { return a.Time == 0 }},
-		"no mask":                       {map[uint8][]byte{1: nil}, func(a v4.Answer) bool { return a.Lease.Address.Bits() == 24 }},
+		"T1 after T2": {map[uint8][]byte{58: number(3000), 59: number(2000)}, func(a v4.Answer) bool {
+			return a.Renew < a.Rebind && a.Rebind == 2000*time.Second
+		}},
+		"T2 after the end": {map[uint8][]byte{59: number(4000)}, func(a v4.Answer) bool { return a.Rebind == 3150*time.Second }},
+		"T1 of 0":          {map[uint8][]byte{58: number(0)}, func(a v4.Answer) bool { return a.Renew == 30*time.Minute }},
+		"forever":          {map[uint8][]byte{51: number(1<<32 - 1)}, func(a v4.Answer) bool { return a.Time == 0 }},
+		"no mask":          {map[uint8][]byte{1: nil}, func(a v4.Answer) bool { return a.Lease.Address.Bits() == 24 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := decode(t, ack(us, c.options)); got.Unusable != nil || !c.is(got) {

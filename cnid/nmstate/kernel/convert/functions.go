@@ -85,7 +85,8 @@ func Different(now, want document.VF) document.VF {
 		(want.VLANProto == "" || want.VLANProto == now.VLANProto) {
 		want.VLANID, want.QoS, want.VLANProto = nil, nil, ""
 	} else {
-		want.VLANID, want.QoS, want.VLANProto = cmp.Or(want.VLANID, now.VLANID), cmp.Or(want.QoS, now.QoS), cmp.Or(want.VLANProto, now.VLANProto)
+		want.VLANID, want.QoS = cmp.Or(want.VLANID, now.VLANID), cmp.Or(want.QoS, now.QoS)
+		want.VLANProto = cmp.Or(want.VLANProto, now.VLANProto)
 	}
 	if same(want.MinTxRate, now.MinTxRate) && same(want.MaxTxRate, now.MaxTxRate) {
 		want.MinTxRate, want.MaxTxRate = nil, nil

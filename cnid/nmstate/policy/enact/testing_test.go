@@ -82,7 +82,8 @@ func newCluster(t *testing.T, nodes ...string) *cluster {
 		t: t, now: time.Unix(1000, 0), nodes: map[string]policy.Node{}, policies: map[nmstate.Reference]*nmstate.Policy{},
 		enactments: map[string]*nmstate.Enactment{}, states: map[string]*nmstate.State{}, owners: map[string]Owners{},
 		fault:    func(called string) string { return called + ": there is no such interface" },
-		statuses: map[nmstate.Reference]Status{}, fails: map[string]bool{}, impossible: map[string]bool{}, dead: map[string]bool{}, lose: func() bool { return false },
+		statuses: map[nmstate.Reference]Status{}, lose: func() bool { return false },
+		fails: map[string]bool{}, impossible: map[string]bool{}, dead: map[string]bool{},
 	}
 	for _, node := range nodes {
 		c.nodes[node] = policy.Node{Name: node, Labels: map[string]string{"net": "a"}}

@@ -41,7 +41,8 @@ func (r *Rollouts) putStatus(ctx context.Context, row *nmstate.Policy, status en
 	if object.GetUID() != types.UID(row.UID) {
 		return stale("policy", row.Spec.String())
 	}
-	if err := kube.PatchStatus(ctx, r.api, object, policyStatus(object, row.Generation, status, last, metav1.NewTime(r.cfg.Clock.Now()))...); err != nil {
+	changes := policyStatus(object, row.Generation, status, last, metav1.NewTime(r.cfg.Clock.Now()))
+	if err := kube.PatchStatus(ctx, r.api, object, changes...); err != nil {
 		return fmt.Errorf("write the status of the policy %s: %w", row.Spec.Reference, err)
 	}
 	return nil

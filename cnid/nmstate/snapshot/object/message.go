@@ -178,7 +178,8 @@ func Number(kind uint16, value uint32) *nl.RtAttr {
 }
 
 // Flags of addresses that the kernel sets or clears by itself (include/uapi/linux/if_addr.h).
-const stateOfAddress = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED | unix.IFA_F_DEPRECATED | unix.IFA_F_SECONDARY | unix.IFA_F_OPTIMISTIC
+const stateOfAddress = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED | unix.IFA_F_DEPRECATED |
+	unix.IFA_F_SECONDARY | unix.IFA_F_OPTIMISTIC
 
 func settleAddress(m Message) {
 	const flags = 2

@@ -116,7 +116,8 @@ func (w Ways) HasPart(m Message) bool {
 			return false
 		}
 		return m[5] == unix.RTPROT_STATIC || !was.again && m[5] == was.protocol &&
-			(len(hops) < len(was.hops) || was.sourced && !isSourced(m) || m[0] == unix.AF_INET6 && withoutMTU(m) == withoutMTU(was.message))
+			(len(hops) < len(was.hops) || was.sourced && !isSourced(m) ||
+				m[0] == unix.AF_INET6 && withoutMTU(m) == withoutMTU(was.message))
 	})
 }
 

@@ -40,8 +40,8 @@ type Node struct {
 	devices  child.Devices
 }
 
-// NewNode returns a node with a driver for such interfaces and a device eth0, which has the name of a pod's interface too,
-// and the router that is at its other end.
+// NewNode returns a node with a driver for such interfaces and a device eth0, which has the name of
+// a pod's interface too, and the router that is at its other end.
 func NewNode(t testing.TB, devices child.Devices) (Node, Router) {
 	t.Helper()
 	n := Node{Namespace: netnstest.New(t), Dir: t.TempDir(), Underlay: &attach.Underlay{}, devices: devices}
@@ -196,7 +196,8 @@ func AddressesOf(t testing.TB, n *netnstest.Namespace, device string) []string {
 		switch {
 		case len(tentative) == 0:
 			return out
-		case time.Now().After(end) || slices.ContainsFunc(tentative, func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }):
+		case time.Now().After(end) ||
+			slices.ContainsFunc(tentative, func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }):
 			t.Errorf("the addresses %v are tentative", tentative)
 			return out
 		}
@@ -254,8 +255,9 @@ func Ask(t *testing.T, n *netnstest.Namespace, from, to string, patience time.Du
 	t.Helper()
 	n.Do(t, func() error {
 		dialer := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		address := netip.AddrPortFrom(netip.MustParseAddr(to), 80).String()
 		var conn net.Conn
-		if conn, err = dialer.DialContext(t.Context(), "tcp", netip.AddrPortFrom(netip.MustParseAddr(to), 80).String()); err != nil {
+		if conn, err = dialer.DialContext(t.Context(), "tcp", address); err != nil {
 			return nil
 		}
 		defer conn.Close()
