@@ -418,7 +418,7 @@ func TestSnapshot_LaterCommit_Unchanged(t *testing.T) {
 	}
 }
 
-func TestAnAddressCountsForThePodThatItNamesInEveryRespect(t *testing.T) {
+func TestPodAddress_HolderDiffers_NotCounted(t *testing.T) {
 	pod := &store.Pod{Meta: store.Meta{UID: "u"}, Namespace: "ns", Name: "p", Node: "n1"}
 	for name, c := range map[string]struct {
 		change func(*store.Address)

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestWaitWakesForEveryKindOfRead(t *testing.T) {
+func TestWait_EachKindOfRead_Wakes(t *testing.T) {
 	put := func(row *store.Address) func(tx store.Tx) error {
 		return func(tx store.Tx) error { return store.PutAddress(tx, row) }
 	}
@@ -60,7 +60,7 @@ func TestWaitWakesForEveryKindOfRead(t *testing.T) {
 	}
 }
 
-func TestWaitDoesNotWakeForWhatItDidNotRead(t *testing.T) {
+func TestWait_UnreadRowChanges_NoWake(t *testing.T) {
 	s := newStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	looks, looked, done := 0, make(chan struct{}, 100), make(chan error, 1)
@@ -85,7 +85,7 @@ func TestWaitDoesNotWakeForWhatItDidNotRead(t *testing.T) {
 	}
 }
 
-func TestWaitWakesForChannelsOutsideTheStore(t *testing.T) {
+func TestWait_OutsideChannelCloses_Wakes(t *testing.T) {
 	s := newStore(t)
 	outside, looked, done := make(chan struct{}), make(chan struct{}, 2), make(chan error, 1)
 	go func() {

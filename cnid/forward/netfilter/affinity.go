@@ -145,10 +145,7 @@ const dynsetDelete = 2
 
 func (p pick) look(family byte, place uint32) expr.Any {
 	return &expr.Lookup{
-		SourceRegister: keyRegister,
-		SetName:        clientsName(p.vni, family),
-		DestRegister:   place,
-		IsDestRegSet:   true,
+		SourceRegister: keyRegister, SetName: clientsName(p.vni, family), DestRegister: place, IsDestRegSet: true,
 	}
 }
 

@@ -262,8 +262,7 @@ func replace(conn *nftables.Conn, want ruleset.State, list []chain) error {
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf(
 			"replace packet filter table %s (the kernel needs nf_tables with inet, nat, fib, ct, connlimit, objref, numgen, hash and reject): %w",
-			TableName,
-			err,
+			TableName, err,
 		)
 	}
 	return nil

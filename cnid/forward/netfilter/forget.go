@@ -103,12 +103,10 @@ func changedPorts(last, s ruleset.State) []uint16 {
 // flows to these.
 func onPorts(s ruleset.State, ports []uint16) ruleset.State {
 	s.HostPorts = slices.DeleteFunc(
-		slices.Clone(s.HostPorts),
-		func(p ruleset.HostPort) bool { return !slices.Contains(ports, p.HostPort) },
+		slices.Clone(s.HostPorts), func(p ruleset.HostPort) bool { return !slices.Contains(ports, p.HostPort) },
 	)
 	s.Frontends = slices.DeleteFunc(
-		slices.Clone(s.Frontends),
-		func(f *ruleset.Frontend) bool { return !slices.Contains(ports, f.Port) },
+		slices.Clone(s.Frontends), func(f *ruleset.Frontend) bool { return !slices.Contains(ports, f.Port) },
 	)
 	return s
 }
@@ -152,10 +150,7 @@ type portFlow struct {
 
 func placesOf(s ruleset.State, own map[netip.Addr]bool) *udpPlaces {
 	u := &udpPlaces{
-		shadows:   s.Shadows,
-		own:       own,
-		ports:     map[portFlow]bool{},
-		frontends: map[netip.AddrPort]map[netip.AddrPort]bool{},
+		shadows: s.Shadows, own: own, ports: map[portFlow]bool{}, frontends: map[netip.AddrPort]map[netip.AddrPort]bool{},
 	}
 	for _, p := range s.HostPorts {
 		if p.Protocol == unix.IPPROTO_UDP {

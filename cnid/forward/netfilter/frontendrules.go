@@ -159,10 +159,7 @@ func (p pick) chain(ruleset.State) chain {
 		}
 		c.rules = append(c.rules, when(ofFamily(family), loadKey(family, p.ofNode), p.number(family), rule{
 			&expr.Lookup{
-				SourceRegister: keyRegister,
-				SetName:        mapName(p.from, family),
-				DestRegister:   keyRegister,
-				IsDestRegSet:   true,
+				SourceRegister: keyRegister, SetName: mapName(p.from, family), DestRegister: keyRegister, IsDestRegSet: true,
 			},
 			translate(family, keyRegister),
 		}))
@@ -174,11 +171,8 @@ func (p pick) chain(ruleset.State) chain {
 // translate replaces the destination of a packet with the one in registers.
 func translate(family byte, place uint32) expr.Any {
 	return &expr.NAT{
-		Type:        expr.NATTypeDestNAT,
-		Family:      uint32(family),
-		RegAddrMin:  place,
-		RegProtoMin: place + words(family),
-		Specified:   true,
+		Type: expr.NATTypeDestNAT, Family: uint32(family), RegAddrMin: place, RegProtoMin: place + words(family),
+		Specified: true,
 	}
 }
 

@@ -27,14 +27,11 @@ const (
 // hostPortChains are the chains that change with the pods of the node.
 func hostPortChains(s ruleset.State) []chain {
 	ports, own, served := chain{
-		name:     hostPortsChain,
-		variable: true,
+		name: hostPortsChain, variable: true,
 	}, chain{
-		name:     ownPortsChain,
-		variable: true,
+		name: ownPortsChain, variable: true,
 	}, chain{
-		name:     servedChain,
-		variable: true,
+		name: servedChain, variable: true,
 	}
 	for _, p := range s.HostPorts {
 		ports.rules = append(ports.rules, when(asked(p), translated(p)))

@@ -143,12 +143,7 @@ func addFlowSets(conn *nftables.Conn, t *nftables.Table) error {
 		}
 	}
 	set := &nftables.Set{
-		Table:   t,
-		ID:      id + 1,
-		Name:    relayFlows,
-		KeyType: nftables.TypeInetService,
-		Dynamic: true,
-		Size:    maxFlowHolders,
+		Table: t, ID: id + 1, Name: relayFlows, KeyType: nftables.TypeInetService, Dynamic: true, Size: maxFlowHolders,
 	}
 	if err := conn.AddSet(set, nil); err != nil {
 		return fmt.Errorf("add set %s: %w", set.Name, err)

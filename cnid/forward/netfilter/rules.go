@@ -75,8 +75,7 @@ func Reasons() []string {
 	return []string{
 		ReasonUnhandled, ReasonUnshadowed, ReasonForeignShadow, ReasonForeignDefaultVPC, ReasonNodeClosed,
 		ReasonForwardClosed, ReasonDefaultVPCClosed, ReasonShadowUnsolicited, ReasonTunnelPort, ReasonTunnelDevice,
-		ReasonRewritten,
-		ReasonShadowSocket, ReasonTunnelSocket,
+		ReasonRewritten, ReasonShadowSocket, ReasonTunnelSocket,
 		ReasonNoLocalEndpoint, ReasonSourceRange, ReasonFrontendChanged, ReasonFlowLimit,
 		ReasonInvalid, ReasonShadowNotTranslated,
 	}
@@ -234,9 +233,7 @@ func postrouting(s ruleset.State) []rule {
 	rules := asNode(s)
 	for _, family := range families() {
 		rules = append(
-			rules,
-			when(relayed(s, family), rule{&expr.Masq{}}),
-			when(asksAnotherNode(s, family), rule{&expr.Masq{}}),
+			rules, when(relayed(s, family), rule{&expr.Masq{}}), when(asksAnotherNode(s, family), rule{&expr.Masq{}}),
 		)
 	}
 	for _, shadow := range s.Shadows {
