@@ -440,13 +440,16 @@ func (s statusClient) Patch(_ context.Context, object client.Object, patch clien
 func kindsOfAPI() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{}, &corev1.Node{}, &networkingv1.ServiceCIDR{}, &v1alpha1.VNIClaim{}, &v1alpha1.RollCall{},
-		&v1alpha1.SharedService{}, &v1alpha1.VPC{},
-		&v1alpha1.Subnet{}, &v1alpha1.Usage{}, &v1alpha1.Address{}, &v1alpha1.AttachmentClaim{}, &v1alpha1.RoleMember{}, &v1alpha1.NodeRoles{}, &v1alpha1.ExternalPool{}, &v1alpha1.ExternalAddress{}, &v1alpha1.HostAccess{}, &v1alpha1.ScaledEndpoint{},
+		&v1alpha1.SharedService{}, &v1alpha1.VPC{}, &v1alpha1.Subnet{}, &v1alpha1.Usage{}, &v1alpha1.Address{},
+		&v1alpha1.AttachmentClaim{}, &v1alpha1.RoleMember{}, &v1alpha1.NodeRoles{},
+		&v1alpha1.ExternalPool{}, &v1alpha1.ExternalAddress{}, &v1alpha1.HostAccess{}, &v1alpha1.ScaledEndpoint{},
 		&arktosv1.Network{}, &corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Pod{},
-		&v1alpha1.HostVNIClaim{}, &v1alpha1.DomainClaim{}, &nadv1.NetworkAttachmentDefinition{}, &v1alpha1.DelegationGrant{}, &v1alpha1.HostLink{}, &v1alpha1.HostLinkReport{},
+		&v1alpha1.HostVNIClaim{}, &v1alpha1.DomainClaim{}, &nadv1.NetworkAttachmentDefinition{},
+		&v1alpha1.DelegationGrant{}, &v1alpha1.HostLink{}, &v1alpha1.HostLinkReport{},
 		&danmv1.DanmNet{}, &danmv1.TenantNetwork{}, &danmv1.ClusterNetwork{}, &danmv1.TenantConfig{},
 		&danmiov1.DanmNet{}, &danmiov1.TenantNetwork{}, &danmiov1.ClusterNetwork{}, &danmiov1.TenantConfig{},
-		&multitenancyv1alpha1.PodNetwork{}, &multitenancyv1alpha1.PodNetworkInstance{}, &multitenancyv1alpha1.MultitenantPodNetworkConfig{}, &multitenancyv1alpha1.NodeInfo{},
+		&multitenancyv1alpha1.PodNetwork{}, &multitenancyv1alpha1.PodNetworkInstance{},
+		&multitenancyv1alpha1.MultitenantPodNetworkConfig{}, &multitenancyv1alpha1.NodeInfo{},
 		&acnv1alpha1.PodNetwork{}, &acnv1alpha1.PodNetworkInstance{}, &acnv1alpha1.MultiTenantPodNetworkConfig{}, &acnv1alpha1.NodeInfo{},
 	}
 }

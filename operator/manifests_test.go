@@ -117,7 +117,11 @@ func TestManifest_WrittenAgain_NothingChanges(t *testing.T) {
 		&v1alpha1.Subnet{ObjectMeta: again, Spec: v1alpha1.SubnetSpec{VPC: "again", CIDRs: []string{"10.66.1.0/24"}}},
 		&v1alpha1.DelegationGrant{ObjectMeta: again, Spec: v1alpha1.DelegationGrantSpec{Namespaces: []string{"again"}, Plugins: []string{"bridge"}}},
 		&multitenancyv1alpha1.PodNetwork{ObjectMeta: again, Spec: multitenancyv1alpha1.PodNetworkSpec{NetworkID: "again", SubnetResourceID: "again"}},
-		&danmv1.TenantConfig{ObjectMeta: again, HostDevices: []danmv1.HostDevice{{Name: "again0", VNIType: danmv1.VNITypeVLAN, VNIRange: "2100-2110"}}, NetworkIDs: map[string]danmv1.NetworkID{"bridge": "real-file"}},
+		&danmv1.TenantConfig{
+			ObjectMeta:  again,
+			HostDevices: []danmv1.HostDevice{{Name: "again0", VNIType: danmv1.VNITypeVLAN, VNIRange: "2100-2110"}},
+			NetworkIDs:  map[string]danmv1.NetworkID{"bridge": "real-file"},
+		},
 	} {
 		r.create(object)
 		if _, namespace := object.(*corev1.Namespace); !namespace { // no controller would end it

@@ -169,9 +169,8 @@ func bouncing() module {
 		},
 		register: func(p *parts) error {
 			return role.Register(p.env.controllers, p.feed, &role.Reconciler{
-				Client: p.client(
-					"role",
-				), Live: p.env.live, Store: p.rows, Events: p.env.events, Clock: p.env.clock, AnyNode: p.cfg.RoleNodes == RoleNodesAny, Off: !p.cfg.ScaledEndpoints,
+				Client: p.client("role"), Live: p.env.live, Store: p.rows, Events: p.env.events, Clock: p.env.clock,
+				AnyNode: p.cfg.RoleNodes == RoleNodesAny, Off: !p.cfg.ScaledEndpoints,
 			})
 		},
 	}

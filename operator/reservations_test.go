@@ -200,7 +200,8 @@ func (w *world) wantConfig(pod *corev1.Pod) {
 	for _, config := range sorted[*multitenancyv1alpha1.MultitenantPodNetworkConfig](w.api) {
 		infos := config.Status.InterfaceInfos
 		if config.Status.Status != multitenancyv1alpha1.ConfigReady || len(infos) != 1 || infos[0].NCID != string(address.UID) ||
-			infos[0].PrimaryIP != address.Spec.IP+"/32" || config.Spec.PodUID != string(pod.UID) || !slices.EqualFunc(config.OwnerReferences, []metav1.OwnerReference{owner}, sameOwner) {
+			infos[0].PrimaryIP != address.Spec.IP+"/32" || config.Spec.PodUID != string(pod.UID) ||
+			!slices.EqualFunc(config.OwnerReferences, []metav1.OwnerReference{owner}, sameOwner) {
 			w.fail("the config of pod %s is %+v", pod.Name, config)
 		}
 	}
@@ -212,8 +213,9 @@ func (w *world) wantConfig(pod *corev1.Pod) {
 			w.fail("the config of pod %s is %+v, want %+v", pod.Name, config, want)
 		}
 	}
-	if today, early := len(sorted[*multitenancyv1alpha1.MultitenantPodNetworkConfig](w.api)), len(sorted[*acnv1alpha1.MultiTenantPodNetworkConfig](w.api)); today != 1 ||
-		early != 1 {
+	today := len(sorted[*multitenancyv1alpha1.MultitenantPodNetworkConfig](w.api))
+	early := len(sorted[*acnv1alpha1.MultiTenantPodNetworkConfig](w.api))
+	if today != 1 || early != 1 {
 		w.fail("there are %d and %d configs, want one of each group", today, early)
 	}
 }

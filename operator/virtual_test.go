@@ -270,7 +270,8 @@ func (o *instance) Add(name string, workers int, r reconcile.Reconciler, source 
 		q.without = name
 	}
 	o.controls = append(o.controls, &control{
-		name: name, workers: workers, reconciler: serving, source: source, queue: q, running: map[reconcile.Request]bool{}, pauses: map[reconcile.Request]time.Duration{},
+		name: name, workers: workers, reconciler: serving, source: source, queue: q,
+		running: map[reconcile.Request]bool{}, pauses: map[reconcile.Request]time.Duration{},
 	})
 	return nil
 }

@@ -38,8 +38,9 @@ type set struct {
 // reply, or a crash, leaves an incomplete set, or two sets. The set with the preferred
 // IPs, else the one with the most confirmed members, is kept and completed unless
 // another holder has one of its IPs. Other sets, and addresses of another VPC or network than
-// the requested one, or for another CNI plugin than the requested one, are dropped. If there are preferred IPs, the sets without them are
-// dropped first, because an address of such a set may have an IP of the preferred set.
+// the requested one, or for another CNI plugin than the requested one, are dropped. If there
+// are preferred IPs, the sets without them are dropped first, because an address of such a set
+// may have an IP of the preferred set.
 func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
 	var p plan
 	var candidates []set

@@ -56,12 +56,17 @@ func TestTenantProfile_DANMCases_AsReferenced(t *testing.T) {
 		},
 		{
 			name: "a pool with VXLANs alone, for virtual functions", net: tenants(func(n *multinet.Network) { n.DevicePool, n.Type = pool4, multinet.TypeSRIOV }),
-			rows:   []any{&multinet.TenantConfig{Group: "danm.io", Name: "t", Devices: []multinet.HostDevice{{Name: pool4, VNIType: multinet.VXLAN, VNIs: []multinet.VNIRange{{First: 7, Last: 9}}}}}},
+			rows: []any{&multinet.TenantConfig{Group: "danm.io", Name: "t", Devices: []multinet.HostDevice{
+				{Name: pool4, VNIType: multinet.VXLAN, VNIs: []multinet.VNIRange{{First: 7, Last: 9}}},
+			}}},
 			reason: v1alpha1.DeviceNotOfferedReason,
 		},
 		{
 			name: "101: no device is named, and one is offered", net: tenants(nil),
-			rows:  []any{&multinet.TenantConfig{Group: "danm.io", Name: "t", Devices: []multinet.HostDevice{{Name: pool4}, {Name: "ens4", VNIType: multinet.VLAN, VNIs: []multinet.VNIRange{{First: 7, Last: 9}}}}}},
+			rows: []any{&multinet.TenantConfig{Group: "danm.io", Name: "t", Devices: []multinet.HostDevice{
+				{Name: pool4},
+				{Name: "ens4", VNIType: multinet.VLAN, VNIs: []multinet.VNIRange{{First: 7, Last: 9}}},
+			}}},
 			claim: number{multinet.VLAN, 7, "ens4"},
 		},
 		{name: "a device without numbers", net: tenants(on("ens7")), rows: []any{devices()}, profile: profile{device: "ens7", networkID: "net"}},

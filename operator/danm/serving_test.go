@@ -47,6 +47,7 @@ func TestNetworkReady_EachKind_OnlyIfPodsServable(t *testing.T) {
 	onDevice := func(n *multinet.Network) { n.HostDevice = "ens7" }
 	pooled := func(n *multinet.Network) { n.Type, n.DevicePool = multinet.TypeSRIOV, pool4 }
 	static := func(n *multinet.Network) { n.Type = "bridge" }
+	tagged := func(n *multinet.Network) { n.HostDevice, n.VLAN = "ens7", 9 }
 	for name, c := range map[string]struct {
 		serving Serving
 		change  func(*multinet.Network)
@@ -59,7 +60,7 @@ func TestNetworkReady_EachKind_OnlyIfPodsServable(t *testing.T) {
 		"a device that all nodes lack":   {everything, onDevice, []any{nodeRow("a"), nodeRow("b"), lacks("a", device), lacks("b", device)}, v1alpha1.NoServingNodeReason, "no node can serve it: 2 node(s) lack device ens7: a (ParentMissing), b (ParentMissing); the first says: the node has no device ens7"},
 		"a device that one node has":     {everything, onDevice, []any{nodeRow("a"), nodeRow("b"), lacks("a", device)}, v1alpha1.ReadyReason, ""},
 		"the other node leaves":          {everything, onDevice, []any{nodeRow("a"), leaving, lacks("a", device)}, v1alpha1.NoServingNodeReason, "1 node(s) lack device ens7"},
-		"a link that no kernel has":      {everything, func(n *multinet.Network) { n.HostDevice, n.VLAN = "ens7", 9 }, []any{nodeRow("a"), lacks("a", multinet.LinkID{Type: multinet.VLAN})}, v1alpha1.NoServingNodeReason, "VLAN 9 on ens7"},
+		"a link that no kernel has":      {everything, tagged, []any{nodeRow("a"), lacks("a", multinet.LinkID{Type: multinet.VLAN})}, v1alpha1.NoServingNodeReason, "VLAN 9 on ens7"},
 		"no device in the network":       {everything, func(*multinet.Network) {}, nil, v1alpha1.NetworkTypeReason, "set spec.Options.host_device"},
 		"virtual functions are off":      {Serving{Kinds: []string{"ipvlan", "macvlan"}}, pooled, []any{offering}, v1alpha1.NetworkTypeReason, "multiNetwork.sriov.enabled"},
 		"no virtual function":            {everything, pooled, []any{nodeRow("a")}, v1alpha1.NoServingNodeReason, "no node offers devices of " + pool4},

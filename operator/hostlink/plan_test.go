@@ -137,7 +137,10 @@ func TestLink_Definition_OnlyWhileGranted(t *testing.T) {
 		"no grant, with a pod":    {rows: []any{definition(nil), claim}, want: spec},
 		"being deleted":           {rows: []any{definition(func(d *multinet.Definition) { d.Deleting = true }), granted("macvlan")}},
 		"a tenant's number":       {rows: []any{definition(nil), granted("macvlan"), number}},
-		"beside a network":        {rows: []any{definition(nil), granted("macvlan"), network("b", 0, func(n *multinet.Network) { n.MTU = 1400 })}, want: &v1alpha1.HostLinkSpec{Type: "vxlan", VNI: 100, Device: "ens4", NetworkID: "id-b"}},
+		"beside a network": {
+			rows: []any{definition(nil), granted("macvlan"), network("b", 0, func(n *multinet.Network) { n.MTU = 1400 })},
+			want: &v1alpha1.HostLinkSpec{Type: "vxlan", VNI: 100, Device: "ens4", NetworkID: "id-b"},
+		},
 		"an IPAM without grant": {rows: []any{definition(func(d *multinet.Definition) {
 			d.Config = `{"type":"macvlan","master":"ens4","vxlan":100,"ipam":{"type":"dhcp"}}`
 		}), granted("macvlan")}},

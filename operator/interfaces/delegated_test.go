@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/annotations"
-	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/interfaces"
 	"github.com/alioth-net/alioth/operator/operatortest"
@@ -391,51 +390,6 @@ func TestPluginConfiguration_HostPorts_NotIncluded(t *testing.T) {
 	})
 	if refusal != "" || len(wishes) != 2 || strings.Contains(string(wishes[1].Delegate.Conf), "runtimeConfig") {
 		t.Errorf("%+v, refused with %q", wishes, refusal)
-	}
-}
-
-// A network of DANM with a static type: nodes have its configuration, and Alioth its
-// addresses.
-func TestStaticType_NoGrant_Refused(t *testing.T) {
-	static := danmNet("static", func(n *multinet.Network) { n.Type, n.NetworkID, n.HostDevice = "bridge", "lab0", "" })
-	shared := network(multinet.KindClusterNetwork, "", "shared", func(n *multinet.Network) { n.Type, n.NetworkID = "bridge", "lab1" })
-	one := func(networks ...string) []any {
-		return []any{grant("g", func(g *multinet.Grant) { g.Networks = networks })}
-	}
-	for _, tc := range []struct {
-		name, list string
-		rows       []any
-		want, text string
-	}{
-		{"with an address", `[{"vpc":"default"},{"network":"static","ip":"dynamic"}]`, one("DanmNet/a/static"), `{"networkID":"lab0","type":"bridge","plugins":["bridge"],"ipam":["host-local"],"inject":true}`, ""},
-		{"a requested address", `[{"vpc":"default"},{"network":"static","ip":"10.20.0.200"}]`, one("DanmNet/a/static"), `{"networkID":"lab0","type":"bridge","plugins":["bridge"],"ipam":["host-local"],"inject":true}`, ""},
-		{"the file's own IPAM", `[{"vpc":"default"},{"network":"static"}]`, []any{grant("g", ofNamespace("a"))}, `{"networkID":"lab0","type":"bridge","plugins":["bridge"],"ipam":["host-local"]}`, ""},
-		{"a ClusterNetwork", `[{"vpc":"default"},{"clusterNetwork":"shared"}]`, one("ClusterNetwork/shared"), `{"networkID":"lab1","type":"bridge","plugins":["bridge"],"ipam":["host-local"]}`, ""},
-		{"a namespace grants no ClusterNetwork", `[{"vpc":"default"},{"clusterNetwork":"shared"}]`, []any{grant("g", ofNamespace("a", ""))}, "", "no DelegationGrant"},
-		{"a plugin in another case", `[{"vpc":"default"},{"network":"static"}]`, []any{
-			grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"Bridge"} }),
-		}, `{"networkID":"lab0","type":"bridge","plugins":["Bridge"],"ipam":["host-local"]}`, ""},
-		{"another plugin", `[{"vpc":"default"},{"network":"static"}]`, []any{
-			grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"macvlan"} }),
-		}, "", "with that plugin"},
-		{"no grant", `[{"vpc":"default"},{"network":"static"}]`, one("a/static", "TenantNetwork/a/static"), "", "no DelegationGrant"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, tc.list, world(append(tc.rows, static, shared)...), ofNobody(""))
-			if tc.want == "" {
-				if !strings.Contains(refusal, tc.text) || refusal == "" {
-					t.Errorf("%v, refused with %q", short(wishes), refusal)
-				}
-				return
-			}
-			if refusal != "" || len(wishes) != 2 || wishes[1].Kind != netif.KindDelegate || fileOf(t, wishes[1]) != tc.want {
-				t.Errorf("%+v, refused with %q", wishes, refusal)
-			}
-		})
-	}
-	rows := world(append(one("DanmNet/a/static"), static)...)
-	if wishes, refusal := decide(t, `[{"vpc":"v"},{"network":"static"}]`, rows); !strings.Contains(refusal, "pods of tenants") {
-		t.Errorf("a tenant's pod gets %v, %q", short(wishes), refusal)
 	}
 }
 

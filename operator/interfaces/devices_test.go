@@ -82,8 +82,14 @@ func TestDeviceSettings_PowerOverOthers_NeedGrant(t *testing.T) {
 		{name: "a guaranteed rate", def: def(netif.VF{MinTxRate: number(1)}, ""), reason: v1alpha1.DelegationNotGrantedReason, text: "min_tx_rate"},
 		{name: "a priority", def: def(netif.VF{QoS: number(7)}, ""), reason: v1alpha1.DelegationNotGrantedReason, text: "vlanQoS"},
 		{name: "another sort of tag", def: def(netif.VF{Proto: "802.1ad"}, ""), reason: v1alpha1.DelegationNotGrantedReason, text: "vlanProto"},
-		{name: "a limit of the network", net: fast(func(n *multinet.Network) { n.VF.MaxTxRate = number(5) }), def: def(netif.VF{MaxTxRate: number(0)}, ""), reason: v1alpha1.InterfacesInvalidReason, text: `the network has a value for "max_tx_rate"`},
-		{name: "a priority without a tag", net: fast(func(n *multinet.Network) { n.VLAN = 0 }), def: def(netif.VF{QoS: number(7)}, ""), grant: permits("vlanQoS"), reason: v1alpha1.InterfacesInvalidReason, text: "need a VLAN"},
+		{
+			name: "a limit of the network", net: fast(func(n *multinet.Network) { n.VF.MaxTxRate = number(5) }), def: def(netif.VF{MaxTxRate: number(0)}, ""),
+			reason: v1alpha1.InterfacesInvalidReason, text: `the network has a value for "max_tx_rate"`,
+		},
+		{
+			name: "a priority without a tag", net: fast(func(n *multinet.Network) { n.VLAN = 0 }), def: def(netif.VF{QoS: number(7)}, ""), grant: permits("vlanQoS"),
+			reason: v1alpha1.InterfacesInvalidReason, text: "need a VLAN",
+		},
 		{
 			name: "a network of another type", net: fast(func(n *multinet.Network) { n.Type, n.HostDevice, n.VLAN = "macvlan", "ens4", 0 }), def: def(netif.VF{LinkState: "auto"}, ""),
 			reason: v1alpha1.InterfacesInvalidReason, text: "is not of type sriov: remove the annotation",

@@ -95,7 +95,16 @@ func (cfg Config) wishes(tx store.ReadTx, p *store.Pod, requests []request) ([]p
 	if len(requests) > cfg.Limit {
 		return nil, cfg.tooMany(len(requests))
 	}
-	if refusal := cmp.Or(namesApart(requests), checkDevices(p, requests), checkConfigs(requests), reachability(p, requests), moveDefaultRoute(tx, requests), setMainRoutes(requests), firstAddressed(requests)); refusal != nil {
+	refusal := cmp.Or(
+		namesApart(requests),
+		checkDevices(p, requests),
+		checkConfigs(requests),
+		reachability(p, requests),
+		moveDefaultRoute(tx, requests),
+		setMainRoutes(requests),
+		firstAddressed(requests),
+	)
+	if refusal != nil {
 		return nil, refusal
 	}
 	setTables(requests)

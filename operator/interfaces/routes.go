@@ -140,7 +140,8 @@ func setMainRoutes(requests []request) *tenancy.Refusal {
 // has the default routes of all families, or none.
 func (r *request) ownVPCDefaults(owners map[netip.Prefix]request) *tenancy.Refusal {
 	var own []netip.Prefix
-	for _, dst := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
+	for _, unspecified := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		dst := netip.PrefixFrom(unspecified, 0)
 		if !vpcHas(r.target.VPC, ipfamily.Of(dst.Addr())) {
 			continue
 		}

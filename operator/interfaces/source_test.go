@@ -277,8 +277,10 @@ func TestInterfaceLink_RoutesAndIPv6_AsRequested(t *testing.T) {
 		routes[1], {Dst: prefix("fd20::/64"), Table: 256}, {Dst: prefix("fd90::/64"), Gateway: addr("fd20::2"), Table: 256},
 	}
 	want[1].Rules = []netif.Rule{{From: prefix("::/128"), Table: 256}}
+	samePrefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+	sameAddr := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 	for i, w := range wishes {
-		if diff := cmp.Diff(want[i], w.Link, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(want[i], w.Link, samePrefix, sameAddr, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("interface %d (-want +got):\n%s", i, diff)
 		}
 	}

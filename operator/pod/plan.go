@@ -145,8 +145,8 @@ func replace(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 // the interface stay, even if the pod would get others now.
 func anew(part told, fresh []Wish) (Wish, bool) {
 	i := slices.IndexFunc(fresh, func(w Wish) bool { return w.Interface == part.Name })
-	if i >= 0 &&
-		(len(part.held) == 0 || slices.ContainsFunc(part.held, func(row *store.Address) bool { return row.Domain() == fresh[i].domain() })) {
+	inDomain := func(row *store.Address) bool { return row.Domain() == fresh[i].domain() }
+	if i >= 0 && (len(part.held) == 0 || slices.ContainsFunc(part.held, inDomain)) {
 		return fresh[i], true
 	}
 	if len(part.held) == 0 || part.held[0].VPC == "" {

@@ -91,8 +91,10 @@ func (r *Reconciler) ofInstance(tx store.ReadTx, old, now *nodeipam.Instance) []
 func (r *Reconciler) ofOutside(tx store.ReadTx, old, now *multinet.Network) []feed.Request {
 	network := feed.Either(old, now)
 	switch {
-	case old != nil && now != nil && old.UID == now.UID && old.Generation == now.Generation && old.Deleting == now.Deleting &&
-		old.Ready == now.Ready && old.Unexamined == now.Unexamined && old.Reason == now.Reason && old.Message == now.Message && old.NameConflict == now.NameConflict:
+	case old != nil && now != nil &&
+		old.UID == now.UID && old.Generation == now.Generation && old.Deleting == now.Deleting &&
+		old.Ready == now.Ready && old.Unexamined == now.Unexamined &&
+		old.Reason == now.Reason && old.Message == now.Message && old.NameConflict == now.NameConflict:
 		return nil
 	case network.Kind == multinet.KindClusterNetwork:
 		return r.wake()

@@ -65,7 +65,8 @@ type planner struct {
 // all plans each role, also roles with members that are not wanted any more.
 func (p *planner) all() {
 	byKey := map[string][]*roles.Member{}
-	for _, m := range slices.SortedFunc(slices.Values(p.world.Members), func(a, b *roles.Member) int { return cmp.Compare(a.Name, b.Name) }) {
+	byName := func(a, b *roles.Member) int { return cmp.Compare(a.Name, b.Name) }
+	for _, m := range slices.SortedFunc(slices.Values(p.world.Members), byName) {
 		if m.VPCUID != p.world.VPC.UID {
 			p.gone = append(p.gone, Step{Delete, *m})
 			continue
@@ -78,7 +79,8 @@ func (p *planner) all() {
 	}
 	p.out.Dividers = p.one(roles.Member{VPC: vpc.Name, VPCUID: vpc.UID}, vpc.Dividers, byKey[vpc.UID])
 	delete(byKey, vpc.UID)
-	for _, s := range slices.SortedFunc(slices.Values(p.world.Subnets), func(a, b Subnet) int { return cmp.Compare(a.Name, b.Name) }) {
+	subnetsByName := func(a, b Subnet) int { return cmp.Compare(a.Name, b.Name) }
+	for _, s := range slices.SortedFunc(slices.Values(p.world.Subnets), subnetsByName) {
 		of := roles.Member{VPC: vpc.Name, VPCUID: vpc.UID, Subnet: s.Name, SubnetUID: s.UID}
 		p.out.Bouncers[s.Name] = p.one(of, roles.Bouncers(s.Bouncers, vpc.Dividers), byKey[s.UID])
 		delete(byKey, s.UID)

@@ -138,7 +138,8 @@ func TestPart_WrittenAndRead_Equal(t *testing.T) {
 		LoadBalancerIPs: []netip.Addr{netip.MustParseAddr("10.0.8.1")}, ExternalIPs: []netip.Addr{netip.MustParseAddr("2001:db8::1")}, ExternalLoadBalancer: true,
 		Ports:               []store.ServicePort{{Protocol: "TCP", Port: 80, NodePort: 30080}, {Protocol: "UDP", Port: 53}},
 		HealthCheckNodePort: 32000, Affinity: 3 * 3600e9, NodeLocal: true, ExternalNodeLocal: true, SourceRanges: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
-		Shared: true, LeftOut: true, AllJudged: 3, InVPC: &scaled.VPC{VNI: 20, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("fd10::/48")}}, UsedRows: 7, UsedBackends: 9,
+		Shared: true, LeftOut: true, AllJudged: 3, UsedRows: 7, UsedBackends: 9,
+		InVPC: &scaled.VPC{VNI: 20, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("fd10::/48")}},
 	}
 	row := &scaled.Endpoint{
 		Name: "shop.web.0.0", ID: scaled.ID{Namespace: "shop", Service: "web", ServiceUID: "u", VPC: "blue", VPCUID: "b", Exposed: true}, Head: head,

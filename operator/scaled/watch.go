@@ -166,7 +166,8 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, old, now *store.VPC) []feed.Request 
 
 // judgedAlike reports whether no verdict changes with a VPC.
 func judgedAlike(old, now *store.VPC) bool {
-	return old.UID == now.UID && old.VNI == now.VNI && slices.Equal(old.AllowedTenants, now.AllowedTenants) && slices.Equal(old.Prefixes, now.Prefixes) &&
+	return old.UID == now.UID && old.VNI == now.VNI &&
+		slices.Equal(old.AllowedTenants, now.AllowedTenants) && slices.Equal(old.Prefixes, now.Prefixes) &&
 		old.EgressMasquerade == now.EgressMasquerade && slices.Equal(old.EgressAllow, now.EgressAllow) &&
 		slices.Equal(old.EgressDeny, now.EgressDeny)
 }

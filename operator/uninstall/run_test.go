@@ -105,10 +105,22 @@ func install(t *testing.T, namespace string, cleanup corev1.PodStatus) *installa
 			Spec:       appsv1.DaemonSetSpec{Selector: selector(componentDaemon), Template: template(componentDaemon)},
 		},
 		pod("operator", componentOperator), pod("daemon", componentDaemon),
-		&v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{v1alpha1.Finalizer, "example.com/other"}}, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.0.0.0/8"}}},
-		&v1alpha1.Subnet{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{v1alpha1.Finalizer}}, Spec: v1alpha1.SubnetSpec{VPC: namespace, CIDRs: []string{"10.0.0.0/8"}}},
-		&arktosv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "net", Finalizers: []string{v1alpha1.Finalizer}}, Spec: arktosv1.NetworkSpec{Type: arktosv1.TypeVPC, VPCID: namespace}},
-		&danmiov1.DanmNet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "danm", Finalizers: []string{v1alpha1.Finalizer}}, Spec: danmv1.NetworkSpec{NetworkID: "danm"}},
+		&v1alpha1.VPC{
+			ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{v1alpha1.Finalizer, "example.com/other"}},
+			Spec:       v1alpha1.VPCSpec{CIDRs: []string{"10.0.0.0/8"}},
+		},
+		&v1alpha1.Subnet{
+			ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{v1alpha1.Finalizer}},
+			Spec:       v1alpha1.SubnetSpec{VPC: namespace, CIDRs: []string{"10.0.0.0/8"}},
+		},
+		&arktosv1.Network{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "net", Finalizers: []string{v1alpha1.Finalizer}},
+			Spec:       arktosv1.NetworkSpec{Type: arktosv1.TypeVPC, VPCID: namespace},
+		},
+		&danmiov1.DanmNet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "danm", Finalizers: []string{v1alpha1.Finalizer}},
+			Spec:       danmv1.NetworkSpec{NetworkID: "danm"},
+		},
 		&acnv1alpha1.PodNetworkInstance{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pni", Finalizers: []string{v1alpha1.Finalizer}}},
 		&v1alpha1.AttachmentClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "2.eth0", Finalizers: []string{v1alpha1.Finalizer}},

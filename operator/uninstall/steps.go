@@ -214,9 +214,8 @@ func (u *uninstaller) forgetNodes(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("remove conditions of node %s: %w", node.Name, err)
 		}
-		if err := u.client.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch)); client.IgnoreNotFound(
-			err,
-		) != nil {
+		err = u.client.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch))
+		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("remove conditions of node %s: %w", node.Name, err)
 		}
 	}

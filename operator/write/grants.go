@@ -36,7 +36,9 @@ func (g Grants) Write(ctx context.Context, grants *v1alpha1.AdmissionGrants) err
 		return fmt.Errorf("read AdmissionGrants %s: %w", grants.Name, err)
 	}
 	before := object.DeepCopy()
-	object.HostAccess, object.ExternalIPs, object.TenantNetworks = grants.HostAccess, grants.ExternalIPs, grants.TenantNetworks
+	object.HostAccess = grants.HostAccess
+	object.ExternalIPs = grants.ExternalIPs
+	object.TenantNetworks = grants.TenantNetworks
 	if equality.Semantic.DeepEqual(before, object) {
 		return nil
 	}

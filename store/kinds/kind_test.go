@@ -31,7 +31,11 @@ func TestKinds_EachAPIKind_HasDescriptor(t *testing.T) {
 		}
 		described[types[0]] = true
 	}
-	for _, group := range []schema.GroupVersion{v1alpha1.GroupVersion, danmv1.GroupVersion, danmiov1.GroupVersion, multitenancyv1alpha1.GroupVersion, acnv1alpha1.GroupVersion} {
+	groups := []schema.GroupVersion{
+		v1alpha1.GroupVersion, danmv1.GroupVersion, danmiov1.GroupVersion,
+		multitenancyv1alpha1.GroupVersion, acnv1alpha1.GroupVersion,
+	}
+	for _, group := range groups {
 		known := scheme.KnownTypes(group)
 		for name := range known {
 			if _, isKind := known[name+"List"]; isKind && !described[group.WithKind(name)] {

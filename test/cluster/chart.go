@@ -175,12 +175,16 @@ func (c *Cluster) RestartAlioth(ctx context.Context) error {
 		return fmt.Errorf("list Alioth's daemonsets: %w", err)
 	}
 	for _, d := range deployments.Items {
-		if _, err := apps.Deployments(SystemNamespace).Patch(ctx, d.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		_, err := apps.Deployments(SystemNamespace).
+			Patch(ctx, d.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
 			return fmt.Errorf("restart the deployment %s: %w", d.Name, err)
 		}
 	}
 	for _, d := range daemonSets.Items {
-		if _, err := apps.DaemonSets(SystemNamespace).Patch(ctx, d.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		_, err := apps.DaemonSets(SystemNamespace).
+			Patch(ctx, d.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
 			return fmt.Errorf("restart the daemonset %s: %w", d.Name, err)
 		}
 	}

@@ -95,7 +95,11 @@ func TestHostPort_AnyVPC_LeadsToPod(t *testing.T) {
 		}
 	})
 	t.Run("from the node itself to a pod of the default VPC without a tenant", func(t *testing.T) {
-		for _, result := range e.fromNode(t, second, answerTime, scene.TargetPort("tcp", node.IPv4, hostOwn), scene.TargetPort("tcp", node.IPv6, hostOwn), scene.TargetPort("tcp", loopback, hostOwn)) {
+		var asked []string
+		for _, address := range []netip.Addr{node.IPv4, node.IPv6, loopback} {
+			asked = append(asked, scene.TargetPort("tcp", address, hostOwn))
+		}
+		for _, result := range e.fromNode(t, second, answerTime, asked...) {
 			if !result.OK || result.Name != scene.ServerName(nodes.Namespace, nodes.Name) {
 				t.Errorf("%+v", result)
 			}

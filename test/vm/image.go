@@ -174,7 +174,11 @@ func writeImage(
 		}
 	}
 	for _, p := range programs {
-		if err := errors.Join(w.File(binaryPlace(p), p.file), w.Tree(testdataPlace(p), filepath.Join(p.folder, "testdata"))); err != nil {
+		err := errors.Join(
+			w.File(binaryPlace(p), p.file),
+			w.Tree(testdataPlace(p), filepath.Join(p.folder, "testdata")),
+		)
+		if err != nil {
 			return err
 		}
 		for _, file := range p.files {

@@ -112,14 +112,12 @@ func encodingOf(key any) string {
 // packets to the host's stack. They are removed with the device.
 var sequence = []stage{
 	putsOf(closedPrefixesTable), putsOf(rolesTable), putsOf(rangesTable), putsOf(subnetsTable), deletesOf(subnetsTable),
-	deletesOf(
-		addressesTable,
-	), deletesOf(targetsTable), deletesOf(namespacesTable), deletesOf(nodesTable), deletesOf(ownAddressesTable), deletesOf(nodePortsTable), deletesOf(announcementsTable),
+	deletesOf(addressesTable), deletesOf(targetsTable), deletesOf(namespacesTable), deletesOf(nodesTable),
+	deletesOf(ownAddressesTable), deletesOf(nodePortsTable), deletesOf(announcementsTable),
 	putsOf(nodesTable), putsOf(ownAddressesTable), putsOf(vpcsTable), putsOf(nodePortsTable),
 	putsOf(backendsTable), putsOf(lookupsTable), putsOf(affinitiesTable), putsOf(choicesTable), putsOf(servicesTable),
-	deletesOf(
-		servicesTable,
-	), deletesOf(choicesTable), deletesOf(affinitiesTable), deletesOf(lookupsTable), deletesOf(backendsTable),
+	deletesOf(servicesTable), deletesOf(choicesTable), deletesOf(affinitiesTable), deletesOf(lookupsTable),
+	deletesOf(backendsTable),
 	putsOf(interfacesTable), putsOf(flowsTable), putsOf(attachmentsTable),
 	putsOf(addressesTable), putsOf(targetsTable), putsOf(namespacesTable), putsOf(announcementsTable),
 	lateOf(subnetsTable), lateOf(rangesTable), lateOf(rolesTable),

@@ -37,13 +37,15 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	bpf.AliothReasonUNDECIDED: "undecided",
 
 	// The packet was forwarded or answered.
-	bpf.AliothReasonFORWARDED_LOCAL:   "forwarded_local",   // to an interface of this node
-	bpf.AliothReasonFORWARDED_REMOTE:  "forwarded_remote",  // into the tunnel
-	bpf.AliothReasonFORWARDED_ROLE:    "forwarded_role",    // into the tunnel, to a bouncer or divider or by one
-	bpf.AliothReasonRETURNED:          "returned",          // from the tunnel, to the node that sent it: its destination is not here
-	bpf.AliothReasonREPLIED:           "replied",           // answered in place: ARP, ND, a gateway's echo
-	bpf.AliothReasonREPLIED_TOO_BIG:   "replied_too_big",   // exceeded the path's MTU; the sender got an ICMP error
-	bpf.AliothReasonREPLIED_REFUSED:   "replied_refused",   // to a service that has no backend or lacks the port, or whose backend has a flow from this port; the sender got an error at once
+	bpf.AliothReasonFORWARDED_LOCAL:  "forwarded_local",  // to an interface of this node
+	bpf.AliothReasonFORWARDED_REMOTE: "forwarded_remote", // into the tunnel
+	bpf.AliothReasonFORWARDED_ROLE:   "forwarded_role",   // into the tunnel, to a bouncer or divider or by one
+	bpf.AliothReasonRETURNED:         "returned",         // from the tunnel, to the node that sent it: its destination is not here
+	bpf.AliothReasonREPLIED:          "replied",          // answered in place: ARP, ND, a gateway's echo
+	bpf.AliothReasonREPLIED_TOO_BIG:  "replied_too_big",  // exceeded the path's MTU; the sender got an ICMP error
+	// To a service that has no backend or lacks the port, or whose backend has a flow from this
+	// port; the sender got an error at once.
+	bpf.AliothReasonREPLIED_REFUSED:   "replied_refused",
 	bpf.AliothReasonTO_STACK:          "to_stack",          // to the host's stack, from the pod's shadow address
 	bpf.AliothReasonFROM_STACK:        "from_stack",        // from the host's stack, to the pod's shadow address
 	bpf.AliothReasonPROBE_REWRITTEN:   "probe_rewritten",   // a connect of the kubelet's for a probe, to a shadow
@@ -81,15 +83,17 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	bpf.AliothReasonDROP_VNI_MISMATCH:        "vni_mismatch",        // the address belongs to an interface of another VPC
 	bpf.AliothReasonDROP_WRONG_NODE:          "wrong_node",          // from the tunnel, for an address of another node
 	bpf.AliothReasonDROP_OUTSIDE_DEFAULT_VPC: "outside_default_vpc", // from the node's interface, to outside its VPC
-	bpf.AliothReasonDROP_TOO_BIG:             "too_big",             // exceeds the path's MTU, and the sender gets no error, or no further one
+	// Exceeds the path's MTU, and the sender gets no error, or no further one.
+	bpf.AliothReasonDROP_TOO_BIG: "too_big",
 
 	// Shadow addresses.
 	bpf.AliothReasonDROP_NO_SHADOW:       "no_shadow",       // the interface has no shadow address in this family
 	bpf.AliothReasonDROP_NOT_SHADOW:      "not_shadow",      // the host's stack sent to another address than the shadow address
 	bpf.AliothReasonDROP_NODE_CLOSED:     "node_closed",     // a pod opens a connection to the node
 	bpf.AliothReasonDROP_EGRESS_PROTOCOL: "egress_protocol", // neither TCP, UDP, SCTP nor ICMP
-	bpf.AliothReasonDROP_EGRESS_FRAGMENT: "egress_fragment", // a later fragment whose first was not forwarded, or one of TCP to the node or a service
-	bpf.AliothReasonDROP_EGRESS_OPTIONS:  "egress_options",  // IPv4 options or an IPv6 routing header, in a packet to outside the VPC
+	// A later fragment whose first was not forwarded, or one of TCP to the node or a service.
+	bpf.AliothReasonDROP_EGRESS_FRAGMENT: "egress_fragment",
+	bpf.AliothReasonDROP_EGRESS_OPTIONS:  "egress_options", // IPv4 options or an IPv6 routing header, in a packet to outside the VPC
 
 	bpf.AliothReasonDROP_ICMP_UNRELATED: "icmp_unrelated", // an ICMP error about a packet that was not sent to the pod
 

@@ -59,7 +59,8 @@ func setStatus(object client.Object, want *content) {
 		}
 		return
 	}
-	object.(*multitenancyv1alpha1.MultitenantPodNetworkConfig).Status = multitenancyv1alpha1.MultitenantPodNetworkConfigStatus{
+	config := object.(*multitenancyv1alpha1.MultitenantPodNetworkConfig)
+	config.Status = multitenancyv1alpha1.MultitenantPodNetworkConfigStatus{
 		NCID:           first.NCID,
 		PrimaryIP:      first.PrimaryIP,
 		MacAddress:     first.MacAddress,

@@ -62,6 +62,7 @@ func TestConvertService_OtherProxy_NoAddresses(t *testing.T) {
 func TestConvertService_BackendChoice_Read(t *testing.T) {
 	local, cluster, seconds := corev1.ServiceInternalTrafficPolicyLocal, corev1.ServiceInternalTrafficPolicyCluster, int32(90)
 	sticky := corev1.ServiceAffinityClientIP
+	limited := &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
 	vips := []netip.Addr{netip.MustParseAddr("10.96.0.7")}
 	for name, c := range map[string]struct {
 		spec corev1.ServiceSpec
@@ -70,7 +71,7 @@ func TestConvertService_BackendChoice_Read(t *testing.T) {
 		"anywhere":        {corev1.ServiceSpec{InternalTrafficPolicy: &cluster}, store.Service{ClusterIPs: vips}},
 		"on the node":     {corev1.ServiceSpec{InternalTrafficPolicy: &local}, store.Service{ClusterIPs: vips, NodeLocal: true}},
 		"where it was":    {corev1.ServiceSpec{SessionAffinity: sticky}, store.Service{ClusterIPs: vips, Affinity: 3 * time.Hour}},
-		"for a time":      {corev1.ServiceSpec{SessionAffinity: sticky, SessionAffinityConfig: &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}}, store.Service{ClusterIPs: vips, Affinity: 90 * time.Second}},
+		"for a time":      {corev1.ServiceSpec{SessionAffinity: sticky, SessionAffinityConfig: limited}, store.Service{ClusterIPs: vips, Affinity: 90 * time.Second}},
 		"at another name": {corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName}, store.Service{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,15 +104,22 @@ func TestConvertService_LoadBalancerFields_Read(t *testing.T) {
 		annotations map[string]string
 		want        store.Service
 	}{
-		"in its VPC":           {spec(&ours), nil, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.1"}},
-		"outside":              {spec(&ours), map[string]string{v1alpha1.LoadBalancerAnnotation: "External", v1alpha1.ExternalPoolAnnotation: "edge"}, store.Service{LoadBalancer: "External", AskedIPs: "10.0.9.1", AskedPool: "edge"}},
-		"something else":       {spec(&ours), map[string]string{v1alpha1.LoadBalancerAnnotation: "Moon"}, store.Service{LoadBalancer: "Moon", AskedIPs: "10.0.9.1"}},
-		"asked by annotation":  {spec(&ours), map[string]string{v1alpha1.LoadBalancerIPsAnnotation: "10.0.9.2,fd10::2"}, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.2,fd10::2"}},
-		"of another class":     {spec(&others), map[string]string{v1alpha1.LoadBalancerAnnotation: "VPC"}, store.Service{}},
-		"of another type":      {corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, LoadBalancerClass: &ours}, nil, store.Service{}},
-		"for some clients":     {ranges, nil, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.1", SourceRanges: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}},
-		"for unreadable ones":  {unreadable, nil, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.1", SourceRanges: []netip.Prefix{}}},
-		"at ports of the node": {nodePorts, nil, store.Service{ExternalNodeLocal: true, HealthCheckNodePort: 30001, ExternalIPs: kindtest.Addrs("192.0.2.9"), Ports: []store.ServicePort{{Protocol: "TCP", Port: 80, NodePort: 30080}}}},
+		"in its VPC": {spec(&ours), nil, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.1"}},
+		"outside": {
+			spec(&ours),
+			map[string]string{v1alpha1.LoadBalancerAnnotation: "External", v1alpha1.ExternalPoolAnnotation: "edge"},
+			store.Service{LoadBalancer: "External", AskedIPs: "10.0.9.1", AskedPool: "edge"},
+		},
+		"something else":      {spec(&ours), map[string]string{v1alpha1.LoadBalancerAnnotation: "Moon"}, store.Service{LoadBalancer: "Moon", AskedIPs: "10.0.9.1"}},
+		"asked by annotation": {spec(&ours), map[string]string{v1alpha1.LoadBalancerIPsAnnotation: "10.0.9.2,fd10::2"}, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.2,fd10::2"}},
+		"of another class":    {spec(&others), map[string]string{v1alpha1.LoadBalancerAnnotation: "VPC"}, store.Service{}},
+		"of another type":     {corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, LoadBalancerClass: &ours}, nil, store.Service{}},
+		"for some clients":    {ranges, nil, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.1", SourceRanges: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}},
+		"for unreadable ones": {unreadable, nil, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.1", SourceRanges: []netip.Prefix{}}},
+		"at ports of the node": {nodePorts, nil, store.Service{
+			ExternalNodeLocal: true, HealthCheckNodePort: 30001, ExternalIPs: kindtest.Addrs("192.0.2.9"),
+			Ports: []store.ServicePort{{Protocol: "TCP", Port: 80, NodePort: 30080}},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.spec.Selector = map[string]string{"app": "web"}

@@ -43,7 +43,16 @@ func TestConvertPodNetwork_BothGroups_ReadAlike(t *testing.T) {
 		invalid string
 	}{
 		{"a subnet by name", v1alpha1.PodNetworkSpec{NetworkID: "blue", SubnetResourceID: "net1", MaxReservedIPs: &three}, "Ready", nodeipam.PodNetwork{VPC: "blue", Subnet: "net1", MaxReserved: 3, Ready: true}, ""},
-		{"a subnet by path, in use", v1alpha1.PodNetworkSpec{NetworkID: "blue", VnetGUID: "red", SubnetResourceID: "/a/B/subnets/net1", SubnetAllocationMode: "Single", DeviceType: v1alpha1.DeviceTypeVnetNIC}, "InUse", nodeipam.PodNetwork{VPC: "blue", Subnet: "net1", MaxReserved: 64, Ready: true}, ""},
+		{
+			"a subnet by path, in use",
+			v1alpha1.PodNetworkSpec{
+				NetworkID: "blue", VnetGUID: "red", SubnetResourceID: "/a/B/subnets/net1",
+				SubnetAllocationMode: "Single", DeviceType: v1alpha1.DeviceTypeVnetNIC,
+			},
+			"InUse",
+			nodeipam.PodNetwork{VPC: "blue", Subnet: "net1", MaxReserved: 64, Ready: true},
+			"",
+		},
 		{"the older name of the VPC", v1alpha1.PodNetworkSpec{VnetGUID: "blue"}, "SubnetNotDelegated", nodeipam.PodNetwork{VPC: "blue", MaxReserved: 64}, ""},
 		{"InfiniBand", v1alpha1.PodNetworkSpec{DeviceType: v1alpha1.DeviceTypeInfiniBandNIC}, "", nodeipam.PodNetwork{MaxReserved: 64}, "deviceType acn.azure.com/infiniband-nic is not served"},
 		{"blocks", v1alpha1.PodNetworkSpec{SubnetAllocationMode: "PrefixBlock"}, "", nodeipam.PodNetwork{MaxReserved: 64}, "subnetAllocationMode PrefixBlock is not served"},
@@ -87,7 +96,10 @@ func TestConvertInstance_BothGroups_ReadAlike(t *testing.T) {
 		},
 		{
 			"both forms, and a status",
-			v1alpha1.PodNetworkInstanceSpec{PodNetwork: "z", PodNetworkConfigs: []v1alpha1.PodNetworkConfig{{PodNetwork: "a", PodIPReservationSize: 1, IPConstraint: "10.0.0.9/32"}, {PodNetwork: "b", IPConstraint: "10.0.0.9"}}},
+			v1alpha1.PodNetworkInstanceSpec{PodNetwork: "z", PodNetworkConfigs: []v1alpha1.PodNetworkConfig{
+				{PodNetwork: "a", PodIPReservationSize: 1, IPConstraint: "10.0.0.9/32"},
+				{PodNetwork: "b", IPConstraint: "10.0.0.9"},
+			}},
 			v1alpha1.PodNetworkInstanceStatus{Status: "Ready", Reservations: []v1alpha1.Reservation{{PodNetwork: "a", NetworkID: "blue", PodIPAddresses: []string{"10.0.0.9", "fd00::1"}}}},
 			nodeipam.Instance{
 				Interfaces: []nodeipam.Interface{{PodNetwork: "a", Reserve: 1, IP: nine}, {PodNetwork: "b", IP: nine}}, Ready: true,

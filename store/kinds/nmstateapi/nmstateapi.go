@@ -269,7 +269,8 @@ func ConvertEnactment(in *nmstatev1beta1.NodeNetworkConfigurationEnactment) (*nm
 	if ref == nil {
 		return nil, nil
 	}
-	if err := values.Known("status.policy.kind", ref.Kind, nmstatev1.NodeNetConfPolicyKind, nmstatev1.NodeNetworkConfigurationPolicyKind); err != nil {
+	kinds := []string{nmstatev1.NodeNetConfPolicyKind, nmstatev1.NodeNetworkConfigurationPolicyKind}
+	if err := values.Known("status.policy.kind", ref.Kind, kinds...); err != nil {
 		return nil, fmt.Errorf("convert NodeNetworkConfigurationEnactment %s: %w", in.Name, err)
 	}
 	node, ok := nmstatev1beta1.NodeOfEnactment(in.Name, ref.Kind, ref.Name)

@@ -27,9 +27,8 @@ func convertAttachmentClaim(in *v1alpha1.AttachmentClaim) (*multinet.Claim, erro
 		Meta: values.Meta(in), Namespace: in.Namespace, Name: in.Name,
 		PodName: in.Spec.Pod.Name, PodUID: in.Spec.Pod.UID, Node: in.Spec.Node,
 		Interface: in.Spec.Interface, Driver: in.Spec.Driver, Network: values.NetworkRef(&in.Spec.Network),
-		Config: interfaceOf(
-			in,
-		), Interfaces: slices.Clone(in.Spec.Interfaces), ConfigHash: in.Spec.ConfigHash, Addresses: slices.Clone(in.Spec.Addresses), Released: in.Status.Released,
+		Config: interfaceOf(in), Interfaces: slices.Clone(in.Spec.Interfaces), ConfigHash: in.Spec.ConfigHash,
+		Addresses: slices.Clone(in.Spec.Addresses), Released: in.Status.Released,
 	}, nil
 }
 

@@ -76,13 +76,18 @@ func scaledHead(in *v1alpha1.ScaledHead) (*scaled.Head, error) {
 	head := &scaled.Head{
 		Created: in.Created.Time, Tenant: in.Tenant, ExternalLoadBalancer: in.ExternalLoadBalancer,
 		HealthCheckNodePort: values.Port(in.HealthCheckNodePort),
-		Affinity: time.Duration(
-			in.AffinitySeconds,
-		) * time.Second, NodeLocal: in.NodeLocal, ExternalNodeLocal: in.ExternalNodeLocal,
-		Shared: in.Shared, LeftOut: in.LeftOut, AllJudged: int(in.AllJudged), UsedRows: int(in.Usage.Rows),
+		Affinity:            time.Duration(in.AffinitySeconds) * time.Second,
+		NodeLocal:           in.NodeLocal,
+		ExternalNodeLocal:   in.ExternalNodeLocal,
+		Shared:              in.Shared, LeftOut: in.LeftOut, AllJudged: int(in.AllJudged), UsedRows: int(in.Usage.Rows),
 		UsedBackends: int(in.Usage.Backends),
 	}
-	for to, texts := range map[*[]netip.Addr][]string{&head.ClusterIPs: in.ClusterIPs, &head.LoadBalancerIPs: in.LoadBalancerIPs, &head.ExternalIPs: in.ExternalIPs} {
+	lists := map[*[]netip.Addr][]string{
+		&head.ClusterIPs:      in.ClusterIPs,
+		&head.LoadBalancerIPs: in.LoadBalancerIPs,
+		&head.ExternalIPs:     in.ExternalIPs,
+	}
+	for to, texts := range lists {
 		addrs, err := values.Addrs(texts)
 		if err != nil {
 			return nil, err

@@ -70,7 +70,12 @@ func (r *LinkReport) Check() error {
 	}
 	for _, at := range r.Addresses {
 		what := "address at " + quote.Name(at.Device)
-		if err := cmp.Or(sound.Texts(at.Device), sound.Hosts(what, at.Addrs...), sound.OnePerFamily(what, at.Addrs)); err != nil {
+		err := cmp.Or(
+			sound.Texts(at.Device),
+			sound.Hosts(what, at.Addrs...),
+			sound.OnePerFamily(what, at.Addrs),
+		)
+		if err != nil {
 			return err
 		}
 	}

@@ -13,12 +13,24 @@ import (
 
 // Check implements descriptor.Checked.
 func (e *Endpoint) Check() error {
-	if err := cmp.Or(e.Head.check(), sound.Names(e.Namespace, e.Service, e.VPC), sound.Texts(e.ServiceUID, e.VPCUID)); err != nil {
+	err := cmp.Or(
+		e.Head.check(),
+		sound.Names(e.Namespace, e.Service, e.VPC),
+		sound.Texts(e.ServiceUID, e.VPCUID),
+	)
+	if err != nil {
 		return err
 	}
 	for i := range e.Backends {
 		b := &e.Backends[i]
-		if err := cmp.Or(sound.Hosts("backend", b.IP), sound.Names(b.Node), sound.Texts(b.PodUID), sound.Texts(b.ForNodes...), sound.Texts(b.ForZones...)); err != nil {
+		err := cmp.Or(
+			sound.Hosts("backend", b.IP),
+			sound.Names(b.Node),
+			sound.Texts(b.PodUID),
+			sound.Texts(b.ForNodes...),
+			sound.Texts(b.ForZones...),
+		)
+		if err != nil {
 			return err
 		}
 		for _, target := range b.Targets {

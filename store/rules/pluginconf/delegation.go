@@ -105,7 +105,11 @@ func Build(r Request) (Config, error) {
 		return Config{}, err
 	}
 	l := &list{List: parsed}
-	for _, step := range []func(Request) error{l.checkFirst, l.takeLink, l.removeIPAM, l.addArgs, l.addRuntime, l.takePlain, l.checkTypes, l.addIPAM} {
+	steps := []func(Request) error{
+		l.checkFirst, l.takeLink, l.removeIPAM, l.addArgs,
+		l.addRuntime, l.takePlain, l.checkTypes, l.addIPAM,
+	}
+	for _, step := range steps {
 		if err := step(r); err != nil {
 			return Config{}, err
 		}

@@ -400,7 +400,11 @@ func TestPodNetwork_ChangeAfterNodeAssigned_Refused(t *testing.T) {
 	}
 	establish(t, admin, pod("pods", "fixed-plain", "node-a"))
 	changes := fixedKeys(arktosv1.NetworkLabel, "fixed", "fixed-plain", "the label arktos.futurewei.com/network can't change", label)
-	for _, key := range []string{arktosv1.NICAnnotation, annotations.InterfacesKey, annotations.InterfacesKeyIO, annotations.NetworksKey, annotations.DefaultNetworkKey} {
+	keys := []string{
+		arktosv1.NICAnnotation, annotations.InterfacesKey, annotations.InterfacesKeyIO,
+		annotations.NetworksKey, annotations.DefaultNetworkKey,
+	}
+	for _, key := range keys {
 		changes = append(changes, fixedKeys(key, "fixed", "fixed-plain", "the annotation "+key+" can't change", annotate)...)
 		changes = append(changes,
 			change[*corev1.Pod]{name: "another " + key + " before it has a node", who: podsEditor(), object: pod("pods", "open", ""), edit: annotate(key, "{}")},

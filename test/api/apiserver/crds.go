@@ -30,12 +30,13 @@ func installCRDs(ctx context.Context, config *rest.Config) error {
 		return fmt.Errorf("list the CRDs: %w", err)
 	}
 	definitions := client.ApiextensionsV1().CustomResourceDefinitions()
+	strict := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
 	for _, file := range names {
 		crd, err := readCRD(file)
 		if err != nil {
 			return err
 		}
-		if _, err := definitions.Create(ctx, crd, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
+		if _, err := definitions.Create(ctx, crd, strict); err != nil {
 			return fmt.Errorf("create CRD %s: %w", crd.Name, err)
 		}
 	}

@@ -150,7 +150,9 @@ func TestNameValues_Set_ReferencedNamesKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		names, daemons, operators, budgets := map[string]bool{}, map[string]*unstructured.Unstructured{}, map[string]*unstructured.Unstructured{}, map[string]*unstructured.Unstructured{}
+		names := map[string]bool{}
+		daemons, operators := map[string]*unstructured.Unstructured{}, map[string]*unstructured.Unstructured{}
+		budgets := map[string]*unstructured.Unstructured{}
 		for _, object := range all {
 			if slices.Contains(kinds, object.GetKind()) {
 				names[object.GetKind()+" "+object.GetName()] = true

@@ -132,9 +132,9 @@ func (p *prober) as(name string) dynamic.ResourceInterface {
 
 func (p *prober) creations(t *testing.T, who principal, paths []string) {
 	t.Helper()
+	tried := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
 	create := func(fields map[string]any) (*unstructured.Unstructured, error) {
-		return p.as(who.name).
-			Create(t.Context(), &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+		return p.as(who.name).Create(t.Context(), &unstructured.Unstructured{Object: fields}, tried)
 	}
 	base, err := create(copied(p.object.Object))
 	if err != nil {
@@ -160,15 +160,15 @@ func (p *prober) changes(t *testing.T, who principal, part, verb string, stored 
 	send := func(fields map[string]any) (*unstructured.Unstructured, error) {
 		changed := &unstructured.Unstructured{Object: fields}
 		if verb == "update" {
-			return p.as(who.name).
-				Update(t.Context(), changed, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}, parts...)
+			tried := metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
+			return p.as(who.name).Update(t.Context(), changed, tried, parts...)
 		}
 		patch, err := client.MergeFrom(stored).Data(changed)
 		if err != nil {
 			return nil, err
 		}
-		return p.as(who.name).
-			Patch(t.Context(), stored.GetName(), types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}, parts...)
+		tried := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
+		return p.as(who.name).Patch(t.Context(), stored.GetName(), types.MergePatchType, patch, tried, parts...)
 	}
 	for _, path := range paths {
 		if p.tries(path, stored.Object, stored.Object, send) {

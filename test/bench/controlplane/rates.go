@@ -46,7 +46,10 @@ func (b *Bench) Rates(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, measure := range []func(context.Context, *control) ([]*figures.Row, error){b.networkClaims, b.readiness, b.delays, b.takeovers} {
+	measures := []func(context.Context, *control) ([]*figures.Row, error){
+		b.networkClaims, b.readiness, b.delays, b.takeovers,
+	}
+	for _, measure := range measures {
 		more, err := measure(ctx, c)
 		if err != nil {
 			return err

@@ -104,7 +104,12 @@ func (b *Bench) newScaleRig(ctx context.Context) (s *scaleRig, err error) {
 		return s, err
 	}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), arktosv1.AddToScheme(scheme)); err != nil {
+	err = errors.Join(
+		clientgoscheme.AddToScheme(scheme),
+		v1alpha1.AddToScheme(scheme),
+		arktosv1.AddToScheme(scheme),
+	)
+	if err != nil {
 		return s, fmt.Errorf("register API kinds: %w", err)
 	}
 	if s.api, err = client.New(s.server.Config(), client.Options{Scheme: scheme}); err != nil {

@@ -45,7 +45,8 @@ func AddressLike(model *v1alpha1.Address, pod *corev1.Pod) *v1alpha1.Address {
 // Names taken from the model's namespace become names of the other's.
 func PatchLike(model, pod *corev1.Pod) ([]byte, error) {
 	told := map[string]string{}
-	for _, key := range []string{v1alpha1.AttachmentsAnnotation, arktosv1.UserInputAnnotation, arktosv1.ReadinessAnnotation} {
+	keys := []string{v1alpha1.AttachmentsAnnotation, arktosv1.UserInputAnnotation, arktosv1.ReadinessAnnotation}
+	for _, key := range keys {
 		told[key] = strings.ReplaceAll(model.Annotations[key], model.Namespace, pod.Namespace)
 	}
 	var conditions []corev1.PodCondition

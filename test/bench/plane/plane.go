@@ -76,7 +76,12 @@ func New(ctx context.Context, root string, server Server, step func(string), val
 		return c, err
 	}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), arktosv1.AddToScheme(scheme)); err != nil {
+	err = errors.Join(
+		clientgoscheme.AddToScheme(scheme),
+		v1alpha1.AddToScheme(scheme),
+		arktosv1.AddToScheme(scheme),
+	)
+	if err != nil {
 		return c, err
 	}
 	if c.WithWatch, err = client.NewWithWatch(c.Server.Config(), client.Options{Scheme: scheme}); err != nil {

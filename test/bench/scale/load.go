@@ -193,7 +193,8 @@ func (m model) copy(namespace, node string) (*corev1.Pod, *v1alpha1.Address) {
 		pod.Annotations[key] = strings.ReplaceAll(told, m.pod.Namespace, namespace)
 	}
 	address := plane.AddressLike(m.address, pod)
-	address.UID, address.CreationTimestamp, address.Generation = uuid.NewUUID(), m.address.CreationTimestamp, m.address.Generation
+	address.UID = uuid.NewUUID()
+	address.CreationTimestamp, address.Generation = m.address.CreationTimestamp, m.address.Generation
 	return pod, address
 }
 

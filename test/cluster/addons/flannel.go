@@ -32,7 +32,9 @@ func AssignPodRanges(ctx context.Context, api kubernetes.Interface, nodeName str
 	if err != nil {
 		return fmt.Errorf("encode the pod ranges of %s: %w", nodeName, err)
 	}
-	if _, err := api.CoreV1().Nodes().Patch(ctx, nodeName, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	nodes := api.CoreV1().Nodes()
+	_, err = nodes.Patch(ctx, nodeName, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
 		return fmt.Errorf("assign pod ranges to %s: %w", nodeName, err)
 	}
 	return nil

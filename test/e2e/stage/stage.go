@@ -191,7 +191,8 @@ func (e *Env) ExpectAgreement(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	left, err := e.differences(ctx, t)
-	for pause := firstPause; err == nil && len(left) > 0 && time.Since(began) < settle(); pause = min(2*pause, longestPause) {
+	pause := firstPause
+	for ; err == nil && len(left) > 0 && time.Since(began) < settle(); pause = min(2*pause, longestPause) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):

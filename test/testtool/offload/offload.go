@@ -118,7 +118,13 @@ func call(fd int, device string, data []byte) error {
 	defer pinner.Unpin()
 	pinner.Pin(&data[0])
 	request.data = unsafe.Pointer(&data[0])
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); errno != 0 {
+	_, _, errno := unix.Syscall(
+		unix.SYS_IOCTL,
+		uintptr(fd),
+		unix.SIOCETHTOOL,
+		uintptr(unsafe.Pointer(&request)),
+	)
+	if errno != 0 {
 		return fmt.Errorf("ask ethtool of %s: %w", device, errno)
 	}
 	return nil

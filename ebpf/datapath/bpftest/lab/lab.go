@@ -137,13 +137,11 @@ func (n *Node) open(t testing.TB, cgroup string) {
 	bpftest.AddAddr(t, 1, bpftest.Host(wire.IP(NodeShadowV4)))
 	bpftest.AddAddr(t, 1, bpftest.Host(wire.IP(NodeShadowV6)))
 	n.Config = programs.Config{
-		PinDir: bpftest.MountBPF(
-			t,
-		), CgroupRoot: cgroup, VXLANIfindex: bpftest.AddTunnel(t, "tunnel"), Connections: bpftest.Connections,
+		PinDir: bpftest.MountBPF(t), CgroupRoot: cgroup,
+		VXLANIfindex: bpftest.AddTunnel(t, "tunnel"), Connections: bpftest.Connections,
 		NodeShadow4: wire.IP(NodeShadowV4), NodeShadow6: wire.IP(NodeShadowV6),
-		UnderlayMAC: n.mac(
-			t,
-		), LinkPort: LinkPort, UnderlayIfindex: n.Ifindex, UnderlayIfindex6: n.Ifindex, TunnelSource4: n.Underlay[0], TunnelSource6: n.Underlay[1],
+		UnderlayMAC: n.mac(t), LinkPort: LinkPort, UnderlayIfindex: n.Ifindex, UnderlayIfindex6: n.Ifindex,
+		TunnelSource4: n.Underlay[0], TunnelSource6: n.Underlay[1],
 		ConnectedDatagrams: true,
 	}
 	n.Config.FragmentIfindex, n.Config.FragmentPeerIfindex = bpftest.AddFragmenter(t)
@@ -183,18 +181,16 @@ func (l *Lab) addPod(node int, vni uint32, number int, mac state.MAC) *Pod {
 	slot := len(n.State.Interfaces) + 10
 	shadow4 := wire.IP(fmt.Sprintf("169.254.64.%d", slot))
 	shadow6 := wire.IP(fmt.Sprintf("fd00:a110::%x", slot))
+	sources := map[netip.Addr]netip.Addr{shadow4: wire.IP(NodeShadowV4), shadow6: wire.IP(NodeShadowV6)}
 	bpftest.In(t, n.NS, func() {
 		p.Ifindex, p.Peer = l.device.join(t, slot, p.NS)
-		for shadow, source := range map[netip.Addr]netip.Addr{shadow4: wire.IP(NodeShadowV4), shadow6: wire.IP(NodeShadowV6)} {
-			bpftest.AddRoute(
-				t,
-				&netlink.Route{
-					LinkIndex: p.Ifindex,
-					Dst:       bpftest.IPNet(bpftest.Host(shadow)),
-					Src:       source.AsSlice(),
-					Scope:     unix.RT_SCOPE_LINK,
-				},
-			)
+		for shadow, source := range sources {
+			bpftest.AddRoute(t, &netlink.Route{
+				LinkIndex: p.Ifindex,
+				Dst:       bpftest.IPNet(bpftest.Host(shadow)),
+				Src:       source.AsSlice(),
+				Scope:     unix.RT_SCOPE_LINK,
+			})
 			bpftest.AddNeighbour(t, p.Ifindex, shadow, mac)
 		}
 	})

@@ -21,9 +21,13 @@ import (
 func ScaledTenants(t testing.TB, device PodDevice) (l *Lab, red, blue map[int]*Pod) {
 	t.Helper()
 	l, red, blue = TwoTenants(t, device)
+	ofFamily := [][3]string{
+		{world.VIPB, world.VipSelf, world.VipNone},
+		{world.VipB6, world.VipSelf6, world.VipNone6},
+	}
 	for _, n := range l.Nodes {
 		for _, vni := range []uint32{VNI1, VNI2} {
-			for family, vips := range [][3]string{{world.VIPB, world.VipSelf, world.VipNone}, {world.VipB6, world.VipSelf6, world.VipNone6}} {
+			for family, vips := range ofFamily {
 				for proto, port := range map[uint8]uint16{state.ProtoTCP: 80, state.ProtoUDP: 53} {
 					to := func(vip string, backends ...state.Backend) {
 						n.State.Services = append(

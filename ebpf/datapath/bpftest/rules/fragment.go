@@ -36,7 +36,8 @@ func (r *Rules) Fragment(at Place, in, out []byte, before, mark uint32) error {
 	}
 	payload := out[14+FragmentHeaders:]
 	switch {
-	case int(binary.BigEndian.Uint16(out[18:])) != len(payload)+8 || len(payload)%8 != 0 || binary.BigEndian.Uint16(out[56:]) != 1 || out[54] != state.ProtoUDP:
+	case int(binary.BigEndian.Uint16(out[18:])) != len(payload)+8 || len(payload)%8 != 0 ||
+		binary.BigEndian.Uint16(out[56:]) != 1 || out[54] != state.ProtoUDP:
 		return fmt.Errorf("a first fragment with other lengths or headers than its own")
 	case FragmentHeaders+len(payload) > 1350:
 		return fmt.Errorf("%d bytes do not fit the underlay", len(out)-14)

@@ -180,61 +180,6 @@ func (r *Rules) Macs() []state.MAC {
 	return list
 }
 
-// counters reads all counts by their index, in one call for the sake of speed.
-func (r *Rules) counters(t testing.TB) []uint64 {
-	t.Helper()
-	m, cpus := r.W.Objects.AliothCounters, ebpf.MustPossibleCPU()
-	keys, values := make([]uint32, m.MaxEntries()), make([]bpf.AliothCounter, int(m.MaxEntries())*cpus)
-	var cursor ebpf.MapBatchCursor
-	n, err := m.BatchLookup(&cursor, keys, values, nil)
-	if n != len(keys) {
-		t.Fatalf("read %d of %d counters: %v", n, len(keys), err)
-	}
-	counts := make([]uint64, n)
-	for i, v := range values {
-		counts[keys[i/cpus]] += v.Packets
-	}
-	return counts
-}
-
-// counted returns the only counter that has moved since the last call. none reports that no counter
-// has moved.
-func (r *Rules) counted(t testing.TB) (found telemetry.Counter, none bool, err error) {
-	t.Helper()
-	now := r.counters(t)
-	defer func() { r.last = now }()
-	none = true
-	for index, n := range now {
-		if n == r.last[index] {
-			continue
-		}
-		if n != r.last[index]+1 || !none {
-			return found, false, fmt.Errorf(
-				"the counter %d has moved from %d to %d, and more than one may have",
-				index,
-				r.last[index],
-				n,
-			)
-		}
-		found.Reason = telemetry.Reason(index / int(bpf.AliothDirectionDIRECTION_LEN))
-		found.Direction = telemetry.Direction(index % int(bpf.AliothDirectionDIRECTION_LEN))
-		none = false
-	}
-	return found, none, nil
-}
-
-// CheckSum checks that every frame that was decided has one count.
-func (r *Rules) CheckSum(t testing.TB) {
-	t.Helper()
-	var sum uint64
-	for _, n := range r.counters(t) {
-		sum += n
-	}
-	if sum != r.tried {
-		t.Errorf("%d frames were decided and %d counted", r.tried, sum)
-	}
-}
-
 // Try runs a frame and fails the test if it breaks a rule.
 func (r *Rules) Try(t testing.TB, at Place, in []byte, ctx bpf.Context) {
 	t.Helper()
@@ -455,12 +400,13 @@ func (r *Rules) arrived(at Place, in seen) (vni uint32, inner seen, err error) {
 // before, and no pod here is an end of it.
 func (r *Rules) returned(at Place, in, out seen, mark uint32) error {
 	vni, in, err := r.arrived(at, in)
+	final := []state.MAC{world.ClassReturned, world.ClassToDivider, world.ClassToBouncer, world.ClassFromBouncer}
 	switch {
 	case err != nil:
 		return err
 	case out.ethSrc != world.ClassReturned || out.ethDst != in.ethDst || !bytes.Equal(in.all[12:], out.all[12:]):
 		return fmt.Errorf("the frame is changed")
-	case slices.Contains([]state.MAC{world.ClassReturned, world.ClassToDivider, world.ClassToBouncer, world.ClassFromBouncer}, in.ethSrc):
+	case slices.Contains(final, in.ethSrc):
 		return fmt.Errorf("a frame of class %s is returned", in.ethSrc)
 	case mark&state.MarkMask != 0:
 		return fmt.Errorf("the frame keeps its mark")
@@ -498,47 +444,4 @@ func (r *Rules) reply(at Place, in, out seen, mark uint32) error {
 		return fmt.Errorf("the answer goes to %s", out.dst)
 	}
 	return nil
-}
-
-// seen is a frame's headers as read without following extension headers.
-type seen struct {
-	all            []byte
-	ethDst, ethSrc state.MAC
-	ethertype      uint16
-	src, dst       netip.Addr
-	proto          uint8
-	dport          uint16 // without extension headers in between
-	ports          bool   // the frame has ports: it is not a later fragment
-	opens          bool   // TCP with SYN and without ACK
-	sound          bool   // the IPv4 header's checksum is right, or the packet has none
-}
-
-func view(b []byte) seen {
-	s := seen{all: b, sound: true}
-	if len(b) < 14 {
-		return s
-	}
-	s.ethDst, s.ethSrc, s.ethertype = state.MAC(b[0:6]), state.MAC(b[6:12]), binary.BigEndian.Uint16(b[12:])
-	l4 := 54
-	switch {
-	case s.ethertype == 0x0800 && len(b) >= 34:
-		s.src, s.dst, s.proto = netip.AddrFrom4([4]byte(b[26:30])), netip.AddrFrom4([4]byte(b[30:34])), b[23]
-		l4 = 14 + int(b[14]&15)*4
-		s.sound = l4 >= 34 && l4 <= len(b) && wire.Fold(wire.Sum(0, b[14:l4])) == 0
-		if binary.BigEndian.Uint16(b[20:])&0x1fff != 0 {
-			return s
-		}
-	case s.ethertype == 0x86dd && len(b) >= 54:
-		s.src, s.dst, s.proto = netip.AddrFrom16([16]byte(b[22:38])), netip.AddrFrom16([16]byte(b[38:54])), b[20]
-	default:
-		return s
-	}
-	if len(b) >= l4+4 {
-		s.ports = s.proto == state.ProtoTCP || s.proto == state.ProtoUDP
-		s.dport = binary.BigEndian.Uint16(b[l4+2:])
-	}
-	if s.proto == state.ProtoTCP && len(b) > l4+13 {
-		s.opens = b[l4+13]&(wire.FlagSYN|wire.FlagACK) == wire.FlagSYN
-	}
-	return s
 }

@@ -224,7 +224,11 @@ func knownLies(w *world.World) (sequences [][]sent) {
 		f.Fragment, f.L4 = &wire.Fragment{Offset: 1, More: false}, wire.Raw{Proto: 60, Data: second}
 	}))
 	sequences = append(sequences, append([]sent{first}, rest...))
-	for _, f := range []wire.Frame{world.FromA(func(f *wire.Frame) { f.Dst = wire.IP(world.Outside) }), world.FromA6(func(f *wire.Frame) { f.Dst = wire.IP(world.Outside6) })} {
+	outwards := []wire.Frame{
+		world.FromA(func(f *wire.Frame) { f.Dst = wire.IP(world.Outside) }),
+		world.FromA6(func(f *wire.Frame) { f.Dst = wire.IP(world.Outside6) }),
+	}
+	for _, f := range outwards {
 		a, b := world.DatagramIn(f, wire.UDP{Sport: 1000, Dport: wholePort}, 99)
 		about := wire.Frame{Src: f.Dst, Dst: f.Src, L4: wire.UDP{Sport: wholePort, Dport: 1000, NoChecksum: true}}
 		foreign := about.With(func(f *wire.Frame) { f.Dst = netip.MustParseAddr(world.ShadowOpen) })

@@ -77,11 +77,13 @@ func TestFlowEvent_NewFlow_HasEndsAndNodes(t *testing.T) {
 		}},
 		{"to a shared service", w.Objects.AliothFromPod, w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}).Bytes(), telemetry.Event{
 			VNI: world.VNIRed, Reason: telemetry.ToStack, Direction: telemetry.FromPod, Proto: state.ProtoUDP, PacketMark: state.MarkShared,
-			Came: telemetry.Tuple{Src: wire.IP("10.0.1.10"), Dst: wire.IP("10.96.0.10"), Sport: 1000, Dport: 53}, Went: telemetry.Tuple{Src: wire.IP(world.ShadowA), Dst: wire.IP("10.8.1.10"), Sport: 1000, Dport: 5353},
+			Came: telemetry.Tuple{Src: wire.IP("10.0.1.10"), Dst: wire.IP("10.96.0.10"), Sport: 1000, Dport: 53},
+			Went: telemetry.Tuple{Src: wire.IP(world.ShadowA), Dst: wire.IP("10.8.1.10"), Sport: 1000, Dport: 5353},
 		}},
 		{"its answer", w.Objects.AliothToPod, w.PodA, world.Answer(world.ShadowA, wire.UDP{Sport: 5353, Dport: 1000}).Bytes(), telemetry.Event{
 			VNI: world.VNIRed, Reason: telemetry.FromStack, Direction: telemetry.ToPod, Proto: state.ProtoUDP,
-			Came: telemetry.Tuple{Src: wire.IP("10.8.1.10"), Dst: wire.IP(world.ShadowA), Sport: 5353, Dport: 1000}, Went: telemetry.Tuple{Src: wire.IP("10.96.0.10"), Dst: wire.IP("10.0.1.10"), Sport: 53, Dport: 1000},
+			Came: telemetry.Tuple{Src: wire.IP("10.8.1.10"), Dst: wire.IP(world.ShadowA), Sport: 5353, Dport: 1000},
+			Went: telemetry.Tuple{Src: wire.IP("10.96.0.10"), Dst: wire.IP("10.0.1.10"), Sport: 53, Dport: 1000},
 		}},
 		{"from another node", w.Objects.AliothFromUnderlay, w.Config.UnderlayIfindex, wrapped.Bytes(), telemetry.Event{
 			VNI: world.VNIRed, Reason: telemetry.ForwardedLocal, Direction: telemetry.FromTunnel, Proto: state.ProtoUDP,
@@ -115,8 +117,14 @@ func TestFlowEvent_ServiceFlow_HasBothForms(t *testing.T) {
 	a, b, vip := wire.IP("10.0.1.10"), wire.IP("10.0.1.11"), wire.IP(world.VIPB)
 	want := []telemetry.Event{
 		{
-			VNI: world.VNIRed, Ifindex: w.PodA, Reason: telemetry.ForwardedRemote, Proto: state.ProtoUDP, Came: telemetry.Tuple{Src: a, Dst: vip, Sport: 1000, Dport: 53}, Went: telemetry.Tuple{Src: a, Dst: wire.IP("10.0.1.20"), Sport: 1000, Dport: 5353},
-			OuterSrc: wire.IP("192.0.2.1"), OuterDst: wire.IP("192.0.2.2"),
+			VNI:      world.VNIRed,
+			Ifindex:  w.PodA,
+			Reason:   telemetry.ForwardedRemote,
+			Proto:    state.ProtoUDP,
+			Came:     telemetry.Tuple{Src: a, Dst: vip, Sport: 1000, Dport: 53},
+			Went:     telemetry.Tuple{Src: a, Dst: wire.IP("10.0.1.20"), Sport: 1000, Dport: 5353},
+			OuterSrc: wire.IP("192.0.2.1"),
+			OuterDst: wire.IP("192.0.2.2"),
 		},
 		{
 			VNI:     world.VNIRed,

@@ -121,9 +121,16 @@ func (c tables) part(vni uint32) *state.State {
 
 // every lists tables of all combinations that a node might ever have.
 func every() (list []tables) {
+	subnets := []tables{
+		{},
+		{knowsSubnet: true, subnetIsWholeHere: true},
+		{knowsSubnet: true},
+		{knowsSubnet: true, bouncer: incomplete},
+		{knowsSubnet: true, bouncer: complete},
+	}
 	for _, held := range []place{nowhere, first, second, here, toSelf, atGateway, heldOutside} {
 		for _, cached := range []tables{{}, {cached: first}, {cached: second}, {cached: first, gone: true}, {cached: toSelf}} {
-			for _, subnet := range []tables{{}, {knowsSubnet: true, subnetIsWholeHere: true}, {knowsSubnet: true}, {knowsSubnet: true, bouncer: incomplete}, {knowsSubnet: true, bouncer: complete}} {
+			for _, subnet := range subnets {
 				for _, vpc := range []tables{{vpcIsWholeHere: true}, {}, {divider: incomplete}, {divider: complete}} {
 					for bits := range 16 {
 						c := tables{

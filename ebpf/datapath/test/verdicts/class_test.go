@@ -70,7 +70,8 @@ var situations = []situation{
 // as direct.
 func (s situation) byClass() map[state.MAC]string {
 	return map[state.MAC]string{
-		world.ClassDirect: s.direct, world.ClassReturned: s.returned, world.ClassToDivider: s.toDivider, world.ClassToBouncer: s.toBouncer, world.ClassFromBouncer: s.bounce,
+		world.ClassDirect: s.direct, world.ClassReturned: s.returned,
+		world.ClassToDivider: s.toDivider, world.ClassToBouncer: s.toBouncer, world.ClassFromBouncer: s.bounce,
 		world.MacR: s.direct, world.MacA: s.direct, state.VirtualMAC: s.direct,
 		{}:                               s.direct,
 		{0x02, 0xa1, 0x07, 0, 0x02, 5}:   s.direct,

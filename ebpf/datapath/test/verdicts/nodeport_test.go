@@ -4,6 +4,7 @@
 package verdicts_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
@@ -47,13 +48,18 @@ func TestNodePort_Pod_OnlyOwnVPCReached(t *testing.T) {
 		dropped("of a VPC without egress", w.PodA, to("192.0.2.1", syn(30081)).Bytes(), "egress_closed"),
 		dropped("at another address", w.Open, to("10.8.1.2", syn(30080)).Bytes(), "egress_default_vpc"),
 	})
+	unlisted := []state.ClosedPrefix{
+		{VNI: world.VNIOpen, Prefix: wire.Prefix("0.0.0.0/0"), Class: state.ClosedUnlisted},
+		{VNI: world.VNIOpen, Prefix: wire.Prefix("::/0"), Class: state.ClosedUnlisted},
+	}
+	ofSender := state.ClosedPrefix{VNI: world.VNIOpen, Prefix: wire.Prefix("192.0.2.1/32"), Class: state.OpenListed}
 	for name, c := range map[string]struct {
 		listed []state.ClosedPrefix
 		open   bool
 	}{
 		"denied":         {[]state.ClosedPrefix{{VNI: world.VNIOpen, Prefix: wire.Prefix("192.0.2.0/24"), Class: state.ClosedDenied}}, false},
-		"unlisted":       {[]state.ClosedPrefix{{VNI: world.VNIOpen, Prefix: wire.Prefix("0.0.0.0/0"), Class: state.ClosedUnlisted}, {VNI: world.VNIOpen, Prefix: wire.Prefix("::/0"), Class: state.ClosedUnlisted}}, false},
-		"listed":         {[]state.ClosedPrefix{{VNI: world.VNIOpen, Prefix: wire.Prefix("0.0.0.0/0"), Class: state.ClosedUnlisted}, {VNI: world.VNIOpen, Prefix: wire.Prefix("::/0"), Class: state.ClosedUnlisted}, {VNI: world.VNIOpen, Prefix: wire.Prefix("192.0.2.1/32"), Class: state.OpenListed}}, true},
+		"unlisted":       {unlisted, false},
+		"listed":         {append(slices.Clone(unlisted), ofSender), true},
 		"another's list": {[]state.ClosedPrefix{{VNI: world.VNIRed, Prefix: wire.Prefix("192.0.2.0/24"), Class: state.ClosedDenied}}, true},
 	} {
 		s := w.State()

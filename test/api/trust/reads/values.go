@@ -271,7 +271,8 @@ func (f *file) keyOf(below, above ast.Node) string {
 	case *ast.IndexExpr:
 		return f.constantKey(above)
 	case *ast.AssignStmt:
-		if i := slices.IndexFunc(above.Rhs, func(e ast.Expr) bool { return e == below }); i >= 0 && len(above.Lhs) == len(above.Rhs) {
+		i := slices.IndexFunc(above.Rhs, func(e ast.Expr) bool { return e == below })
+		if i >= 0 && len(above.Lhs) == len(above.Rhs) {
 			if _, ok := above.Lhs[i].(*ast.Ident); !ok && !f.intoMetadata(above.Lhs[i]) {
 				return "*"
 			}
