@@ -139,9 +139,9 @@ func describe(slice *discoveryv1.EndpointSlice, endpoint *discoveryv1.Endpoint) 
 // listed waits until the Endpoints object of a Service has these addresses; nil for none.
 func (r *rig) listed(service *corev1.Service, addresses, notReady []string) {
 	r.t.Helper()
-	object := &corev1.Endpoints{
+	object := &corev1.Endpoints{ //nolint:staticcheck // Endpoints are written for older programs
 		ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name},
-	} //nolint:staticcheck // Endpoints are written for older programs
+	}
 	sees(r, object, func(o *corev1.Endpoints) error { //nolint:staticcheck // as above
 		var are, areNot []string
 		for _, subset := range o.Subsets {
@@ -287,9 +287,9 @@ func TestServiceOverNetwork_AnnotationGoesUnseen_ObjectsRemoved(t *testing.T) {
 	r.operate(cfg)
 	r.leadsTo(web)
 	for _, service := range []*corev1.Service{web, kept} {
-		r.gone(
-			&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "former-lan", Name: service.Name}},
-		) //nolint:staticcheck // Endpoints are written for older programs
+		r.gone(&corev1.Endpoints{ //nolint:staticcheck // Endpoints are written for older programs
+			ObjectMeta: metav1.ObjectMeta{Namespace: "former-lan", Name: service.Name},
+		})
 	}
 	for i, slice := range r.managed(kept) {
 		if slice.ResourceVersion != before[i].ResourceVersion {
@@ -329,9 +329,9 @@ func TestEndpoints_Forged_ServiceUnchanged(t *testing.T) {
 				Namespace: "forged-lan", Name: name, Labels: map[string]string{v1alpha1.EndpointsManagerLabel: v1alpha1.EndpointsManager},
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "early", UID: types.UID(uid), Controller: ptr.To(true)}},
 			},
-			Subsets: []corev1.EndpointSubset{
+			Subsets: []corev1.EndpointSubset{ //nolint:staticcheck // as above
 				{Addresses: []corev1.EndpointAddress{{IP: "192.168.0.66"}}, Ports: []corev1.EndpointPort{{Port: 66}}},
-			}, //nolint:staticcheck // as above
+			},
 		}
 	}
 	other := forged("other", "of-no-service")

@@ -175,16 +175,12 @@ func (c *Cluster) RestartAlioth(ctx context.Context) error {
 		return fmt.Errorf("list Alioth's daemonsets: %w", err)
 	}
 	for _, d := range deployments.Items {
-		_, err := apps.Deployments(SystemNamespace).
-			Patch(ctx, d.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-		if err != nil {
+		if _, err := apps.Deployments(SystemNamespace).Patch(ctx, d.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("restart the deployment %s: %w", d.Name, err)
 		}
 	}
 	for _, d := range daemonSets.Items {
-		_, err := apps.DaemonSets(SystemNamespace).
-			Patch(ctx, d.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-		if err != nil {
+		if _, err := apps.DaemonSets(SystemNamespace).Patch(ctx, d.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("restart the daemonset %s: %w", d.Name, err)
 		}
 	}

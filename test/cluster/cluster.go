@@ -216,10 +216,7 @@ func clusterDNS() (v4, v6 netip.Addr) {
 // machine has none on this host.
 func (c *Cluster) space(nodeName string) (process.Space, process.ID, error) {
 	if c.isGuest(nodeName) {
-		return process.Space{}, process.ID{}, fmt.Errorf(
-			"enter the node %q: it is a virtual machine, which runs commands by NodeExec only",
-			nodeName,
-		)
+		return process.Space{}, process.ID{}, fmt.Errorf("enter the node %q: it is a virtual machine, which runs commands by NodeExec only", nodeName)
 	}
 	holder, ok := c.state.get().Daemons[nodeName+"/holder"]
 	if !ok || !holder.ID.Alive() {

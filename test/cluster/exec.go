@@ -21,11 +21,7 @@ import (
 // Command prepares a command that runs on a node: in its network, mount and
 // host name namespaces, with the node's view of the file system. Call start to
 // run it; wait and kill it through cmd as usual. An empty node is the host.
-func (c *Cluster) Command(
-	ctx context.Context,
-	nodeName string,
-	args ...string,
-) (cmd *exec.Cmd, start func() error, err error) {
+func (c *Cluster) Command(ctx context.Context, nodeName string, args ...string) (cmd *exec.Cmd, start func() error, err error) {
 	space := process.Space{}
 	if nodeName != "" {
 		if space, _, err = c.space(nodeName); err != nil {
@@ -74,13 +70,7 @@ func runIn(ctx context.Context, where string, space process.Space, args []string
 		err = cmd.Wait()
 	}
 	if err != nil {
-		return stdout.String(), fmt.Errorf(
-			"run %q on %s: %w: %s",
-			strings.Join(args, " "),
-			where,
-			err,
-			strings.TrimSpace(stderr.String()),
-		)
+		return stdout.String(), fmt.Errorf("run %q on %s: %w: %s", strings.Join(args, " "), where, err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
 }
@@ -102,26 +92,13 @@ func (c *Cluster) ExecInPod(ctx context.Context, namespace, pod, container strin
 	var stdout, stderr bytes.Buffer
 	err := c.StreamInPod(ctx, namespace, pod, container, nil, &stdout, &stderr, args...)
 	if err != nil {
-		return stdout.String(), fmt.Errorf(
-			"run %q in %s/%s: %w: %s",
-			strings.Join(args, " "),
-			namespace,
-			pod,
-			err,
-			strings.TrimSpace(stderr.String()),
-		)
+		return stdout.String(), fmt.Errorf("run %q in %s/%s: %w: %s", strings.Join(args, " "), namespace, pod, err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
 }
 
 // StreamInPod is ExecInPod with the caller's own streams; stdin may be nil.
-func (c *Cluster) StreamInPod(
-	ctx context.Context,
-	namespace, pod, container string,
-	stdin io.Reader,
-	stdout, stderr io.Writer,
-	args ...string,
-) error {
+func (c *Cluster) StreamInPod(ctx context.Context, namespace, pod, container string, stdin io.Reader, stdout, stderr io.Writer, args ...string) error {
 	request := c.Client().CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
 			Container: container, Command: args,

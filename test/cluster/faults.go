@@ -126,10 +126,7 @@ func containerID(pod *corev1.Pod, container string) (string, error) {
 // DaemonPod returns the pod of Alioth's daemon on a node: the one there that a
 // DaemonSet in SystemNamespace owns.
 func (c *Cluster) DaemonPod(ctx context.Context, nodeName string) (*corev1.Pod, error) {
-	list, err := c.Client().
-		CoreV1().
-		Pods(SystemNamespace).
-		List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + nodeName})
+	list, err := c.Client().CoreV1().Pods(SystemNamespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + nodeName})
 	if err != nil {
 		return nil, fmt.Errorf("find the daemon on %s: %w", nodeName, err)
 	}

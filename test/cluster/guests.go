@@ -120,8 +120,7 @@ func (c *Cluster) packImages(ctx context.Context, nodeName, archive string) erro
 	if err := c.StopProcess(ctx, runtime); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, "tar", "-c", "-f", archive, "-C", c.machine(nodeName).ContainerdRoot(), ".").
-		CombinedOutput()
+	out, err := exec.CommandContext(ctx, "tar", "-c", "-f", archive, "-C", c.machine(nodeName).ContainerdRoot(), ".").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("pack the images of %s: %w: %s", nodeName, err, out)
 	}
@@ -155,13 +154,7 @@ func (c *Cluster) runOnGuest(ctx context.Context, nodeName string, args []string
 	var stdout, stderr bytes.Buffer
 	command := agent.Command{Args: args, Env: node.Environment()}
 	if err := c.agentOf(nodeName).Run(ctx, command, &stdout, &stderr); err != nil {
-		return stdout.String(), fmt.Errorf(
-			"run %q on %s: %w: %s",
-			strings.Join(args, " "),
-			nodeName,
-			err,
-			strings.TrimSpace(stderr.String()),
-		)
+		return stdout.String(), fmt.Errorf("run %q on %s: %w: %s", strings.Join(args, " "), nodeName, err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
 }

@@ -48,10 +48,7 @@ func (c *Cluster) configureBridges() error {
 	c.progress("configuring the plugins bridge and host-local")
 	var nodes []addons.Bridge
 	for _, n := range c.Nodes() {
-		nodes = append(
-			nodes,
-			addons.Bridge{Machine: c.machine(n.Name), NetNS: c.NodeNetNS(n.Name), IPv4: n.IPv4, IPv6: n.IPv6},
-		)
+		nodes = append(nodes, addons.Bridge{Machine: c.machine(n.Name), NetNS: c.NodeNetNS(n.Name), IPv4: n.IPv4, IPv6: n.IPv6})
 	}
 	return addons.ConfigureBridges(nodes)
 }
@@ -90,10 +87,7 @@ func (c *Cluster) waitForServices(ctx context.Context) error {
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 	return objects.WaitFor(ctx, "Services can be created", func(ctx context.Context) error {
-		_, err := c.Client().
-			CoreV1().
-			Services("default").
-			Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := c.Client().CoreV1().Services("default").Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	})
 }

@@ -16,14 +16,7 @@ import (
 )
 
 // startOrder lists the daemons that a node can have, in the order of their start.
-var startOrder = []string{
-	"etcd",
-	"kube-apiserver",
-	"kube-controller-manager",
-	"kube-scheduler",
-	"containerd",
-	"kubelet",
-}
+var startOrder = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "containerd", "kubelet"}
 
 // PowerOff pulls a node's plug: all its processes die, and its network namespace, mounts,
 // pinned BPF objects and everything in memory go with them. Its disk stays.

@@ -54,11 +54,7 @@ func (c *Cluster) runtimeServes(ctx context.Context, nodeName string, child *pro
 	dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 		return c.DialNode(ctx, nodeName, node.Socket)
 	})
-	conn, err := grpc.NewClient(
-		"passthrough:///containerd",
-		dial,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-	)
+	conn, err := grpc.NewClient("passthrough:///containerd", dial, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
@@ -93,12 +89,7 @@ func (c *Cluster) ReadNodeFile(ctx context.Context, nodeName, path string) ([]by
 }
 
 // loadImages loads the images that a node lacks, with the ctr of the folder bin. extra are files.
-func (c *Cluster) loadImages(
-	ctx context.Context,
-	nodeName, bin string,
-	archives []images.Archive,
-	extra []string,
-) error {
+func (c *Cluster) loadImages(ctx context.Context, nodeName, bin string, archives []images.Archive, extra []string) error {
 	archives = slices.Clone(archives)
 	for _, path := range extra {
 		archive, err := images.Describe(path)
@@ -112,19 +103,7 @@ func (c *Cluster) loadImages(
 		if c.state.get().Loaded[nodeName][a.Ref] == a.Digest {
 			continue
 		}
-		_, err := c.NodeExec(
-			ctx,
-			nodeName,
-			ctr,
-			"--address",
-			node.Socket,
-			"--namespace",
-			"k8s.io",
-			"images",
-			"import",
-			"--local",
-			a.Path,
-		)
+		_, err := c.NodeExec(ctx, nodeName, ctr, "--address", node.Socket, "--namespace", "k8s.io", "images", "import", "--local", a.Path)
 		if err != nil {
 			return fmt.Errorf("load the image archive %s: %w", a.Path, err)
 		}

@@ -80,12 +80,7 @@ func (c *Cluster) writeClients(binaries map[string]string) error {
 		if binary == "" {
 			continue
 		}
-		data := map[string]string{
-			"Kubeconfig": c.Kubeconfig(),
-			"Cache":      c.path("cache"),
-			"Bin":        c.path("bin"),
-			"Binary":     binary,
-		}
+		data := map[string]string{"Kubeconfig": c.Kubeconfig(), "Cache": c.path("cache"), "Bin": c.path("bin"), "Binary": binary}
 		if err := c.writeScript(name, withKubeconfig, data); err != nil {
 			return err
 		}

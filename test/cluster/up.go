@@ -62,10 +62,7 @@ func Up(ctx context.Context, root string, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	if missing := host.MissingPackages(); len(missing) > 0 {
-		return nil, fmt.Errorf(
-			"missing Debian packages: %s: run: go run ./test/cluster/cmd/lab setup",
-			strings.Join(missing, " "),
-		)
+		return nil, fmt.Errorf("missing Debian packages: %s: run: go run ./test/cluster/cmd/lab setup", strings.Join(missing, " "))
 	}
 	c, found, err := attach(root, o.Dir, o.Progress)
 	if err != nil {
@@ -113,11 +110,7 @@ func (o *Options) setVersions(found bool, old Versions) error {
 	case !found || o.Versions == old:
 		return nil
 	case o.Versions != (Versions{}):
-		return fmt.Errorf(
-			"a lab with the versions %+v is here already, which cannot become one with %+v: run first: make down",
-			old,
-			o.Versions,
-		)
+		return fmt.Errorf("a lab with the versions %+v is here already, which cannot become one with %+v: run first: make down", old, o.Versions)
 	}
 	o.Versions = old
 	return nil
@@ -128,16 +121,10 @@ func (o *Options) setVersions(found bool, old Versions) error {
 func (c *Cluster) claim(ctx context.Context, o Options, found bool) error {
 	if found {
 		old := c.state.get()
-		if old.CNI != o.CNI || old.Topology.Lab != o.Topology.Lab || old.Topology.Octet != o.Topology.Octet ||
-			old.Topology.Guests != o.Topology.Guests ||
+		if old.CNI != o.CNI || old.Topology.Lab != o.Topology.Lab || old.Topology.Octet != o.Topology.Octet || old.Topology.Guests != o.Topology.Guests ||
 			old.Topology.Nodes > o.Topology.Nodes {
-			return fmt.Errorf(
-				"a lab of %d nodes with --cni %s is here already, which cannot become one of %d nodes with --cni %s: run first: make down",
-				old.Topology.Nodes,
-				old.CNI,
-				o.Topology.Nodes,
-				o.CNI,
-			)
+			return fmt.Errorf("a lab of %d nodes with --cni %s is here already, which cannot become one of %d nodes with --cni %s: run first: make down",
+				old.Topology.Nodes, old.CNI, o.Topology.Nodes, o.CNI)
 		}
 	} else {
 		if err := c.makeRoom(ctx, o.Topology); err != nil {

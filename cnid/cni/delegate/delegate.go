@@ -164,11 +164,8 @@ func (d *Delegates) Add(ctx context.Context, a Attachment) (*attach.Result, erro
 	}
 	// The context may have ended, and DEL has to run nevertheless.
 	if undo := d.undo(context.WithoutCancel(ctx), k, reached, err); undo != nil {
-		err = fmt.Errorf(
-			"%w (and undoing it failed, a DEL will try again: %v)",
-			err,
-			undo,
-		) //nolint:errorlint // callers match the cause only
+		//nolint:errorlint // callers match the cause only
+		err = fmt.Errorf("%w (and undoing it failed, a DEL will try again: %v)", err, undo)
 	}
 	return nil, err
 }

@@ -134,7 +134,8 @@ func Take(ctx context.Context, k Kernel, a Area) (*Image, error) {
 	}{
 		{
 			"devices", &i.Links, unix.RTM_GETLINK,
-			[]nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_UNSPEC), object.Number(unix.IFLA_EXT_MASK, skipStatistics)}, all,
+			[]nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_UNSPEC), object.Number(unix.IFLA_EXT_MASK, skipStatistics)},
+			all,
 		},
 		{"addresses", &i.Addresses, unix.RTM_GETADDR, []nl.NetlinkRequestData{nl.NewIfAddrmsg(unix.AF_UNSPEC)}, object.IsLasting},
 		{"next hops", &i.NextHops, object.GetNextHop, []nl.NetlinkRequestData{make(raw, object.HeaderOfNextHop)}, all},
@@ -144,7 +145,8 @@ func Take(ctx context.Context, k Kernel, a Area) (*Image, error) {
 		{"proxies", &i.Neighbors, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_UNSPEC, unix.NTF_PROXY)}, all},
 		{
 			"VLANs of ports", &i.VLANs, unix.RTM_GETLINK,
-			[]nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_BRIDGE), object.Number(unix.IFLA_EXT_MASK, eachVLAN)}, all,
+			[]nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_BRIDGE), object.Number(unix.IFLA_EXT_MASK, eachVLAN)},
+			all,
 		},
 		{"entries of bridges", &i.Entries, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_BRIDGE, 0)}, object.IsStatic},
 		{"groups of bridges", &i.Groups, object.GetGroup, []nl.NetlinkRequestData{groupHeader()}, all},

@@ -68,7 +68,8 @@ func declaredResolver(committed, desired *document.DNS) *document.DNS {
 	}
 	sum := *desired.Config
 	for _, list := range []struct{ have, want *[]string }{
-		{&committed.Config.Server, &sum.Server}, {&committed.Config.Search, &sum.Search},
+		{&committed.Config.Server, &sum.Server},
+		{&committed.Config.Search, &sum.Search},
 		{&committed.Config.Options, &sum.Options},
 	} {
 		if *list.want == nil {

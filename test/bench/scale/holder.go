@@ -43,14 +43,7 @@ type holder struct {
 // of no other VPC.
 func newHolder(name string, via access, vpcs map[string]bool, log *slog.Logger) (*holder, error) {
 	keep := func(row any) bool { return isOwn(name, vpcs, row) }
-	n, err := newNode(
-		name,
-		via,
-		nil,
-		func(kind *descriptor.Kind) *descriptor.Kind { return discarding(kind, keep) },
-		nil,
-		log,
-	)
+	n, err := newNode(name, via, nil, func(kind *descriptor.Kind) *descriptor.Kind { return discarding(kind, keep) }, nil, log)
 	if err != nil {
 		return nil, err
 	}

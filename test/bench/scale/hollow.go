@@ -63,22 +63,12 @@ type hollow struct {
 
 // newHollow returns a hollow node that follows nothing yet, with its files in a folder. The
 // caller closes it. watched is the VNI whose addresses it notes.
-func newHollow(
-	ctx context.Context,
-	name string,
-	via access,
-	folder string,
-	watched uint32,
-	log *slog.Logger,
-) (*hollow, error) {
+func newHollow(ctx context.Context, name string, via access, folder string, watched uint32, log *slog.Logger) (*hollow, error) {
 	shadows := cnid.DefaultConfig().Shadows
 	if err := os.Mkdir(filepath.Join(folder, name), 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of node %s: %w", name, err)
 	}
-	j, err := journal.Open(
-		ctx,
-		journal.Config{Path: filepath.Join(folder, name, "journal"), Shadow4: shadows[0], Shadow6: shadows[1], Log: log},
-	)
+	j, err := journal.Open(ctx, journal.Config{Path: filepath.Join(folder, name, "journal"), Shadow4: shadows[0], Shadow6: shadows[1], Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +77,7 @@ func newHollow(
 	if err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
-	h := &hollow{
-		node:       n,
-		progress:   progress,
-		programmer: &programmer{watched: watched, known: map[place]time.Time{}},
-		asked:      map[string]bool{},
-	}
+	h := &hollow{node: n, progress: progress, programmer: &programmer{watched: watched, known: map[place]time.Time{}}, asked: map[string]bool{}}
 	h.assemble()
 	return h, nil
 }
@@ -109,17 +94,11 @@ func (h *hollow) assemble() {
 	})
 	h.attachments = attachment.New(attachment.Config{
 		Journal: h.journal, Drivers: attach.Drivers{drivers.DefaultPair: driver{}}, Decisions: decisions,
-		Datapath: reconcile.NewDatapath(
-			progress,
-			nil,
-			cfg,
-			h.store,
-		), Releaser: ignored{}, Metrics: attachment.NewMetrics(registry), Log: h.log,
+		Datapath: reconcile.NewDatapath(progress, nil, cfg, h.store), Releaser: ignored{}, Metrics: attachment.NewMetrics(registry), Log: h.log,
 		Wait: establishWithin,
 	})
 	h.loop = reconcile.New(reconcile.Config{
-		Plan: cfg, Store: h.store, Kernel: h.programmer, Progress: progress, Observer: ignored{},
-		Metrics: reconcile.NewMetrics(registry), Log: h.log,
+		Plan: cfg, Store: h.store, Kernel: h.programmer, Progress: progress, Observer: ignored{}, Metrics: reconcile.NewMetrics(registry), Log: h.log,
 		Every: h.cfg.RecheckEvery, Synced: h.sources.Synced, Rebuilder: ignored{},
 		Journal: h.journal, Held: held, Sources: h.sources, APIServers: ignored{},
 	})
@@ -211,13 +190,7 @@ func (d driver) link(spec attach.Spec) attach.Link {
 	name := d.HostName(spec.ContainerID, spec.IfName)
 	cookie := fnv.New64a()
 	_, _ = cookie.Write([]byte(spec.ContainerID)) // never fails
-	return attach.Link{
-		HostIfName:  name,
-		HostIfindex: indexOf(name),
-		HostMAC:     spec.MAC,
-		NetnsInode:  cookie.Sum64(),
-		NetnsCookie: cookie.Sum64(),
-	}
+	return attach.Link{HostIfName: name, HostIfindex: indexOf(name), HostMAC: spec.MAC, NetnsInode: cookie.Sum64(), NetnsCookie: cookie.Sum64()}
 }
 
 // Detach implements attach.Driver.

@@ -75,15 +75,10 @@ type Lab struct {
 // Start brings a lab up: it is loaded, the operator has settled, and all nodes have read their
 // objects and answered a roll call. The caller stops the lab.
 func Start(ctx context.Context, c Config) (_ *Lab, err error) {
-	if size := c.Size; size.Bouncers < 1 || size.Hollow < 2*size.Bouncers || size.Nodes < 4 || size.Nodes <= size.Hollow ||
-		size.PodsPerNode < 2 ||
+	if size := c.Size; size.Bouncers < 1 || size.Hollow < 2*size.Bouncers || size.Nodes < 4 || size.Nodes <= size.Hollow || size.PodsPerNode < 2 ||
 		size.PodsPerNode%2 != 0 ||
 		size.Nodes%stride == 0 {
-		return nil, fmt.Errorf(
-			"a lab of %+v is too small, or has an odd number of pods, or a multiple of %d nodes",
-			size,
-			stride,
-		)
+		return nil, fmt.Errorf("a lab of %+v is too small, or has an odd number of pods, or a multiple of %d nodes", size, stride)
 	}
 	l := &Lab{Size: c.Size, step: c.Step, loops: &errgroup.Group{}, stop: func() {}}
 	defer func() {
@@ -168,8 +163,7 @@ func podNames(count int) (names []string) {
 // defaultVPC creates the chart's default VPC.
 func (l *Lab) defaultVPC(ctx context.Context) error {
 	for _, object := range l.Objects {
-		if kind := object.GetKind(); object.GroupVersionKind().Group != v1alpha1.GroupVersion.Group ||
-			kind != "VPC" && kind != "Subnet" {
+		if kind := object.GetKind(); object.GroupVersionKind().Group != v1alpha1.GroupVersion.Group || kind != "VPC" && kind != "Subnet" {
 			continue
 		}
 		if err := l.Create(ctx, object.DeepCopy()); err != nil {
@@ -222,12 +216,7 @@ func (l *Lab) networked(ctx context.Context, namespace string) error {
 		if err := l.Get(ctx, client.ObjectKeyFromObject(network), network); err != nil {
 			return false, "", err
 		}
-		return meta.IsStatusConditionTrue(
-				network.Status.Conditions,
-				v1alpha1.ReadyCondition,
-			), fmt.Sprint(
-				network.Status.Conditions,
-			), nil
+		return meta.IsStatusConditionTrue(network.Status.Conditions, v1alpha1.ReadyCondition), fmt.Sprint(network.Status.Conditions), nil
 	})
 }
 

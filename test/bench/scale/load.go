@@ -57,11 +57,7 @@ func newLoader(config *rest.Config, like client.Client) (*loader, error) {
 }
 
 // each calls do for the numbers below count, many at once.
-func (l *loader) each(
-	ctx context.Context,
-	count int,
-	do func(ctx context.Context, c client.Client, i int) error,
-) error {
+func (l *loader) each(ctx context.Context, count int, do func(ctx context.Context, c client.Client, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(connections * writers)
 	for i := range count {
@@ -86,9 +82,7 @@ func (l *loader) nodes(ctx context.Context, size Size) error {
 		}
 		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: nodeIP(i).String()}}
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-		node.Status.Allocatable = corev1.ResourceList{
-			corev1.ResourcePods: *resource.NewQuantity(podsOfNode, resource.DecimalSI),
-		}
+		node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(podsOfNode, resource.DecimalSI)}
 		if err := c.Status().Update(ctx, node); err != nil {
 			return fmt.Errorf("write the status of node %s: %w", node.Name, err)
 		}
@@ -98,10 +92,7 @@ func (l *loader) nodes(ctx context.Context, size Size) error {
 
 // vpc makes a tenant with a VPC that holds its VNI, one subnet and a default Network.
 func vpc(ctx context.Context, c client.Client, name, cidr string, vni int32) error {
-	v := &v1alpha1.VPC{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.VPCSpec{CIDRs: []string{cidr}, AllowedTenants: []string{name}},
-	}
+	v := &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.VPCSpec{CIDRs: []string{cidr}, AllowedTenants: []string{name}}}
 	if err := c.Create(ctx, v); err != nil {
 		return fmt.Errorf("create VPC %s: %w", name, err)
 	}
@@ -110,9 +101,7 @@ func vpc(ctx context.Context, c client.Client, name, cidr string, vni int32) err
 			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.VNIClaimName(uint32(vni))},
 			Spec:       v1alpha1.VNIClaimSpec{VNI: vni, VPC: name, VPCUID: string(v.UID)},
 		},
-		&v1alpha1.Subnet{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.SubnetSpec{VPC: name, CIDRs: []string{cidr}},
-		},
+		&v1alpha1.Subnet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.SubnetSpec{VPC: name, CIDRs: []string{cidr}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TenantLabel: name}}},
 		&arktosv1.Network{
 			ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: arktosv1.DefaultNetwork},
@@ -193,8 +182,7 @@ func (m model) copy(namespace, node string) (*corev1.Pod, *v1alpha1.Address) {
 		pod.Annotations[key] = strings.ReplaceAll(told, m.pod.Namespace, namespace)
 	}
 	address := plane.AddressLike(m.address, pod)
-	address.UID = uuid.NewUUID()
-	address.CreationTimestamp, address.Generation = m.address.CreationTimestamp, m.address.Generation
+	address.UID, address.CreationTimestamp, address.Generation = uuid.NewUUID(), m.address.CreationTimestamp, m.address.Generation
 	return pod, address
 }
 

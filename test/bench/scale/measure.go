@@ -182,12 +182,7 @@ func (l *Lab) everywhere(ctx context.Context, made []request, p *Pushed) error {
 
 // everyPlan returns when the last plan that needs the address of a pod had it first, and
 // notes when it was attached on its own node.
-func (l *Lab) everyPlan(
-	ctx context.Context,
-	pod request,
-	address *v1alpha1.Address,
-	p *Pushed,
-) (latest time.Time, err error) {
+func (l *Lab) everyPlan(ctx context.Context, pod request, address *v1alpha1.Address, p *Pushed) (latest time.Time, err error) {
 	if address == nil {
 		return latest, fmt.Errorf("pod %s has no Address", pod.name)
 	}

@@ -60,21 +60,9 @@ type access struct {
 // newNode returns a node that follows nothing yet. keeps narrows down the objects of a kind that
 // the node keeps. passes is asked for a pass when the objects that it has read have changed.
 func newNode(
-	name string,
-	via access,
-	j *journal.Journal,
-	keeps func(*descriptor.Kind) *descriptor.Kind,
-	passes subscriptions.Passes,
-	log *slog.Logger,
+	name string, via access, j *journal.Journal, keeps func(*descriptor.Kind) *descriptor.Kind, passes subscriptions.Passes, log *slog.Logger,
 ) (*node, error) {
-	n := &node{
-		name:    name,
-		nodes:   via.nodes,
-		cfg:     cnid.DefaultConfig(),
-		Meter:   transport.NewMeter(),
-		journal: j,
-		log:     log.With("node", name),
-	}
+	n := &node{name: name, nodes: via.nodes, cfg: cnid.DefaultConfig(), Meter: transport.NewMeter(), journal: j, log: log.With("node", name)}
 	n.cfg.NodeName, n.cfg.ScaledEndpoints = name, true
 	var err error
 	if n.store, err = store.New(); err != nil {
@@ -89,18 +77,9 @@ func newNode(
 	}
 	n.sources = subscriptions.New(
 		subscriptions.Config{
-			Node:            name,
-			DefaultVPC:      n.cfg.DefaultVPC,
-			NodePorts:       n.cfg.NodePorts,
-			ScaledEndpoints: n.cfg.ScaledEndpoints,
-			Kinds:           followed,
-			Passes:          passes,
+			Node: name, DefaultVPC: n.cfg.DefaultVPC, NodePorts: n.cfg.NodePorts, ScaledEndpoints: n.cfg.ScaledEndpoints, Kinds: followed, Passes: passes,
 		},
-		n.api,
-		reflector.NewSet(n.store, n.api, n.log),
-		n.store,
-		n,
-		n.log,
+		n.api, reflector.NewSet(n.store, n.api, n.log), n.store, n, n.log,
 	)
 	return n, nil
 }
@@ -111,8 +90,7 @@ func newClient(via access, m *transport.Meter) (*kube.Client, error) {
 	config := rest.CopyConfig(via.server)
 	config.BearerToken = via.token
 	config.Dial = (&net.Dialer{
-		Timeout: 30 * time.Second, KeepAlive: 30 * time.Second,
-		LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(via.from, 0)),
+		Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(via.from, 0)),
 	}).DialContext
 	if via.lists != nil {
 		config.Wrap(via.lists)

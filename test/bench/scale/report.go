@@ -39,98 +39,41 @@ func quantities(bouncers int) []quantity {
 		return func(p Phase) float64 { return p.CPUPerAddress(process) }
 	}
 	return []quantity{
+		{what: "Addresses, with those of nodes", unit: "1", format: "%.0f", ofLab: func(r Result) float64 { return float64(r.Size.addresses()) }},
 		{
-			what:   "Addresses, with those of nodes",
-			unit:   "1",
-			format: "%.0f",
-			ofLab:  func(r Result) float64 { return float64(r.Size.addresses()) },
+			what: "events of Addresses at all nodes, per Address", unit: "1", format: "%.1f", ofPhase: Phase.AddressEvents,
+			bars: []figures.Bar{{AtMost: float64(bouncers + 1)}},
 		},
-		{
-			what:    "events of Addresses at all nodes, per Address",
-			unit:    "1",
-			format:  "%.1f",
-			ofPhase: Phase.AddressEvents,
-			bars:    []figures.Bar{{AtMost: float64(bouncers + 1)}},
-		},
-		{
-			what:    "bytes of events of all kinds at all nodes, per pod",
-			unit:    "kB",
-			format:  "%.1f",
-			ofPhase: func(p Phase) float64 { return p.EventBytes() / 1e3 },
-		},
-		{
-			what:    "events at a node without the pod, its VPC or a role",
-			unit:    "1",
-			format:  "%.0f",
-			ofPhase: Phase.Foreign,
-			bars:    []figures.Bar{{Zero: true}},
-		},
-		{
-			what:    "addresses of others held by a node without a role",
-			unit:    "1",
-			format:  "%.0f",
-			ofPhase: func(p Phase) float64 { return float64(p.Held) },
-		},
+		{what: "bytes of events of all kinds at all nodes, per pod", unit: "kB", format: "%.1f", ofPhase: func(p Phase) float64 { return p.EventBytes() / 1e3 }},
+		{what: "events at a node without the pod, its VPC or a role", unit: "1", format: "%.0f", ofPhase: Phase.Foreign, bars: []figures.Bar{{Zero: true}}},
+		{what: "addresses of others held by a node without a role", unit: "1", format: "%.0f", ofPhase: func(p Phase) float64 { return float64(p.Held) }},
 		{what: "CPU time per pod, " + apiServer, unit: "ms", format: "%.1f", ofPhase: cpu(apiServer)},
 		{what: "CPU time per pod, etcd", unit: "ms", format: "%.1f", ofPhase: cpu("etcd")},
 		{what: "CPU time per pod, operator", unit: "ms", format: "%.1f", ofPhase: cpu("operator")},
 		{
-			what:    fmt.Sprintf("pod created to attached, %d/s, p50", normalRate),
-			unit:    "ms",
-			format:  "%.0f",
+			what: fmt.Sprintf("pod created to attached, %d/s, p50", normalRate), unit: "ms", format: "%.0f",
 			ofPhase: func(p Phase) float64 { return p.Normal.Attached.Quantile(0.5) },
 		},
+		{what: "pod created to attached, p99", unit: "ms", format: "%.0f", ofPhase: func(p Phase) float64 { return p.Normal.Attached.Quantile(0.99) }},
+		{what: "pod created to programmed everywhere, p50", unit: "ms", format: "%.0f", ofPhase: func(p Phase) float64 { return p.Normal.Everywhere.Quantile(0.5) }},
 		{
-			what:    "pod created to attached, p99",
-			unit:    "ms",
-			format:  "%.0f",
-			ofPhase: func(p Phase) float64 { return p.Normal.Attached.Quantile(0.99) },
+			what: "pod created to programmed everywhere, p99", unit: "ms", format: "%.0f", ofPhase: func(p Phase) float64 { return p.Normal.Everywhere.Quantile(0.99) },
+			bars: []figures.Bar{{AtMost: programmedBar}},
 		},
 		{
-			what:    "pod created to programmed everywhere, p50",
-			unit:    "ms",
-			format:  "%.0f",
-			ofPhase: func(p Phase) float64 { return p.Normal.Everywhere.Quantile(0.5) },
-		},
-		{
-			what:    "pod created to programmed everywhere, p99",
-			unit:    "ms",
-			format:  "%.0f",
-			ofPhase: func(p Phase) float64 { return p.Normal.Everywhere.Quantile(0.99) },
-			bars:    []figures.Bar{{AtMost: programmedBar}},
-		},
-		{
-			what:    fmt.Sprintf("highest rate of pods that is sustained, up to %d", highestRate),
-			unit:    "1/s",
-			format:  "%.0f",
+			what: fmt.Sprintf("highest rate of pods that is sustained, up to %d", highestRate), unit: "1/s", format: "%.0f",
 			ofPhase: func(p Phase) float64 { return float64(p.Sustained) },
 		},
 		{what: "read by a node at its start", unit: "MB", format: "%.2f", ofLab: Result.LoadedMegabytes},
+		{what: "all bouncers serve, other nodes without tables", unit: "s", format: "%.1f", ofLab: func(r Result) float64 { return r.Placed.Seconds() }},
+		{what: "operator ready after its start", unit: "s", format: "%.1f", ofLab: func(r Result) float64 { return r.Started.Seconds() }},
 		{
-			what:   "all bouncers serve, other nodes without tables",
-			unit:   "s",
-			format: "%.1f",
-			ofLab:  func(r Result) float64 { return r.Placed.Seconds() },
+			what: "operator ready after its restart", unit: "s", format: "%.1f", ofLab: func(r Result) float64 { return r.Restarted.Seconds() },
+			bars: []figures.Bar{{AtMost: readyBar}},
 		},
 		{
-			what:   "operator ready after its start",
-			unit:   "s",
-			format: "%.1f",
-			ofLab:  func(r Result) float64 { return r.Started.Seconds() },
-		},
-		{
-			what:   "operator ready after its restart",
-			unit:   "s",
-			format: "%.1f",
-			ofLab:  func(r Result) float64 { return r.Restarted.Seconds() },
-			bars:   []figures.Bar{{AtMost: readyBar}},
-		},
-		{
-			what:   "operator's most memory resident",
-			unit:   "MiB",
-			format: "%.0f",
-			ofLab:  func(r Result) float64 { return float64(r.Memory) / mebibyte },
-			bars:   []figures.Bar{{AtMost: memoryBar}},
+			what: "operator's most memory resident", unit: "MiB", format: "%.0f", ofLab: func(r Result) float64 { return float64(r.Memory) / mebibyte },
+			bars: []figures.Bar{{AtMost: memoryBar}},
 		},
 	}
 }
@@ -200,10 +143,7 @@ func Missed(results []Result) (missed []string) {
 					verdict = bar.Check(value)
 				}
 				if verdict != "PASS" {
-					missed = append(
-						missed,
-						fmt.Sprintf("%s: %s: %s (%s %s)", rolesColumn(r), q.what, verdict, fmt.Sprintf(q.format, value), q.unit),
-					)
+					missed = append(missed, fmt.Sprintf("%s: %s: %s (%s %s)", rolesColumn(r), q.what, verdict, fmt.Sprintf(q.format, value), q.unit))
 				}
 			}
 		}
@@ -250,10 +190,7 @@ func Charts(results []Result) map[string]curves.Chart {
 	return map[string]curves.Chart{
 		"events": {
 			Title: "Events of Addresses at all nodes, for one Address", X: x, Y: "events",
-			Lines: append(
-				both(results, "", Phase.AddressEvents),
-				barAt(fmt.Sprintf("bar, %d bouncers", bouncers), results, float64(bouncers+1)),
-			),
+			Lines: append(both(results, "", Phase.AddressEvents), barAt(fmt.Sprintf("bar, %d bouncers", bouncers), results, float64(bouncers+1))),
 		},
 		"bytes": {
 			Title: "Events of all kinds at all nodes, for one pod", X: x, Y: "kB",
@@ -269,13 +206,8 @@ func Charts(results []Result) map[string]curves.Chart {
 		},
 		"delay": {
 			Title: fmt.Sprintf("Pod created to programmed everywhere, %d pods/s", normalRate), X: x, Y: "ms",
-			Lines: append(append(
-				both(results, "p50", func(p Phase) float64 { return p.Normal.Everywhere.Quantile(0.5) }),
-				both(
-					results,
-					"p99",
-					func(p Phase) float64 { return p.Normal.Everywhere.Quantile(0.99) },
-				)...), barAt("bar of p99", results, programmedBar)),
+			Lines: append(append(both(results, "p50", func(p Phase) float64 { return p.Normal.Everywhere.Quantile(0.5) }),
+				both(results, "p99", func(p Phase) float64 { return p.Normal.Everywhere.Quantile(0.99) })...), barAt("bar of p99", results, programmedBar)),
 		},
 		"rate": {
 			Title: fmt.Sprintf("Highest rate that is sustained, up to %d pods/s", highestRate), X: x, Y: "pods/s",

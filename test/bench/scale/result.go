@@ -142,9 +142,7 @@ func sum(series figures.Series) (total float64) {
 // AddressEvents is how many events all nodes together receive for one Address of a VPC that
 // is on every node.
 func (p Phase) AddressEvents() float64 {
-	return p.perPod(
-		sum(over(p.Normal.Received, func(c transport.Counts) float64 { return float64(c["addresses"].Events) })),
-	)
+	return p.perPod(sum(over(p.Normal.Received, func(c transport.Counts) float64 { return float64(c["addresses"].Events) })))
 }
 
 // EventBytes is how many bytes of events, of all kinds, all nodes together receive for one
@@ -183,9 +181,5 @@ func (p Phase) measured() bool { return len(p.Normal.Received) > 0 }
 // LoadedMegabytes returns the data that a node receives until it has read its part of the API, in
 // MB.
 func (r Result) LoadedMegabytes() float64 {
-	return over(
-		r.Loaded,
-		func(c transport.Counts) float64 { return float64(c.Total().Bytes + c.Total().Listed) },
-	).Median() /
-		1e6
+	return over(r.Loaded, func(c transport.Counts) float64 { return float64(c.Total().Bytes + c.Total().Listed) }).Median() / 1e6
 }

@@ -66,13 +66,7 @@ func (l *Lab) bounced(ctx context.Context, subnet string) error {
 		if err := l.Get(ctx, client.ObjectKey{Name: subnet}, &object); err != nil {
 			return false, "", err
 		}
-		return meta.IsStatusConditionTrue(
-				object.Status.Conditions,
-				v1alpha1.RolesReadyCondition,
-			), fmt.Sprint(
-				object.Status.Bouncers,
-				object.Status.Conditions,
-			), nil
+		return meta.IsStatusConditionTrue(object.Status.Conditions, v1alpha1.RolesReadyCondition), fmt.Sprint(object.Status.Bouncers, object.Status.Conditions), nil
 	})
 }
 
@@ -100,18 +94,14 @@ func (l *Lab) readMembers(ctx context.Context) error {
 // Planned returns once the plans of all hollow nodes have the addresses that they need, and
 // no others.
 func (l *Lab) Planned(ctx context.Context) error {
-	return scene.Until(
-		ctx,
-		"hollow nodes to have the addresses that they need",
-		func(context.Context) (bool, string, error) {
-			for i, h := range l.hollow {
-				if have, want := h.programmer.held(), l.rows(i); have != want {
-					return false, fmt.Sprintf("node %d has %d addresses, want %d", i, have, want), nil
-				}
+	return scene.Until(ctx, "hollow nodes to have the addresses that they need", func(context.Context) (bool, string, error) {
+		for i, h := range l.hollow {
+			if have, want := h.programmer.held(), l.rows(i); have != want {
+				return false, fmt.Sprintf("node %d has %d addresses, want %d", i, have, want), nil
 			}
-			return true, "", nil
-		},
-	)
+		}
+		return true, "", nil
+	})
 }
 
 // rows returns the number of addresses that a node needs, gateways left out: the addresses of
