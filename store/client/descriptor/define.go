@@ -201,7 +201,7 @@ func (c conditions[O, R]) Verdict(row any) Verdict {
 func (c conditions[O, R]) Verdicts(tx store.ReadTx) iter.Seq[Verdict] {
 	return func(yield func(Verdict) bool) {
 		for row := range c.of.Rows(tx) {
-			if (rows[O, R](c)).Has(row) && !yield(c.of.Verdict(row)) {
+			if rows[O, R](c).Has(row) && !yield(c.of.Verdict(row)) {
 				return
 			}
 		}

@@ -90,12 +90,8 @@ func resolveDefaultVPC(tx store.ReadTx, tenant, name string) (Target, *Refusal) 
 		)}
 	}
 	if cause := checkVPC(tx, vpc); cause != nil {
-		return Target{
-				VPC: vpc,
-			}, &Refusal{
-				v1alpha1.NetworkNotReadyReason,
-				"the default network is not ready: " + cause.Message,
-			}
+		message := "the default network is not ready: " + cause.Message
+		return Target{VPC: vpc}, &Refusal{v1alpha1.NetworkNotReadyReason, message}
 	}
 	return Target{VPC: vpc}, nil
 }
