@@ -59,7 +59,7 @@ func TestPodDevice_SettingAndKernel_KindChosen(t *testing.T) {
 	}
 }
 
-// kernel is what a driver finds when it probes the kernel.
+// kernel has the features that a driver finds when it probes the kernel.
 type kernel struct {
 	attach.Maker
 	answer error

@@ -59,7 +59,7 @@ type Wanted struct {
 	NodeUID types.UID
 }
 
-// Config is what a Handler works with. All fields are required but Hints and Events.
+// Config has the parts that a Handler calls. All fields are required but Hints and Events.
 type Config struct {
 	// Node is the name of the node.
 	Node   string

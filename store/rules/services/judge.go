@@ -35,7 +35,7 @@ type Rules struct {
 	Node string
 }
 
-// Knowledge is what the caller knows of Services and VPCs.
+// Knowledge answers questions about Services and VPCs that the rows of a caller decide.
 type Knowledge interface {
 	// Shared reports whether every VPC reaches a Service.
 	Shared(service *store.Service) bool

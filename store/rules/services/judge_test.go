@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// known is what a test knows of all Services and VPCs alike.
+// known implements services.Knowledge with one answer for all Services and VPCs.
 type known struct{ shared, reserved, partial bool }
 
 // Shared implements services.Knowledge.
