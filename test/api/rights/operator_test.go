@@ -183,6 +183,7 @@ func TestOperatorRights_AllControllers_ExactlyUsed(t *testing.T) {
 	})
 
 	flip(t, admin)
+	complete(t, admin, server, node)
 	balance(t, admin)
 	attachOutside(t, admin, server)
 	bounce(t, admin, node, subnet)
@@ -224,6 +225,54 @@ var forRaces = []string{
 	"get clusternetworks.danm.io", "get clusternetworks.danm.k8s.io",
 	// Admission alone asks for it, and only with OwnerReferencesPermissionEnforcement.
 	"update services/finalizers",
+}
+
+// complete has the operator add the configuration to the Addresses of a pod. Release 0.1 made such
+// Addresses. The test makes them in the name of the operator.
+func complete(t *testing.T, admin client.Client, server *apiserver.Server, node *corev1.Node) {
+	t.Helper()
+	config := server.Config()
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + chart.Namespace + ":alioth-operator", Groups: []string{"system:authenticated"},
+	}
+	earlier, err := client.New(config, client.Options{Scheme: admin.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := newPod("earlier", "later")
+	if err := admin.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	ips := []string{"10.10.1.99", "fd10:10:0:1::99"}
+	for _, ip := range ips {
+		address := &v1alpha1.Address{
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(name, netip.MustParseAddr(ip))},
+			Spec: v1alpha1.AddressSpec{
+				VPC: name, Subnet: name, IP: ip, MAC: "02:0a:0a:0a:01:63", Node: node.Name,
+				Attachment: v1alpha1.PodAttachment, Set: ips,
+				Holder: v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: name, Name: pod.Name, UID: string(pod.UID)},
+			},
+		}
+		if err := earlier.Create(t.Context(), address); err != nil {
+			t.Fatal(err)
+		}
+	}
+	network := &arktosv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "later"}, Spec: arktosv1.NetworkSpec{Type: arktosv1.TypeVPC, VPCID: name},
+	}
+	if err := admin.Create(t.Context(), network); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the Addresses have their configuration", func(ctx context.Context) (bool, error) {
+		address := &v1alpha1.Address{}
+		err := admin.Get(ctx, client.ObjectKey{Name: v1alpha1.AddressName(name, netip.MustParseAddr(ips[0]))}, address)
+		return address.Spec.Config != nil, err
+	})
+	for _, object := range []client.Object{pod, network} {
+		if err := admin.Delete(t.Context(), object, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // balance has the operator give addresses to load balancers, and take them back.

@@ -204,7 +204,7 @@ func TestAnnotation_ForgedPastAdmission_InterfacesUnchanged(t *testing.T) {
 	f := e.forger(t)
 	past := e.pastAdmission(t)
 	texts := f.forgeries(t)
-	texts["removed"], texts["no list"] = "", "{"
+	texts["removed"], texts["broken"] = "", "{"
 	for name, text := range texts {
 		pod := f.Pod("past-"+name, scene.OnNode(f.node), scene.WithInterfaces(fmt.Sprintf(`[{"vpc":%q},{"vpc":%q}]`, f.VPC.Name, f.VPC.Name)))
 		f.create(t, pod)
