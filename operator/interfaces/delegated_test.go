@@ -82,12 +82,12 @@ func TestPlugins_NotGranted_Refused(t *testing.T) {
 			rows := world(append(tc.grants, configured("net", bridgeConfig), withDevice,
 				configured("list", `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","ipam":{"type":"host-local"}},{"type":"tuning"}]}`),
 				configured("path", `{"type":"../bin/sh"}`), configured("own", `{"type":"alioth"}`))...)
-			wishes, refusal := decide(t, "", rows, ofNobody(tc.selections))
+			desired, refusal := decide(t, "", rows, ofNobody(tc.selections))
 			switch {
 			case tc.reason == "" && refusal != "":
 				t.Errorf("refused with %q", refusal)
-			case tc.reason == "" && len(wishes) != 2:
-				t.Errorf("the pod gets %v", short(wishes))
+			case tc.reason == "" && len(desired) != 2:
+				t.Errorf("the pod gets %v", short(desired))
 			case tc.reason != "" && (!strings.HasPrefix(refusal, tc.reason+": ") || !strings.Contains(refusal, tc.text)):
 				t.Errorf("refused with %q, want %s with %q", refusal, tc.reason, tc.text)
 			}
@@ -109,8 +109,8 @@ func TestDefaultRoute_PluginInterfaceChosen_LeadsThroughIt(t *testing.T) {
 		"a gateway of no subnet": {`[{"name":"net"},{"name":"vpc","default-route":["10.9.0.1"]}]`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wishes, refusal := decide(t, "", append(rows, definition("a", "vpc", toVPC("default", ""))), ofNobody(tc.selections))
-			if diff := cmp.Diff(tc.want, defaults(wishes)); diff != "" || (refusal == "") != (tc.want != nil) {
+			desired, refusal := decide(t, "", append(rows, definition("a", "vpc", toVPC("default", ""))), ofNobody(tc.selections))
+			if diff := cmp.Diff(tc.want, defaults(desired)); diff != "" || (refusal == "") != (tc.want != nil) {
 				t.Errorf("refused with %q (-want +got):\n%s", refusal, diff)
 			}
 		})
@@ -123,14 +123,14 @@ func TestPlugins_LinkOfNodes_NumberHidden(t *testing.T) {
 	def := configured("net", tagged)
 	def.Link = multinet.LinkID{Device: "ens4", Type: multinet.VLAN, VNI: 100}
 	granted := grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"macvlan"} })
-	wishes, refusal := decide(t, "", world(def, granted), ofNobody("net"))
-	if refusal != "" || len(wishes) != 2 {
-		t.Fatalf("%v, refused with %q", short(wishes), refusal)
+	desired, refusal := decide(t, "", world(def, granted), ofNobody("net"))
+	if refusal != "" || len(desired) != 2 {
+		t.Fatalf("%v, refused with %q", short(desired), refusal)
 	}
-	if got := wishes[1].Link; got.Parent != "ens4" || got.VLAN != 100 || got.VXLAN != 0 {
+	if got := desired[1].Link; got.Parent != "ens4" || got.VLAN != 100 || got.VXLAN != 0 {
 		t.Errorf("the link is %+v", got)
 	}
-	if conf := string(wishes[1].Delegate.Conf); strings.Contains(conf, "vlan\":100") {
+	if conf := string(desired[1].Delegate.Conf); strings.Contains(conf, "vlan\":100") {
 		t.Errorf("the plugin gets %s", conf)
 	}
 	number := &multinet.HostVNIClaim{
@@ -169,8 +169,8 @@ func TestPlugins_LinkAboveLimit_Refused(t *testing.T) {
 
 func TestPlugins_TenantPod_Refused(t *testing.T) {
 	rows := world(configured("net", bridgeConfig), grant("g", ofNamespace("a")))
-	if wishes, refusal := decide(t, "", rows, selecting("net")); !strings.Contains(refusal, "pods of tenants") {
-		t.Errorf("%v, %q", short(wishes), refusal)
+	if desired, refusal := decide(t, "", rows, selecting("net")); !strings.Contains(refusal, "pods of tenants") {
+		t.Errorf("%v, %q", short(desired), refusal)
 	}
 }
 
@@ -195,26 +195,26 @@ func TestPluginRequests_NoCapability_LeftOutWithEvent(t *testing.T) {
 		"bandwidth":          {"bandwidth", `{"ingressRate":1000}`, "bandwidth", static, "is ignored", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wishes, refusal := decide(t, "", world(plain, grant("g", tc.grant)), ofNobody(fmt.Sprintf(`[{"name":"plain",%q:%s}]`, tc.key, tc.value)))
-			if refusal != "" || len(wishes) != 2 {
-				t.Fatalf("%v, refused with %q", short(wishes), refusal)
+			desired, refusal := decide(t, "", world(plain, grant("g", tc.grant)), ofNobody(fmt.Sprintf(`[{"name":"plain",%q:%s}]`, tc.key, tc.value)))
+			if refusal != "" || len(desired) != 2 {
+				t.Fatalf("%v, refused with %q", short(desired), refusal)
 			}
-			if d := wishes[1].Delegate; strings.Contains(string(d.Conf), "runtimeConfig") || d.IP != tc.ip || d.MAC != tc.mac {
+			if d := desired[1].Delegate; strings.Contains(string(d.Conf), "runtimeConfig") || d.IP != tc.ip || d.MAC != tc.mac {
 				t.Errorf("the plugins get %s, IP %q, MAC %q", d.Conf, d.IP, d.MAC)
 			}
 			expectNotices(
 				t,
-				wishes,
+				desired,
 				v1alpha1.RequestIgnoredReason,
 				fmt.Sprintf("%q %s: no plugin has the capability for it, which is \"capabilities\": {%q: true}", tc.key, tc.fate, tc.capability),
 			)
 		})
 	}
-	wishes, refusal := decide(t, "", world(plain, grant("g", static)), ofNobody(`[{"name":"plain","gateway":["10.64.0.1"],"deviceID":"0000:00:01.0"}]`))
+	desired, refusal := decide(t, "", world(plain, grant("g", static)), ofNobody(`[{"name":"plain","gateway":["10.64.0.1"],"deviceID":"0000:00:01.0"}]`))
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
-	expectNotices(t, wishes, v1alpha1.RequestIgnoredReason, `"deviceID" is ignored: the kubelet chooses`, `"gateway" is ignored: it is no key of a selection`)
+	expectNotices(t, desired, v1alpha1.RequestIgnoredReason, `"deviceID" is ignored: the kubelet chooses`, `"gateway" is ignored: it is no key of a selection`)
 	guid := configured("guid", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"infinibandGUID":true},"ipam":{"type":"static"}}`)
 	if _, refusal := decide(t, "", world(guid, grant("g", static)), ofNobody(`[{"name":"guid","infiniband-guid":"c2:11:22:33:44:55:66:77"}]`)); !strings.Contains(
 		refusal,
@@ -228,21 +228,21 @@ func TestPluginRequests_NoCapability_LeftOutWithEvent(t *testing.T) {
 // which the network status then has.
 func TestPluginRequests_DeviceInfoCapability_FileNamed(t *testing.T) {
 	described := configured("net", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"CNIDeviceInfoFile":true}}`)
-	wishes, refusal := decide(
+	desired, refusal := decide(
 		t,
 		"",
 		world(described, configured("bare", `{"cniVersion":"1.0.0","type":"bridge"}`), grant("g", ofNamespace("a"))),
 		ofNobody("net,bare"),
 		func(p *store.Pod) { p.UID = "uid-p" },
 	)
-	if refusal != "" || len(wishes) != 3 {
-		t.Fatalf("%v, refused with %q", short(wishes), refusal)
+	if refusal != "" || len(desired) != 3 {
+		t.Fatalf("%v, refused with %q", short(desired), refusal)
 	}
 	const want = `"runtimeConfig":{"CNIDeviceInfoFile":"/var/run/k8s.cni.cncf.io/devinfo/cni/uid-p-net1.json"}`
-	if got := string(wishes[1].Delegate.Conf); !strings.Contains(got, want) || noticesOf(wishes) != nil {
-		t.Errorf("the plugin gets %s, want %s; events %q", got, want, noticesOf(wishes))
+	if got := string(desired[1].Delegate.Conf); !strings.Contains(got, want) || noticesOf(desired) != nil {
+		t.Errorf("the plugin gets %s, want %s; events %q", got, want, noticesOf(desired))
 	}
-	if got := string(wishes[2].Delegate.Conf); strings.Contains(got, "runtimeConfig") {
+	if got := string(desired[2].Delegate.Conf); strings.Contains(got, "runtimeConfig") {
 		t.Errorf("a plugin without the capability gets %s", got)
 	}
 }
@@ -307,7 +307,7 @@ func TestDefinition_OtherNamespace_NeedsGrantOrGlobalNamespace(t *testing.T) {
 					p.DefaultSelection = "shared/net-c"
 				}
 			}
-			wishes, refusal := decideWith(
+			desired, refusal := decideWith(
 				t,
 				interfaces.Config{Sharing: multinet.Sharing{Global: tc.global}},
 				"",
@@ -316,31 +316,31 @@ func TestDefinition_OtherNamespace_NeedsGrantOrGlobalNamespace(t *testing.T) {
 				choose,
 			)
 			switch {
-			case tc.reason == "" && (refusal != "" || len(wishes) == 0):
-				t.Errorf("the pod gets %v, refused with %q", short(wishes), refusal)
+			case tc.reason == "" && (refusal != "" || len(desired) == 0):
+				t.Errorf("the pod gets %v, refused with %q", short(desired), refusal)
 			case tc.reason != "" && (!strings.HasPrefix(refusal, tc.reason+": ") || !strings.Contains(refusal, tc.text)):
 				t.Errorf("refused with %q, want %s with %q", refusal, tc.reason, tc.text)
 			}
 		})
 	}
 	// The author of a definition of another namespace alone says whether pods choose addresses.
-	wishes, refusal := decide(
+	desired, refusal := decide(
 		t,
 		"",
 		world(append(rows, grant("g", lends("a", "shared")))...),
 		ofNobody(`[{"name":"plain","namespace":"shared","ips":["10.9.0.5"]}]`),
 	)
-	if refusal != "" || wishes[1].Delegate.IP != "" {
-		t.Errorf("refused with %q, %+v", refusal, wishes)
+	if refusal != "" || desired[1].Delegate.IP != "" {
+		t.Errorf("refused with %q, %+v", refusal, desired)
 	}
-	expectNotices(t, wishes, v1alpha1.RequestIgnoredReason, `"ips" is ignored`)
+	expectNotices(t, desired, v1alpha1.RequestIgnoredReason, `"ips" is ignored`)
 	// A file of the nodes is not the pod's either: nodes learn so from the annotation.
-	wishes, refusal = decide(t, "", world(append(rows, grant("g", func(g *multinet.Grant) { named(g); g.Requests = []string{"mac"} }))...),
+	desired, refusal = decide(t, "", world(append(rows, grant("g", func(g *multinet.Grant) { named(g); g.Requests = []string{"mac"} }))...),
 		ofNobody(`[{"name":"file","namespace":"shared","ips":["10.9.0.5/24"],"mac":"02:00:00:00:00:01"}]`))
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
-	if file := wishes[1].Delegate.File; file.PlainIPs || !file.PlainMAC {
+	if file := desired[1].Delegate.File; file.PlainIPs || !file.PlainMAC {
 		t.Errorf("a pod of another namespace may choose: addresses %v, MAC %v; want the granted MAC alone", file.PlainIPs, file.PlainMAC)
 	}
 }
@@ -351,11 +351,11 @@ func TestPluginConfiguration_PodRequests_Included(t *testing.T) {
 		g.Namespaces, g.Requests = []string{"a"}, []string{"mac", "cni-args"}
 	}))
 	selections := `[{"name":"net","mac":"02:00:00:00:00:01","ips":["10.9.0.5/24"],"cni-args":{"x":18446744073709551615}}]`
-	wishes, refusal := decide(t, "", rows, ofNobody(selections))
-	if refusal != "" || len(wishes) != 2 || wishes[1].Delegate == nil {
-		t.Fatalf("%v, refused with %q", short(wishes), refusal)
+	desired, refusal := decide(t, "", rows, ofNobody(selections))
+	if refusal != "" || len(desired) != 2 || desired[1].Delegate == nil {
+		t.Fatalf("%v, refused with %q", short(desired), refusal)
 	}
-	w := wishes[1]
+	w := desired[1]
 	if got := fmt.Sprint(w.Interface, w.Kind, w.Definition, w.Outside.Path(), w.Outside.UID); got != fmt.Sprint(
 		"net1",
 		"delegate",
@@ -363,7 +363,7 @@ func TestPluginConfiguration_PodRequests_Included(t *testing.T) {
 		"NetworkAttachmentDefinition/a/net",
 		"uid-nad-a-net",
 	) {
-		t.Errorf("the wish is %s", got)
+		t.Errorf("the attachment is %s", got)
 	}
 	var got, want any
 	if err := json.Unmarshal(w.Delegate.Conf, &got); err != nil {
@@ -385,16 +385,16 @@ func TestPluginConfiguration_HostPorts_NotIncluded(t *testing.T) {
 		configured("net", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"portMappings":true,"bandwidth":true,"dns":true}}`),
 		grant("g", ofNamespace("a")),
 	)
-	wishes, refusal := decide(t, "", rows, ofNobody("net"), func(p *store.Pod) {
+	desired, refusal := decide(t, "", rows, ofNobody("net"), func(p *store.Pod) {
 		p.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}}
 	})
-	if refusal != "" || len(wishes) != 2 || strings.Contains(string(wishes[1].Delegate.Conf), "runtimeConfig") {
-		t.Errorf("%+v, refused with %q", wishes, refusal)
+	if refusal != "" || len(desired) != 2 || strings.Contains(string(desired[1].Delegate.Conf), "runtimeConfig") {
+		t.Errorf("%+v, refused with %q", desired, refusal)
 	}
 }
 
 // fileOf returns the file of the nodes with the configuration of an interface, in JSON.
-func fileOf(t *testing.T, w pod.Wish) string {
+func fileOf(t *testing.T, w pod.Desired) string {
 	t.Helper()
 	text, err := json.Marshal(w.Delegate.File)
 	if err != nil {
@@ -426,21 +426,21 @@ func TestDefinition_NoConfiguration_NodeFileNamed(t *testing.T) {
 		{"a grant to the namespace alone, whose authors choose names", "lab", []any{grant("g", ofNamespace("a"))}, "", "does not name it in spec.networks"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, "", world(append(tc.grants, configured("lab", ""))...), ofNobody(tc.selections))
+			desired, refusal := decide(t, "", world(append(tc.grants, configured("lab", ""))...), ofNobody(tc.selections))
 			if tc.want == "" {
 				if !strings.HasPrefix(refusal, v1alpha1.DelegationNotGrantedReason) || !strings.Contains(refusal, tc.text) {
-					t.Errorf("%v, refused with %q", short(wishes), refusal)
+					t.Errorf("%v, refused with %q", short(desired), refusal)
 				}
 				return
 			}
-			if refusal != "" || len(wishes) != 2 || fileOf(t, wishes[1]) != tc.want {
-				t.Errorf("%+v, refused with %q", wishes, refusal)
+			if refusal != "" || len(desired) != 2 || fileOf(t, desired[1]) != tc.want {
+				t.Errorf("%+v, refused with %q", desired, refusal)
 			}
 		})
 	}
 	rows := world(named(), configured("lab", ""))
-	if wishes, refusal := decide(t, "", rows, selecting("lab")); !strings.Contains(refusal, "pods of tenants") {
-		t.Errorf("a tenant's pod gets %v, %q", short(wishes), refusal)
+	if desired, refusal := decide(t, "", rows, selecting("lab")); !strings.Contains(refusal, "pods of tenants") {
+		t.Errorf("a tenant's pod gets %v, %q", short(desired), refusal)
 	}
 }
 
@@ -458,8 +458,8 @@ func TestPlugins_DelegationOff_Refused(t *testing.T) {
 		} {
 			asking := *p
 			change(&asking)
-			if wishes, refusal := source(tx, &asking); refusal == nil || refusal.Reason != v1alpha1.NetworkTypeReason {
-				t.Errorf("%v, %+v", short(wishes), refusal)
+			if desired, refusal := source(tx, &asking); refusal == nil || refusal.Reason != v1alpha1.NetworkTypeReason {
+				t.Errorf("%v, %+v", short(desired), refusal)
 			}
 		}
 	})
@@ -471,8 +471,8 @@ func TestAnnotation_TurnedOff_Ignored(t *testing.T) {
 	p.Selections, p.Interfaces = "none", "broken"
 	source := interfaces.Source(interfaces.Config{DefaultVPC: "default", Limit: 4})
 	operatortest.New(t, world(p)...).View(func(tx store.ReadTx) {
-		if wishes, refusal := source(tx, p); refusal != nil || len(wishes) != 1 {
-			t.Errorf("%v, %+v", short(wishes), refusal)
+		if desired, refusal := source(tx, p); refusal != nil || len(desired) != 1 {
+			t.Errorf("%v, %+v", short(desired), refusal)
 		}
 	})
 }

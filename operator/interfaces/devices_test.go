@@ -38,13 +38,13 @@ func number(n int) *int { return &n }
 
 func TestDeviceInterface_NetworkSettings_Taken(t *testing.T) {
 	rate := fast(func(n *multinet.Network) { n.VF = netif.VF{Trust: "on", MaxTxRate: number(100)} })
-	wishes, refusal := decide(t, `[{"clusterNetwork":"fast","ip":"dynamic"},{"clusterNetwork":"fast"}]`, world(rate), requesting(2))
-	if diff := cmp.Diff([]string{"eth0 sriov ClusterNetwork/fast [] IPv4", "eth1 sriov ClusterNetwork/fast [] IPv4 and IPv6"}, short(wishes)); refusal != "" ||
+	desired, refusal := decide(t, `[{"clusterNetwork":"fast","ip":"dynamic"},{"clusterNetwork":"fast"}]`, world(rate), requesting(2))
+	if diff := cmp.Diff([]string{"eth0 sriov ClusterNetwork/fast [] IPv4", "eth1 sriov ClusterNetwork/fast [] IPv4 and IPv6"}, short(desired)); refusal != "" ||
 		diff != "" {
 		t.Fatalf("refused with %q (-want +got):\n%s", refusal, diff)
 	}
 	want := netif.Config{Pool: fastPool, VLAN: 300, IPv6: netif.IPv6Off, VF: &netif.VF{Trust: "on", MaxTxRate: number(100)}}
-	if diff := cmp.Diff(want, wishes[1].Link); diff != "" {
+	if diff := cmp.Diff(want, desired[1].Link); diff != "" {
 		t.Errorf("link (-want +got):\n%s", diff)
 	}
 }
@@ -107,7 +107,7 @@ func TestDeviceSettings_PowerOverOthers_NeedGrant(t *testing.T) {
 			if !tc.tenant {
 				change = append(change, ownTenant)
 			}
-			wishes, refusal := decide(t, "", rows, change...)
+			desired, refusal := decide(t, "", rows, change...)
 			if tc.reason != "" {
 				if !strings.HasPrefix(refusal, tc.reason+": ") || !strings.Contains(refusal, tc.text) {
 					t.Errorf("refused with %q, want %s with %q", refusal, tc.reason, tc.text)
@@ -117,7 +117,7 @@ func TestDeviceSettings_PowerOverOthers_NeedGrant(t *testing.T) {
 			if refusal != "" {
 				t.Fatalf("refused with %q", refusal)
 			}
-			if diff := cmp.Diff(&tc.want, wishes[1].Link.VF); diff != "" {
+			if diff := cmp.Diff(&tc.want, desired[1].Link.VF); diff != "" {
 				t.Errorf("settings (-want +got):\n%s", diff)
 			}
 		})

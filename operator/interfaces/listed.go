@@ -32,7 +32,7 @@ type request struct {
 	// target has the VPC; its VPC is nil outside.
 	target tenancy.Target
 	// decided is the attachment of an interface that no list requests, nil for others.
-	decided *pod.Wish
+	decided *pod.Desired
 	// vf has the settings of an interface on a device.
 	vf netif.VF
 	// delegate is the work for CNI plugins, nil for other interfaces.
@@ -90,8 +90,8 @@ func (cfg Config) tooMany(n int) *tenancy.Refusal {
 	)
 }
 
-// wishes returns the attachments for all requests of a pod, or refuses it.
-func (cfg Config) wishes(tx store.ReadTx, p *store.Pod, requests []request) ([]pod.Wish, *tenancy.Refusal) {
+// desired returns the attachments for all requests of a pod, or refuses it.
+func (cfg Config) desired(tx store.ReadTx, p *store.Pod, requests []request) ([]pod.Desired, *tenancy.Refusal) {
 	if len(requests) > cfg.Limit {
 		return nil, cfg.tooMany(len(requests))
 	}
@@ -108,15 +108,15 @@ func (cfg Config) wishes(tx store.ReadTx, p *store.Pod, requests []request) ([]p
 		return nil, refusal
 	}
 	setTables(requests)
-	wishes := make([]pod.Wish, len(requests))
+	desired := make([]pod.Desired, len(requests))
 	for i, r := range requests {
-		wish, refusal := cfg.wish(tx, r)
+		one, refusal := cfg.attachment(tx, r)
 		if refusal != nil {
 			return nil, at(i, refusal)
 		}
-		wishes[i] = wish
+		desired[i] = one
 	}
-	return wishes, nil
+	return desired, nil
 }
 
 // namesApart refuses two interfaces with one name: of a list, and of selected definitions.

@@ -18,8 +18,8 @@ import (
 func TestNICAnnotation_BesideInterfaceList_Refused(t *testing.T) {
 	nic := func(p *store.Pod) { p.NIC = `{"subnet": "default"}` }
 	rows := world(danmNet("default"), danmNet("internal"))
-	if wishes, refusal := decide(t, "", rows, nic); refusal != "" || !slices.Equal(short(wishes), []string{"eth0 veth default [] IPv4 and IPv6"}) {
-		t.Errorf("beside a default network: %v %s", short(wishes), refusal)
+	if desired, refusal := decide(t, "", rows, nic); refusal != "" || !slices.Equal(short(desired), []string{"eth0 veth default [] IPv4 and IPv6"}) {
+		t.Errorf("beside a default network: %v %s", short(desired), refusal)
 	}
 	_, refusal := decide(t, `[{"network":"internal","ip":"dynamic"}]`, rows, nic)
 	if !strings.HasPrefix(refusal, v1alpha1.InterfacesInvalidReason) || !strings.Contains(refusal, "arktos.futurewei.com/nic") {

@@ -91,8 +91,8 @@ func TestSelectedDefinitions_DefaultNetwork_FollowInOrder(t *testing.T) {
 		{"a blank annotation", " ", "", []string{"eth0 veth v [] IPv4 and IPv6"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, tc.list, selectionWorld(), selecting(tc.selections))
-			if diff := cmp.Diff(tc.want, short(wishes)); refusal != "" || diff != "" {
+			desired, refusal := decide(t, tc.list, selectionWorld(), selecting(tc.selections))
+			if diff := cmp.Diff(tc.want, short(desired)); refusal != "" || diff != "" {
 				t.Errorf("refused with %q (-want +got):\n%s", refusal, diff)
 			}
 		})
@@ -123,22 +123,22 @@ func TestSelection_NotAllowed_NothingGiven(t *testing.T) {
 		{"a gateway that the VPC lacks", `[{"name":"vpc","default-route":["10.0.1.77"]}]`, v1alpha1.InterfacesInvalidReason, "10.0.1.77 is no gateway of a subnet"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, "", selectionWorld(), selecting(tc.selections))
+			desired, refusal := decide(t, "", selectionWorld(), selecting(tc.selections))
 			if !strings.HasPrefix(refusal, tc.reason+": ") || !strings.Contains(refusal, tc.text) {
-				t.Errorf("%v, refused with %q, want %s with %q", short(wishes), refusal, tc.reason, tc.text)
+				t.Errorf("%v, refused with %q, want %s with %q", short(desired), refusal, tc.reason, tc.text)
 			}
 		})
 	}
 	list := `[{"vpc":"v"},{"vpc":"v"}]`
-	if wishes, refusal := decide(t, list, selectionWorld(), selecting("vpc@eth1")); !strings.Contains(refusal, "the name eth1") {
-		t.Errorf("two interfaces eth1: %v, %q", short(wishes), refusal)
+	if desired, refusal := decide(t, list, selectionWorld(), selecting("vpc@eth1")); !strings.Contains(refusal, "the name eth1") {
+		t.Errorf("two interfaces eth1: %v, %q", short(desired), refusal)
 	}
 }
 
 // defaults lists which interfaces have default routes, and their gateways where the operator sets
 // these.
-func defaults(wishes []pod.Wish) (texts []string) {
-	for _, w := range wishes {
+func defaults(desired []pod.Desired) (texts []string) {
+	for _, w := range desired {
 		if w.InVPC() {
 			texts = append(texts, fmt.Sprintf("%s %v", w.Interface, !w.NoDefaultRoute))
 			continue
@@ -166,8 +166,8 @@ func TestDefaultRoute_SelectionChosen_LeadsThroughIt(t *testing.T) {
 		{"in a VPC", `[{"name":"vpc"},{"name":"vpc","default-route":["10.0.1.1"]},{"name":"routed"}]`, []string{"eth0 false", "net1 false", "net2 true", "net3"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, "", selectionWorld(), selecting(tc.selections))
-			if diff := cmp.Diff(tc.want, defaults(wishes)); refusal != "" || diff != "" {
+			desired, refusal := decide(t, "", selectionWorld(), selecting(tc.selections))
+			if diff := cmp.Diff(tc.want, defaults(desired)); refusal != "" || diff != "" {
 				t.Errorf("refused with %q (-want +got):\n%s", refusal, diff)
 			}
 		})
@@ -175,8 +175,8 @@ func TestDefaultRoute_SelectionChosen_LeadsThroughIt(t *testing.T) {
 }
 
 // noticesOf returns the events of the interfaces, each as "<reason>: <message>".
-func noticesOf(wishes []pod.Wish) (texts []string) {
-	for _, w := range wishes {
+func noticesOf(desired []pod.Desired) (texts []string) {
+	for _, w := range desired {
 		for _, n := range w.Notices {
 			texts = append(texts, n.Reason+": "+n.Message)
 		}
@@ -185,11 +185,11 @@ func noticesOf(wishes []pod.Wish) (texts []string) {
 }
 
 // expectNotices requires events with these parts, in their order, and no others.
-func expectNotices(t *testing.T, wishes []pod.Wish, reason string, parts ...string) {
+func expectNotices(t *testing.T, desired []pod.Desired, reason string, parts ...string) {
 	t.Helper()
-	got := noticesOf(wishes)
+	got := noticesOf(desired)
 	actions := map[string]bool{}
-	for _, w := range wishes {
+	for _, w := range desired {
 		for _, n := range w.Notices {
 			if actions[n.Action] || n.Action == "" || len(n.Action) > 128 {
 				t.Errorf("the action %q does not tell events apart", n.Action)
@@ -215,11 +215,11 @@ func TestSelection_OwnNetworkPluginRequests_IgnoredWithEvent(t *testing.T) {
 	} {
 		for _, network := range []string{"vpc", "internal"} {
 			t.Run(key+" of "+network, func(t *testing.T) {
-				wishes, refusal := decide(t, "", selectionWorld(), selecting(fmt.Sprintf(`[{"name":%q,%q:%s}]`, network, key, value)))
-				if refusal != "" || len(wishes) != 2 {
-					t.Fatalf("%v, refused with %q", short(wishes), refusal)
+				desired, refusal := decide(t, "", selectionWorld(), selecting(fmt.Sprintf(`[{"name":%q,%q:%s}]`, network, key, value)))
+				if refusal != "" || len(desired) != 2 {
+					t.Fatalf("%v, refused with %q", short(desired), refusal)
 				}
-				expectNotices(t, wishes, v1alpha1.RequestIgnoredReason, fmt.Sprintf("interface net1: %q is ignored: ", key))
+				expectNotices(t, desired, v1alpha1.RequestIgnoredReason, fmt.Sprintf("interface net1: %q is ignored: ", key))
 			})
 		}
 	}
@@ -227,25 +227,25 @@ func TestSelection_OwnNetworkPluginRequests_IgnoredWithEvent(t *testing.T) {
 
 // A default route of a definition's network gives way, of each family by itself.
 func TestDefaultRoute_DefinitionNetworkGivesWay_Event(t *testing.T) {
-	wishes, refusal := decide(t, "", selectionWorld(), selecting("routed"))
+	desired, refusal := decide(t, "", selectionWorld(), selecting("routed"))
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
 	expectNotices(
 		t,
-		wishes,
+		desired,
 		v1alpha1.DefaultRouteKeptReason,
 		`interface net1: the route to 0.0.0.0/0 by 10.20.0.1 of DanmNet a/routed is left out, because the pod has its default route by eth0 (VPC v): add "default-route": []`,
 	)
-	wishes, refusal = decide(t, "", selectionWorld(), selecting(`[{"name":"routed","default-route":[]}]`))
-	if refusal != "" || noticesOf(wishes) != nil {
-		t.Errorf("refused with %q, events %q", refusal, noticesOf(wishes))
+	desired, refusal = decide(t, "", selectionWorld(), selecting(`[{"name":"routed","default-route":[]}]`))
+	if refusal != "" || noticesOf(desired) != nil {
+		t.Errorf("refused with %q, events %q", refusal, noticesOf(desired))
 	}
 	// Halves of all addresses do not count as default routes, and stay.
 	halves := danmNet("halves", withRoute("0.0.0.0/1", "10.20.0.1"), withRoute("128.0.0.0/1", "10.20.0.1"))
-	wishes, refusal = decide(t, "", append(selectionWorld(), halves, definition("a", "halves", toDanmNet("halves"))), selecting("halves"))
-	if refusal != "" || noticesOf(wishes) != nil || len(wishes[1].Link.Routes) != 2 {
-		t.Errorf("refused with %q, events %q, routes %v", refusal, noticesOf(wishes), wishes)
+	desired, refusal = decide(t, "", append(selectionWorld(), halves, definition("a", "halves", toDanmNet("halves"))), selecting("halves"))
+	if refusal != "" || noticesOf(desired) != nil || len(desired[1].Link.Routes) != 2 {
+		t.Errorf("refused with %q, events %q, routes %v", refusal, noticesOf(desired), desired)
 	}
 }
 
@@ -268,11 +268,11 @@ func TestDefaultRoute_DefinitionVPCGivesWay_Event(t *testing.T) {
 		{"chosen", "four", `[{"name":"both","default-route":[]}]`, []string{"eth0", "net1 true"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, "", rows, func(p *store.Pod) { p.DefaultSelection, p.Selections = tc.first, tc.selections })
-			if diff := cmp.Diff(tc.want, defaults(wishes)); refusal != "" || diff != "" {
+			desired, refusal := decide(t, "", rows, func(p *store.Pod) { p.DefaultSelection, p.Selections = tc.first, tc.selections })
+			if diff := cmp.Diff(tc.want, defaults(desired)); refusal != "" || diff != "" {
 				t.Fatalf("refused with %q (-want +got):\n%s", refusal, diff)
 			}
-			expectNotices(t, wishes, v1alpha1.DefaultRouteKeptReason, tc.events...)
+			expectNotices(t, desired, v1alpha1.DefaultRouteKeptReason, tc.events...)
 		})
 	}
 }
@@ -294,17 +294,17 @@ func TestDefaultNetworkAnnotation_Definition_BecomesDefault(t *testing.T) {
 		{"a blank annotation", " ", "", []string{"eth0 veth v [] IPv4 and IPv6"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, "", selectionWorld(), choosing(tc.text, tc.selections))
-			if diff := cmp.Diff(tc.want, short(wishes)); refusal != "" || diff != "" {
+			desired, refusal := decide(t, "", selectionWorld(), choosing(tc.text, tc.selections))
+			if diff := cmp.Diff(tc.want, short(desired)); refusal != "" || diff != "" {
 				t.Errorf("refused with %q (-want +got):\n%s", refusal, diff)
 			}
-			if tc.name != "a blank annotation" && (len(wishes) == 0 || wishes[0].Definition == "") {
-				t.Errorf("the first interface has no definition: %+v", wishes)
+			if tc.name != "a blank annotation" && (len(desired) == 0 || desired[0].Definition == "") {
+				t.Errorf("the first interface has no definition: %+v", desired)
 			}
 		})
 	}
-	wishes, refusal := decide(t, "", selectionWorld(), choosing("routed", "vpc"))
-	if diff := cmp.Diff([]string{"eth0 10.20.0.1 fd20::1", "net1 false"}, defaults(wishes)); refusal != "" || diff != "" {
+	desired, refusal := decide(t, "", selectionWorld(), choosing("routed", "vpc"))
+	if diff := cmp.Diff([]string{"eth0 10.20.0.1 fd20::1", "net1 false"}, defaults(desired)); refusal != "" || diff != "" {
 		t.Errorf("a network with default routes: refused with %q (-want +got):\n%s", refusal, diff)
 	}
 	probed := func(p *store.Pod) { p.NetworkProbes = true }
@@ -324,9 +324,9 @@ func TestDefaultNetworkAnnotation_Definition_BecomesDefault(t *testing.T) {
 		{"no address", "plain", "", v1alpha1.InterfacesInvalidReason, "the first interface of a pod needs an address", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, tc.list, selectionWorld(), append(nonNil(tc.change), func(p *store.Pod) { p.DefaultSelection = tc.text })...)
+			desired, refusal := decide(t, tc.list, selectionWorld(), append(nonNil(tc.change), func(p *store.Pod) { p.DefaultSelection = tc.text })...)
 			if !strings.HasPrefix(refusal, tc.reason+": ") || !strings.Contains(refusal, tc.cause) {
-				t.Errorf("%v, refused with %q, want %s with %q", short(wishes), refusal, tc.reason, tc.cause)
+				t.Errorf("%v, refused with %q, want %s with %q", short(desired), refusal, tc.reason, tc.cause)
 			}
 		})
 	}

@@ -53,7 +53,7 @@ type Config struct {
 // annotation, by default one in its default network, and the interfaces of selected definitions.
 func Source(cfg Config) pod.Source {
 	primary := pod.Primary(cfg.DefaultVPC)
-	return func(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
+	return func(tx store.ReadTx, p *store.Pod) ([]pod.Desired, *tenancy.Refusal) {
 		requests, refusal := cfg.first(tx, p, primary)
 		if refusal != nil {
 			return nil, refusal
@@ -62,7 +62,7 @@ func Source(cfg Config) pod.Source {
 		if refusal != nil {
 			return nil, refusal
 		}
-		return cfg.wishes(tx, p, append(requests, selected...))
+		return cfg.desired(tx, p, append(requests, selected...))
 	}
 }
 
@@ -144,15 +144,15 @@ func (cfg Config) listedBy(p *store.Pod) ([]annotations.Interface, *tenancy.Refu
 
 // inPrimary returns the first interface of a pod whose first network is a VPC.
 func inPrimary(tx store.ReadTx, p *store.Pod, primary pod.Source) ([]request, *tenancy.Refusal) {
-	wishes, refusal := primary(tx, p)
+	desired, refusal := primary(tx, p)
 	if refusal != nil {
 		return nil, refusal
 	}
 	var requests []request
-	for _, wish := range wishes {
+	for _, one := range desired {
 		requests = append(
 			requests,
-			request{name: wish.Interface, decided: &wish, target: tenancy.Target{VPC: store.GetVPC(tx, wish.VPC)}},
+			request{name: one.Interface, decided: &one, target: tenancy.Target{VPC: store.GetVPC(tx, one.VPC)}},
 		)
 	}
 	return requests, nil

@@ -58,36 +58,36 @@ func world(rows ...any) []any {
 	)
 }
 
-// decide returns the wishes of a pod a/p of tenant blue in short, each as
+// decide returns the desired attachments of a pod a/p of tenant blue in short, each as
 // "<interface> <kind> <network> <IPs>", and the refusal as "<reason>: <message>".
-func decide(t *testing.T, annotation string, rows []any, change ...func(*store.Pod)) ([]pod.Wish, string) {
+func decide(t *testing.T, annotation string, rows []any, change ...func(*store.Pod)) ([]pod.Desired, string) {
 	t.Helper()
 	return decideWith(t, interfaces.Config{}, annotation, rows, change...)
 }
 
 // decideWith is decide with some of the configuration; the rest is the same for all.
-func decideWith(t *testing.T, cfg interfaces.Config, annotation string, rows []any, change ...func(*store.Pod)) ([]pod.Wish, string) {
+func decideWith(t *testing.T, cfg interfaces.Config, annotation string, rows []any, change ...func(*store.Pod)) ([]pod.Desired, string) {
 	t.Helper()
 	p := operatortest.Pod("blue", "a", "p", "", "")
 	p.Interfaces, p.InterfacesKey = annotation, annotations.InterfacesKeyIO
 	for _, f := range change {
 		f(p)
 	}
-	var wishes []pod.Wish
+	var desired []pod.Desired
 	var refusal *tenancy.Refusal
 	operatortest.New(t, append(rows, p)...).View(func(tx store.ReadTx) {
 		cfg.Annotations, cfg.Delegation = []string{interfaces.AnnotationDANM, interfaces.AnnotationNPWG}, true
 		cfg.DefaultVPC, cfg.VPCTypes, cfg.Kinds, cfg.Limit = "default", []string{"flannel"}, []string{"macvlan", "sriov"}, 4
-		wishes, refusal = interfaces.Source(cfg)(tx, p)
+		desired, refusal = interfaces.Source(cfg)(tx, p)
 	})
 	if refusal != nil {
 		return nil, refusal.Reason + ": " + refusal.Message
 	}
-	return wishes, ""
+	return desired, ""
 }
 
-func short(wishes []pod.Wish) (texts []string) {
-	for _, w := range wishes {
+func short(desired []pod.Desired) (texts []string) {
+	for _, w := range desired {
 		place := w.VPC
 		if !w.InVPC() {
 			place = w.Outside.Path()
@@ -127,8 +127,8 @@ func TestInterfaceList_Elements_InterfacesMatch(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, tc.annotation, rows)
-			if diff := cmp.Diff(tc.want, short(wishes)); refusal != "" || diff != "" {
+			desired, refusal := decide(t, tc.annotation, rows)
+			if diff := cmp.Diff(tc.want, short(desired)); refusal != "" || diff != "" {
 				t.Errorf("refused with %q (-want +got):\n%s", refusal, diff)
 			}
 		})
@@ -156,8 +156,8 @@ func TestInterfaces_NoList_DefaultNetwork(t *testing.T) {
 		{"other namespaces have their own", []any{danm}, func(p *store.Pod) { p.Namespace = "b" }, "eth0 veth default [] IPv4 and IPv6"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, "", world(tc.rows...), append([]func(*store.Pod){func(*store.Pod) {}}, nonNil(tc.pod)...)...)
-			if diff := cmp.Diff([]string{tc.want}, short(wishes)); refusal != "" || diff != "" {
+			desired, refusal := decide(t, "", world(tc.rows...), append([]func(*store.Pod){func(*store.Pod) {}}, nonNil(tc.pod)...)...)
+			if diff := cmp.Diff([]string{tc.want}, short(desired)); refusal != "" || diff != "" {
 				t.Errorf("refused with %q (-want +got):\n%s", refusal, diff)
 			}
 		})
@@ -232,9 +232,9 @@ func TestInterfaceList_OneRefused_NoneGiven(t *testing.T) {
 		{"two annotations that differ", ``, v1alpha1.InterfacesInvalidReason, "differ", func(p *store.Pod) { p.InterfacesProblem = "the annotations differ" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, tc.annotation, rows, nonNil(tc.pod)...)
-			if wishes != nil || !strings.HasPrefix(refusal, tc.reason+": ") || !strings.Contains(refusal, tc.text) {
-				t.Errorf("got %v, refused with %q; want %s with %q", short(wishes), refusal, tc.reason, tc.text)
+			desired, refusal := decide(t, tc.annotation, rows, nonNil(tc.pod)...)
+			if desired != nil || !strings.HasPrefix(refusal, tc.reason+": ") || !strings.Contains(refusal, tc.text) {
+				t.Errorf("got %v, refused with %q; want %s with %q", short(desired), refusal, tc.reason, tc.text)
 			}
 		})
 	}
@@ -255,7 +255,7 @@ func TestInterfaceList_OneRefused_NoneGiven(t *testing.T) {
 
 func TestInterfaceLink_RoutesAndIPv6_AsRequested(t *testing.T) {
 	net := danmNet("n", withRoute("10.30.0.0/16", "10.20.0.1"), withRoute("fd30::/64", "fd20::1"), func(n *multinet.Network) { n.Table, n.MTU = 252, 1400 })
-	wishes, refusal := decide(
+	desired, refusal := decide(
 		t,
 		`[{"network":"n","ip":"dynamic","ip6":"none","proutes":{"10.9.0.0/16":"10.20.0.2"}},{"network":"n","ip":"dynamic","ip6":"dynamic","proutes6":{"fd90::/64":"fd20::2"}},{"network":"n"}]`,
 		world(net),
@@ -279,7 +279,7 @@ func TestInterfaceLink_RoutesAndIPv6_AsRequested(t *testing.T) {
 	want[1].Rules = []netif.Rule{{From: prefix("::/128"), Table: 256}}
 	samePrefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 	sameAddr := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
-	for i, w := range wishes {
+	for i, w := range desired {
 		if diff := cmp.Diff(want[i], w.Link, samePrefix, sameAddr, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("interface %d (-want +got):\n%s", i, diff)
 		}
@@ -287,11 +287,11 @@ func TestInterfaceLink_RoutesAndIPv6_AsRequested(t *testing.T) {
 }
 
 func TestInterfaceLink_VLAN_ParentAndNumberNamed(t *testing.T) {
-	wishes, refusal := decide(t, `[{"network":"tagged","ip":"dynamic"}]`, world(danmNet("tagged", func(n *multinet.Network) { n.VLAN = 300 })))
+	desired, refusal := decide(t, `[{"network":"tagged","ip":"dynamic"}]`, world(danmNet("tagged", func(n *multinet.Network) { n.VLAN = 300 })))
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
-	if got := wishes[0].Link; got.Parent != "ens4" || got.VLAN != 300 || got.VXLAN != 0 {
+	if got := desired[0].Link; got.Parent != "ens4" || got.VLAN != 300 || got.VXLAN != 0 {
 		t.Errorf("the link is %+v", got)
 	}
 }
@@ -299,11 +299,11 @@ func TestInterfaceLink_VLAN_ParentAndNumberNamed(t *testing.T) {
 func TestInterfaceRequest_GatewaysAndSegmentPeers_Excluded(t *testing.T) {
 	net, peer := danmNet("n", withRoute("10.30.0.0/16", "10.20.0.1")), network(multinet.KindDanmNet, "b", "peer")
 	apart := danmNet("apart", func(n *multinet.Network) { n.VLAN = 300 })
-	wishes, refusal := decide(t, `[{"network":"n","ip":"dynamic"}]`, world(net, peer, apart))
+	desired, refusal := decide(t, `[{"network":"n","ip":"dynamic"}]`, world(net, peer, apart))
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
-	got := wishes[0].Range
+	got := desired[0].Range
 	if diff := cmp.Diff([]string{peer.Domain()}, got.Peers); diff != "" {
 		t.Errorf("peers (-want +got):\n%s", diff)
 	}

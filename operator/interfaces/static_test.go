@@ -21,9 +21,9 @@ import (
 // noRanges lets a network leave all addresses to the IPAM of the nodes' file.
 func noRanges(n *multinet.Network) { n.V4, n.V6 = multinet.Range{}, multinet.Range{} }
 
-// routing returns the routing of a wish in words: routes as destination, gateway and table, and
+// routing returns the routing of a desired attachment in words: routes as destination, gateway and table, and
 // rules as source and table.
-func routing(w pod.Wish) (words []string) {
+func routing(w pod.Desired) (words []string) {
 	for _, r := range w.Link.Routes {
 		gateway := "link"
 		if r.Gateway.IsValid() {
@@ -66,16 +66,16 @@ func TestStaticType_AddressRequest_IPAMOrFile(t *testing.T) {
 				"static",
 				append([]func(*multinet.Network){func(n *multinet.Network) { n.Type, n.NetworkID = "bridge", "lab0" }}, nonNilNet(tc.network)...)...)
 			list := `[{"vpc":"default"},{"network":"static"` + tc.request + `}]`
-			wishes, refusal := decide(t, list, world(static, grant("g", ofNamespace("a"))), ofNobody(""))
-			if refusal != "" || len(wishes) != 2 {
-				t.Fatalf("%v, refused with %q", short(wishes), refusal)
+			desired, refusal := decide(t, list, world(static, grant("g", ofNamespace("a"))), ofNobody(""))
+			if refusal != "" || len(desired) != 2 {
+				t.Fatalf("%v, refused with %q", short(desired), refusal)
 			}
 			families := ""
-			if wishes[1].Families.Count() > 0 {
-				families = wishes[1].Families.String()
+			if desired[1].Families.Count() > 0 {
+				families = desired[1].Families.String()
 			}
-			if got := fmt.Sprintf("%v %s", wishes[1].IPs, families); got != tc.want || wishes[1].Delegate.File.Inject != tc.inject {
-				t.Errorf("addresses %q, in place of the file's IPAM: %t; want %q, %t", got, wishes[1].Delegate.File.Inject, tc.want, tc.inject)
+			if got := fmt.Sprintf("%v %s", desired[1].IPs, families); got != tc.want || desired[1].Delegate.File.Inject != tc.inject {
+				t.Errorf("addresses %q, in place of the file's IPAM: %t; want %q, %t", got, desired[1].Delegate.File.Inject, tc.want, tc.inject)
 			}
 		})
 	}
@@ -138,17 +138,17 @@ func TestStaticType_Routes_AsOwnDrivers(t *testing.T) {
 		{"the file's IPAM on the first interface", `[{"network":"bare"}]`, nil, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, tc.list, rows, ofNobody(""))
+			desired, refusal := decide(t, tc.list, rows, ofNobody(""))
 			if tc.refusal != "" {
 				if !strings.Contains(refusal, tc.refusal) {
-					t.Errorf("%v, refused with %q, want %q", short(wishes), refusal, tc.refusal)
+					t.Errorf("%v, refused with %q, want %q", short(desired), refusal, tc.refusal)
 				}
 				return
 			}
-			if refusal != "" || len(wishes) == 0 {
+			if refusal != "" || len(desired) == 0 {
 				t.Fatalf("refused with %q", refusal)
 			}
-			last := wishes[len(wishes)-1]
+			last := desired[len(desired)-1]
 			if diff := cmp.Diff(tc.want, routing(last)); diff != "" || last.Kind != netif.KindDelegate {
 				t.Errorf("kind %s, routing (-want +got):\n%s", last.Kind, diff)
 			}
@@ -165,9 +165,9 @@ func TestStaticType_DefaultRoute_JudgedByNodes(t *testing.T) {
 		`[{"name":"net","default-route":["192.0.2.1"]}]`: {"0.0.0.0/0 by 192.0.2.1 in 0"},
 		`[{"name":"net","default-route":[]}]`:            nil,
 	} {
-		wishes, refusal := decide(t, "", rows, ofNobody(selections))
-		if refusal != "" || len(wishes) != 2 || !wishes[0].NoDefaultRoute || !slices.Equal(routing(wishes[1]), want) {
-			t.Errorf("%s: %+v, refused with %q", selections, wishes, refusal)
+		desired, refusal := decide(t, "", rows, ofNobody(selections))
+		if refusal != "" || len(desired) != 2 || !desired[0].NoDefaultRoute || !slices.Equal(routing(desired[1]), want) {
+			t.Errorf("%s: %+v, refused with %q", selections, desired, refusal)
 		}
 	}
 }
@@ -199,20 +199,20 @@ func TestStaticType_NoGrant_Refused(t *testing.T) {
 		{"no grant", `[{"vpc":"default"},{"network":"static"}]`, one("a/static", "TenantNetwork/a/static"), "", "no DelegationGrant"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wishes, refusal := decide(t, tc.list, world(append(tc.rows, static, shared)...), ofNobody(""))
+			desired, refusal := decide(t, tc.list, world(append(tc.rows, static, shared)...), ofNobody(""))
 			if tc.want == "" {
 				if !strings.Contains(refusal, tc.text) || refusal == "" {
-					t.Errorf("%v, refused with %q", short(wishes), refusal)
+					t.Errorf("%v, refused with %q", short(desired), refusal)
 				}
 				return
 			}
-			if refusal != "" || len(wishes) != 2 || wishes[1].Kind != netif.KindDelegate || fileOf(t, wishes[1]) != tc.want {
-				t.Errorf("%+v, refused with %q", wishes, refusal)
+			if refusal != "" || len(desired) != 2 || desired[1].Kind != netif.KindDelegate || fileOf(t, desired[1]) != tc.want {
+				t.Errorf("%+v, refused with %q", desired, refusal)
 			}
 		})
 	}
 	rows := world(append(one("DanmNet/a/static"), static)...)
-	if wishes, refusal := decide(t, `[{"vpc":"v"},{"network":"static"}]`, rows); !strings.Contains(refusal, "pods of tenants") {
-		t.Errorf("a tenant's pod gets %v, %q", short(wishes), refusal)
+	if desired, refusal := decide(t, `[{"vpc":"v"},{"network":"static"}]`, rows); !strings.Contains(refusal, "pods of tenants") {
+		t.Errorf("a tenant's pod gets %v, %q", short(desired), refusal)
 	}
 }

@@ -24,7 +24,7 @@ import (
 // an address of the infrastructure subnet and, if its labels ask for it, interfaces in PodNetworks.
 // Other pods, and pods that request networks of Alioth, are for the next source.
 func Source(infraSubnet string, next pod.Source) pod.Source {
-	return func(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
+	return func(tx store.ReadTx, p *store.Pod) ([]pod.Desired, *tenancy.Refusal) {
 		if !asks(p) && store.GetNode(tx, p.Node) == nil {
 			// A pod may be bound before its node is seen here, as pods of DaemonSets are. The pod
 			// would keep an address that it gets now, whatever the node's labels are.
@@ -44,7 +44,7 @@ func Source(infraSubnet string, next pod.Source) pod.Source {
 		if refusal != nil {
 			return nil, refusal
 		}
-		return append([]pod.Wish{infra}, delegated...), nil
+		return append([]pod.Desired{infra}, delegated...), nil
 	}
 }
 
@@ -86,23 +86,23 @@ func IsMultitenant(p *store.Pod) bool {
 }
 
 // infrastructure returns the interface that every pod has.
-func infrastructure(tx store.ReadTx, name string) (pod.Wish, *tenancy.Refusal) {
+func infrastructure(tx store.ReadTx, name string) (pod.Desired, *tenancy.Refusal) {
 	subnet := store.GetSubnet(tx, name)
 	if subnet == nil {
-		return pod.Wish{}, refuse(
+		return pod.Desired{}, refuse(
 			v1alpha1.SubnetNotFoundReason,
 			"there is no Subnet %q for infrastructure pods: create it, or correct the chart's nodeIPAM.infraSubnet",
 			name,
 		)
 	}
-	return pod.Wish{
+	return pod.Desired{
 		Interface: v1alpha1.PodAttachment, Kind: netif.KindExternal, Binding: pod.Binding{VPC: subnet.VPC},
 		Subnet: subnet.Name,
 	}, nil
 }
 
 // delegated returns the interfaces in PodNetworks that a pod asks for.
-func delegated(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
+func delegated(tx store.ReadTx, p *store.Pod) ([]pod.Desired, *tenancy.Refusal) {
 	if !IsMultitenant(p) {
 		return nil, nil
 	}
@@ -113,22 +113,22 @@ func delegated(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
 		}
 	}
 	devices := offered(tx, p.Node)
-	var wishes []pod.Wish
+	var desired []pod.Desired
 	for i, name := range PodNetworks(tx, p) {
 		network, refusal := readyNetwork(tx, name, p.Tenant)
 		if refusal != nil {
 			return nil, refusal
 		}
-		wish := pod.Wish{
+		one := pod.Desired{
 			Interface: interfaceOf(i), Kind: netif.KindExternal, Binding: pod.Binding{VPC: network.VPC},
 			Subnet: network.Subnet, NoDefaultRoute: i > 0, Devices: devices,
 		}
 		if named {
-			wish.Instance, wish.PodNetwork = p.Namespace+"/"+instance, name
+			one.Instance, one.PodNetwork = p.Namespace+"/"+instance, name
 		}
-		wishes = append(wishes, wish)
+		desired = append(desired, one)
 	}
-	return wishes, nil
+	return desired, nil
 }
 
 // PodNetworks lists the names of the PodNetworks that a pod asks for, in the order of its

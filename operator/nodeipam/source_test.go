@@ -40,23 +40,23 @@ func podNetwork(name, vpc string) *rows.PodNetwork {
 	return &rows.PodNetwork{Meta: operatortest.Meta("uid-"+name, 0), Ref: rows.Ref{Group: group, Name: name}, VPC: vpc, Subnet: "net1", Ready: true}
 }
 
-// decide returns the wishes of pod a/p of tenant blue in short, or the refusal, or "next"
+// decide returns the desired attachments of pod a/p of tenant blue in short, or the refusal, or "next"
 // if another source decides.
 func decide(t *testing.T, rows []any, change func(*store.Pod)) []string {
 	t.Helper()
 	p := operatortest.Pod("blue", "a", "p", "", "")
 	change(p)
-	source := nodeipam.Source("infra-pods", func(store.ReadTx, *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
+	source := nodeipam.Source("infra-pods", func(store.ReadTx, *store.Pod) ([]pod.Desired, *tenancy.Refusal) {
 		return nil, &tenancy.Refusal{Reason: "next"}
 	})
-	var wishes []pod.Wish
+	var desired []pod.Desired
 	var refusal *tenancy.Refusal
-	operatortest.New(t, append(rows, p)...).View(func(tx store.ReadTx) { wishes, refusal = source(tx, p) })
+	operatortest.New(t, append(rows, p)...).View(func(tx store.ReadTx) { desired, refusal = source(tx, p) })
 	if refusal != nil {
 		return []string{strings.TrimSuffix(refusal.Reason+": "+refusal.Message, ": ")}
 	}
 	var short []string
-	for _, w := range wishes {
+	for _, w := range desired {
 		short = append(short, fmt.Sprintf("%s %s %s/%s %v %s %s", w.Interface, w.Kind, w.VPC, w.Subnet, w.Devices, w.Instance, w.PodNetwork))
 	}
 	return short

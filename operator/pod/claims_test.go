@@ -43,8 +43,8 @@ func onLAN(change ...func(*netif.Interface)) netif.Interface {
 }
 
 // bare returns a source of the interface eth0 in it, without addresses.
-func bare(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
-	return []Wish{{Interface: "eth0", Kind: "macvlan", Binding: Binding{Outside: lan().Reference()}}}, nil
+func bare(store.ReadTx, *store.Pod) ([]Desired, *tenancy.Refusal) {
+	return []Desired{{Interface: "eth0", Kind: "macvlan", Binding: Binding{Outside: lan().Reference()}}}, nil
 }
 
 // toldPod returns a pod a/p with this allocation status.
@@ -82,7 +82,7 @@ func TestDecide_AttachmentClaimMissing_DecidedAnew(t *testing.T) {
 					t.Errorf("claims %+v, error %v", rows, err)
 				}
 				d := decide(tx, pod, []Source{bare})
-				if w := only(t, d); d.verb != assign || w.Kind != "macvlan" || w.Outside != lan().Reference() || len(w.IPs) > 0 || w.Told != nil {
+				if w := only(t, d); d.verb != assign || w.Kind != "macvlan" || w.Outside != lan().Reference() || len(w.IPs) > 0 || w.Recorded != nil {
 					t.Errorf("decided %+v", d)
 				}
 			})
@@ -134,7 +134,7 @@ func TestDecide_PluginInterfaceAddressLost_ClaimedAgain(t *testing.T) {
 				}
 			}
 			s.View(func(tx store.ReadTx) {
-				if d := decide(tx, pod, nil); (d.verb == restore && len(d.wishes) == 1) != claimed {
+				if d := decide(tx, pod, nil); (d.verb == restore && len(d.desired) == 1) != claimed {
 					t.Errorf("decided %+v", d)
 				}
 			})
@@ -160,10 +160,10 @@ func TestDecide_InterfaceWithoutAddresses_AddressReleased(t *testing.T) {
 func TestDecide_APIRestored_SandboxKeepsNetworkAddress(t *testing.T) {
 	pod := operatortest.Pod("blue", "a", "p", "", "")
 	pod.IPs = operatortest.Addrs("10.9.0.12")
-	two := func(tx store.ReadTx, _ *store.Pod) ([]Wish, *tenancy.Refusal) {
-		var all []Wish
+	two := func(tx store.ReadTx, _ *store.Pod) ([]Desired, *tenancy.Refusal) {
+		var all []Desired
 		for _, name := range []string{"eth0", "eth1"} {
-			all = append(all, Wish{
+			all = append(all, Desired{
 				Interface: name, Kind: "macvlan", Families: ipam.Families{V4: true},
 				Binding: Binding{Outside: lan().Reference(), Range: ipam.RangeOf(tx, multinet.ByDomain(tx, "uid-lan.net"))},
 			})
@@ -172,7 +172,7 @@ func TestDecide_APIRestored_SandboxKeepsNetworkAddress(t *testing.T) {
 	}
 	operatortest.New(t, lan(), pod).View(func(tx store.ReadTx) {
 		d := decide(tx, pod, []Source{two})
-		if len(d.wishes) != 2 || len(d.wishes[0].Prefer) != 1 || d.wishes[0].Prefer[0] != pod.IPs[0] || len(d.wishes[1].Prefer) != 0 {
+		if len(d.desired) != 2 || len(d.desired[0].Prefer) != 1 || d.desired[0].Prefer[0] != pod.IPs[0] || len(d.desired[1].Prefer) != 0 {
 			t.Errorf("decided %+v", d)
 		}
 	})
@@ -187,7 +187,7 @@ func TestDescribe_PluginInterface_OnlyRequestedDefaultRoutes(t *testing.T) {
 		"a configuration":    {Conf: json.RawMessage(`{}`)},
 		"a file of the node": {File: &netif.DelegateFile{Name: "lab"}},
 	} {
-		w := Wish{Interface: "net1", Kind: netif.KindDelegate, Delegate: delegate}
+		w := Desired{Interface: "net1", Kind: netif.KindDelegate, Delegate: delegate}
 		if got := outside(p, w, nil); got.Link != nil || got.MAC != "" {
 			t.Errorf("%s, no default route: %+v", name, got)
 		}
@@ -215,7 +215,7 @@ func TestDescribe_StaticTypeRule_HasInterfaceAddress(t *testing.T) {
 		"an address of the plugins": {false, nil, []string{"0.0.0.0/32"}},
 	} {
 		operatortest.New(t, lan).View(func(tx store.ReadTx) {
-			got := outside(p, Wish{
+			got := outside(p, Desired{
 				Interface: "net1", Kind: netif.KindDelegate, Binding: Binding{Outside: lan.Reference(), Range: ipam.RangeOf(tx, lan)},
 				Delegate: &netif.Delegate{File: &netif.DelegateFile{NetworkID: "lab", Inject: tc.inject}},
 				Link:     netif.Config{Rules: []netif.Rule{rule}},

@@ -37,10 +37,10 @@ func (g *rig) configs() (all []string) {
 }
 
 // configured returns a source of the interface net1 in VPC w, by a definition.
-func configured(tx store.ReadTx, pod *store.Pod) ([]Wish, *tenancy.Refusal) {
-	wishes, refusal := secondary()(tx, pod)
-	wishes[0].Definition, wishes[0].NoDefaultRoute = "a/w", true
-	return wishes, refusal
+func configured(tx store.ReadTx, pod *store.Pod) ([]Desired, *tenancy.Refusal) {
+	desired, refusal := secondary()(tx, pod)
+	desired[0].Definition, desired[0].NoDefaultRoute = "a/w", true
+	return desired, refusal
 }
 
 var asConfigured = []string{
@@ -72,7 +72,7 @@ func decidedAgain(t *testing.T, api client.WithWatch) (*rig, []netif.Interface) 
 	if err := g.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	_, list := g.told(pod)
+	_, list := g.recorded(pod)
 	return g, list
 }
 
@@ -116,9 +116,9 @@ func TestReconcile_AnnotationAltered_ObjectsDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g, api := newConfigured(t)
 			pod := newPod()
-			_, told := g.told(pod)
+			_, written := g.recorded(pod)
 			want := pod.Annotations[v1alpha1.AttachmentsAnnotation]
-			text, err := annotations.FormatAttachments(alter(told))
+			text, err := annotations.FormatAttachments(alter(written))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestReconcile_AnnotationAltered_ObjectsDecide(t *testing.T) {
 				t.Errorf("configurations %q", got)
 			}
 			if got, _ := annotations.FormatAttachments(list); got != want {
-				t.Errorf("told %s, want %s", got, want)
+				t.Errorf("written %s, want %s", got, want)
 			}
 		})
 	}

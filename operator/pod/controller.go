@@ -116,7 +116,7 @@ func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (
 	case restore:
 		return r.restoreAll(ctx, pod, d)
 	case assign:
-		return r.assign(ctx, pod, d.wishes)
+		return r.assign(ctx, pod, d.desired)
 	case leave:
 	}
 	return nil, nil
@@ -133,8 +133,8 @@ func (r *Reconciler) expel(ctx context.Context, rows []*store.Address) error {
 
 // assign claims the addresses of all attachments of a pod and writes them to its
 // allocation status, or returns the refusal.
-func (r *Reconciler) assign(ctx context.Context, pod *store.Pod, wishes []Wish) (*tenancy.Refusal, error) {
-	claimed, err := r.Claimer.ClaimAll(ctx, wanted(pod, wishes))
+func (r *Reconciler) assign(ctx context.Context, pod *store.Pod, desired []Desired) (*tenancy.Refusal, error) {
+	claimed, err := r.Claimer.ClaimAll(ctx, wanted(pod, desired))
 	var no *ipam.Error
 	switch {
 	case errors.Is(err, claim.ErrUnsettled):
@@ -146,7 +146,7 @@ func (r *Reconciler) assign(ctx context.Context, pod *store.Pod, wishes []Wish) 
 	case err != nil:
 		return nil, err
 	}
-	return r.record(ctx, pod, wishes, claimed)
+	return r.record(ctx, pod, desired, claimed)
 }
 
 // restoreAll carries out a decision to restore. It completes the decided parts, and then replaces
@@ -158,7 +158,7 @@ func (r *Reconciler) restoreAll(ctx context.Context, pod *store.Pod, d decision)
 			return nil, err
 		}
 	}
-	claimed, refusal, err := r.restore(ctx, pod, d.wishes)
+	claimed, refusal, err := r.restore(ctx, pod, d.desired)
 	switch {
 	case err != nil || refusal != nil:
 		return refusal, err
@@ -168,7 +168,7 @@ func (r *Reconciler) restoreAll(ctx context.Context, pod *store.Pod, d decision)
 		}
 		return &d.refusal, nil
 	case d.rewrite:
-		return r.record(ctx, pod, d.wishes, claimed)
+		return r.record(ctx, pod, d.desired, claimed)
 	}
 	return nil, nil
 }
@@ -179,9 +179,9 @@ func (r *Reconciler) restoreAll(ctx context.Context, pod *store.Pod, d decision)
 func (r *Reconciler) restore(
 	ctx context.Context,
 	pod *store.Pod,
-	wishes []Wish,
+	desired []Desired,
 ) (claimed [][]*store.Address, first *tenancy.Refusal, _ error) {
-	for _, w := range wanted(pod, wishes) {
+	for _, w := range wanted(pod, desired) {
 		rows, err := r.Claimer.Claim(ctx, w.Request, w.Prefer)
 		var no *ipam.Error
 		var refusal *tenancy.Refusal
@@ -218,12 +218,12 @@ func addressOf(name string) string {
 func (r *Reconciler) record(
 	ctx context.Context,
 	pod *store.Pod,
-	wishes []Wish,
+	desired []Desired,
 	claimed [][]*store.Address,
 ) (*tenancy.Refusal, error) {
 	var o outcome
 	var err error
-	r.Store.View(func(tx store.ReadTx) { o, err = describe(tx, pod, wishes, claimed) })
+	r.Store.View(func(tx store.ReadTx) { o, err = describe(tx, pod, desired, claimed) })
 	if err != nil {
 		return nil, fmt.Errorf("describe addresses of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -238,14 +238,14 @@ func (r *Reconciler) record(
 		return nil, err
 	}
 	if allocation.HasStatus(pod) && o.text == pod.Attachments {
-		return nil, nil // it has been told that already
+		return nil, nil // it has that status already
 	}
 	if err := r.patch(ctx, pod, patch); err != nil {
 		return nil, err
 	}
 	r.Metrics.assigned()
 	r.reportReplaced(pod)
-	for _, w := range wishes {
+	for _, w := range desired {
 		for _, notice := range w.Notices {
 			r.Events.Eventf(reference(pod), nil, corev1.EventTypeWarning, notice.Reason, notice.Action, "%s", notice.Message)
 		}

@@ -25,18 +25,18 @@ type outcome struct {
 }
 
 // describe makes the allocation status of a pod. claimed has the rows of a complete
-// set for each wish that gets addresses, in their order. It returns an error if the
-// subnet of one is gone, or its network has changed since the wish was decided.
-func describe(tx store.ReadTx, pod *store.Pod, wishes []Wish, claimed [][]*store.Address) (outcome, error) {
+// set for each desired attachment that gets addresses, in their order. It returns an error if the
+// subnet of one is gone, or its network has changed since the desired attachment was decided.
+func describe(tx store.ReadTx, pod *store.Pod, desired []Desired, claimed [][]*store.Address) (outcome, error) {
 	var o outcome
-	for _, w := range wishes {
+	for _, w := range desired {
 		var rows []*store.Address
 		if w.addressed() {
 			rows = slices.SortedFunc(slices.Values(claimed[0]), func(a, b *store.Address) int { return a.IP.Compare(b.IP) })
 			claimed = claimed[1:]
 		}
-		if w.Told != nil {
-			o.attachments = append(o.attachments, *w.Told)
+		if w.Recorded != nil {
+			o.attachments = append(o.attachments, *w.Recorded)
 			o.note(tx, w, rows)
 			continue
 		}
@@ -63,7 +63,7 @@ func describe(tx store.ReadTx, pod *store.Pod, wishes []Wish, claimed [][]*store
 
 // note sets the user input to the data of an attachment, if this attachment is the first one in a
 // VPC.
-func (o *outcome) note(tx store.ReadTx, w Wish, rows []*store.Address) {
+func (o *outcome) note(tx store.ReadTx, w Desired, rows []*store.Address) {
 	if o.userInput != (annotations.UserInput{}) || !w.InVPC() || len(rows) == 0 {
 		return
 	}
@@ -75,7 +75,7 @@ func (o *outcome) note(tx store.ReadTx, w Wish, rows []*store.Address) {
 }
 
 // inVPC describes an attachment in a VPC. Gateways and prefix lengths come from the subnet.
-func inVPC(w Wish, rows []*store.Address, subnet *store.Subnet) netif.Interface {
+func inVPC(w Desired, rows []*store.Address, subnet *store.Subnet) netif.Interface {
 	attachment := netif.Interface{
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Network: w.Network, VPC: w.VPC,
 		Definition: w.Definition, DefaultRoute: w.DefaultRoute, NoDefaultRoute: w.NoDefaultRoute,
@@ -94,7 +94,7 @@ func inVPC(w Wish, rows []*store.Address, subnet *store.Subnet) netif.Interface 
 
 // outside describes an attachment outside of every VPC. Prefix lengths come from the network's
 // ranges.
-func outside(pod *store.Pod, w Wish, rows []*store.Address) netif.Interface {
+func outside(pod *store.Pod, w Desired, rows []*store.Address) netif.Interface {
 	link := w.Link
 	attachment := netif.Interface{
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Outside: w.Outside.Path(), OutsideUID: w.Outside.UID,

@@ -25,20 +25,20 @@ const (
 	refuse
 	// wait for a change that will come soon, without a message to the pod's owner.
 	wait
-	// assign it the decision's wishes, all of them or none.
+	// assign it the decision's desired attachments, all of them or none.
 	assign
 	// restore the parts of an earlier decision that the API lacks, and remove others, separately
-	// for each of the decision's wishes.
+	// for each of the decision's desired attachments.
 	restore
 )
 
 type decision struct {
-	verb   verb
-	wishes []Wish
+	verb    verb
+	desired []Desired
 	// surplus are addresses of interfaces that the pod should not have.
 	surplus []*store.Address
 	refusal tenancy.Refusal
-	// rewrite reports that the wishes replace the allocation status, because no object of the
+	// rewrite reports that the desired attachments replace the allocation status, because no object of the
 	// operator confirms a part of the status.
 	rewrite bool
 }
@@ -52,24 +52,24 @@ func decide(tx store.ReadTx, pod *store.Pod, sources []Source) decision {
 	if pod.Node == "" || pod.Terminal || pod.Deleting {
 		return decision{}
 	}
-	if told := toldOf(tx, pod); told.isDecided() {
-		return recheck(tx, pod, told, sources)
+	if status := recordedOf(tx, pod); status.isDecided() {
+		return recheck(tx, pod, status, sources)
 	}
-	wishes, refusal := wishesOf(tx, pod, sources)
+	desired, refusal := desiredOf(tx, pod, sources)
 	if refusal != nil && refusal.Reason == "" {
 		return decision{verb: wait, refusal: *refusal}
 	}
 	if refusal != nil {
 		return decision{verb: refuse, refusal: *refusal}
 	}
-	return decision{verb: assign, wishes: wishes, surplus: surplus(tx, pod, wishes)}
+	return decision{verb: assign, desired: desired, surplus: surplus(tx, pod, desired)}
 }
 
 // surplus lists the addresses of a pod that do not belong to any of its interfaces with addresses.
-func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
+func surplus(tx store.ReadTx, pod *store.Pod, desired []Desired) []*store.Address {
 	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
 		return row.IsHeldBack() ||
-			slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == row.Attachment && w.addressed() })
+			slices.ContainsFunc(desired, func(w Desired) bool { return w.Interface == row.Attachment && w.addressed() })
 	})
 }
 
@@ -78,51 +78,51 @@ func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
 // decision, they are claimed again unchanged, and others are released. Parts of the allocation
 // status that nothing confirms, or that differ from the configuration of an object, are replaced.
 // Addresses without a configuration get it.
-func recheck(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source) decision {
-	if told.has(unconfirmed) || told.altered {
-		return replace(tx, pod, told, sources)
+func recheck(tx store.ReadTx, pod *store.Pod, status recordedStatus, sources []Source) decision {
+	if status.has(unconfirmed) || status.altered {
+		return replace(tx, pod, status, sources)
 	}
-	if told.isIntact() && !told.lacksConfig() && !lacksClaims(tx, pod) {
+	if status.isIntact() && !status.lacksConfig() && !lacksClaims(tx, pod) {
 		return decision{}
 	}
-	var all, lost []Wish
-	for _, part := range told.parts {
+	var all, lost []Desired
+	for _, part := range status.parts {
 		all = append(all, again(pod, part.Interface))
 	}
 	nameAll(all)
-	for i, part := range told.parts {
+	for i, part := range status.parts {
 		if part.state == lacking {
 			lost = append(lost, all[i])
 		}
 	}
-	d := decision{verb: restore, wishes: lost, surplus: surplus(tx, pod, all)}
+	d := decision{verb: restore, desired: lost, surplus: surplus(tx, pod, all)}
 	if len(d.surplus) > 0 {
-		if wishes, refusal := wishesOf(tx, pod, sources); refusal == nil && told.omits(wishes, d.surplus) {
-			return replace(tx, pod, told, sources)
+		if desired, refusal := desiredOf(tx, pod, sources); refusal == nil && status.omits(desired, d.surplus) {
+			return replace(tx, pod, status, sources)
 		}
 	}
 	return d
 }
 
 // replace keeps the decided parts of an allocation status, and decides the other parts anew, with
-// all checks of a new pod. Without the pod's present wishes, only lost claims of the decided parts
+// all checks of a new pod. Without the pod's present desired attachments, only lost claims of the decided parts
 // are claimed again.
-func replace(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source) decision {
-	fresh, refusal := wishesOf(tx, pod, sources)
+func replace(tx store.ReadTx, pod *store.Pod, status recordedStatus, sources []Source) decision {
+	fresh, refusal := desiredOf(tx, pod, sources)
 	d := decision{verb: restore, rewrite: refusal == nil}
 	if refusal != nil {
 		d.refusal = *refusal
 	}
-	for _, part := range told.parts {
+	for _, part := range status.parts {
 		switch {
 		case part.state == intact && refusal != nil:
 		case part.state != unconfirmed:
 			w := again(pod, part.Interface)
-			w.Told = &part.Interface
-			d.wishes = append(d.wishes, w)
+			w.Recorded = &part.Interface
+			d.desired = append(d.desired, w)
 		case refusal == nil:
-			if w, ok := anew(part, fresh); ok && !has(d.wishes, w.Interface) {
-				d.wishes = append(d.wishes, w)
+			if w, ok := anew(part, fresh); ok && !has(d.desired, w.Interface) {
+				d.desired = append(d.desired, w)
 			}
 		}
 	}
@@ -130,30 +130,30 @@ func replace(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 		return d
 	}
 	for _, w := range fresh {
-		if !has(d.wishes, w.Interface) &&
-			slices.ContainsFunc(told.held, func(row *store.Address) bool { return row.Attachment == w.Interface }) {
-			d.wishes = append(d.wishes, w)
+		if !has(d.desired, w.Interface) &&
+			slices.ContainsFunc(status.held, func(row *store.Address) bool { return row.Attachment == w.Interface }) {
+			d.desired = append(d.desired, w)
 		}
 	}
-	nameAll(d.wishes)
-	d.surplus = surplus(tx, pod, d.wishes)
+	nameAll(d.desired)
+	d.surplus = surplus(tx, pod, d.desired)
 	return d
 }
 
-// anew returns the wish for a part of an allocation status that nothing confirms. It returns false
+// anew returns the desired attachment for a part of an allocation status that nothing confirms. It returns false
 // if the pod should not have the interface. Addresses in a VPC that the operator has claimed for
 // the interface stay, even if the pod would get others now.
-func anew(part told, fresh []Wish) (Wish, bool) {
-	i := slices.IndexFunc(fresh, func(w Wish) bool { return w.Interface == part.Name })
+func anew(part recorded, fresh []Desired) (Desired, bool) {
+	i := slices.IndexFunc(fresh, func(w Desired) bool { return w.Interface == part.Name })
 	inDomain := func(row *store.Address) bool { return row.Domain() == fresh[i].domain() }
 	if i >= 0 && (len(part.held) == 0 || slices.ContainsFunc(part.held, inDomain)) {
 		return fresh[i], true
 	}
 	if len(part.held) == 0 || part.held[0].VPC == "" {
-		return Wish{}, false
+		return Desired{}, false
 	}
 	row := part.held[0]
-	w := Wish{
+	w := Desired{
 		Interface: row.Attachment, Kind: netif.KindPair, Binding: Binding{VPC: row.VPC},
 		Subnet: row.Subnet, IPs: row.Set, Prefer: row.Set,
 	}
@@ -166,10 +166,10 @@ func anew(part told, fresh []Wish) (Wish, bool) {
 	return w, true
 }
 
-// again returns the wish for an attachment of the allocation status that is decided.
-func again(pod *store.Pod, attachment netif.Interface) Wish {
+// again returns the desired attachment for an attachment of the allocation status that is decided.
+func again(pod *store.Pod, attachment netif.Interface) Desired {
 	ips := allocation.IPs(attachment)
-	w := Wish{
+	w := Desired{
 		Interface: attachment.Name, AltName: attachment.AltName, Kind: attachment.Kind, Network: attachment.Network,
 		Definition: attachment.Definition, DefaultRoute: attachment.DefaultRoute, NoDefaultRoute: attachment.NoDefaultRoute,
 		Binding: Binding{VPC: attachment.VPC}, Subnet: attachment.Subnet, IPs: ips, Prefer: ips,

@@ -48,13 +48,13 @@ func assignedPod(t *testing.T, ips ...string) *store.Pod {
 
 func primary() []Source { return []Source{Primary("default")} }
 
-// only returns the wish of a decision that has one.
-func only(t *testing.T, d decision) Wish {
+// only returns the desired attachment of a decision that has one.
+func only(t *testing.T, d decision) Desired {
 	t.Helper()
-	if len(d.wishes) != 1 {
-		t.Fatalf("decided %+v, want one wish", d)
+	if len(d.desired) != 1 {
+		t.Fatalf("decided %+v, want one attachment", d)
 	}
-	return d.wishes[0]
+	return d.desired[0]
 }
 
 func TestDecide_Annotation_Requested(t *testing.T) {
@@ -111,7 +111,7 @@ func TestDecide_NothingNeeded_LeftAlone(t *testing.T) {
 		change(pod)
 		return pod
 	}
-	told := assignedPod(t, "10.0.1.9")
+	written := assignedPod(t, "10.0.1.9")
 	moved := assignedPod(t, "10.0.1.9")
 	moved.Network = "gone"
 	for _, tc := range []struct {
@@ -121,11 +121,11 @@ func TestDecide_NothingNeeded_LeftAlone(t *testing.T) {
 		{"not bound", change(func(p *store.Pod) { p.Node = "" })},
 		{"ended", change(func(p *store.Pod) { p.Terminal = true })},
 		{"being deleted", change(func(p *store.Pod) { p.Deleting = true })},
-		{"it has what it was told", told},
-		{"it has what it was told, though its Network is gone", moved},
+		{"it has what it was written", written},
+		{"it has what it was assigned, though its Network is gone", moved},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			address := operatortest.Address("v", "s1", "10.0.1.9", told)
+			address := operatortest.Address("v", "s1", "10.0.1.9", written)
 			operatortest.New(t, append(world(), tc.pod, address)...).View(func(tx store.ReadTx) {
 				if d := decide(tx, tc.pod, primary()); d.verb != leave {
 					t.Errorf("decided %+v", d)
@@ -139,18 +139,18 @@ func TestDecide_NothingNeeded_LeftAlone(t *testing.T) {
 // and before all others.
 func TestFirstRequests_Start_OnlyPodsWithNeed(t *testing.T) {
 	r := New(Options{Sources: primary()})
-	told := assignedPod(t, "10.0.1.9")
+	written := assignedPod(t, "10.0.1.9")
 	fresh := operatortest.Pod("blue", "a", "fresh", "n", "")
 	for name, c := range map[string]struct {
 		rows []any
 		want []feed.Request
 	}{
-		"nothing is lost":        {[]any{operatortest.Address("v", "s1", "10.0.1.9", told)}, []feed.Request{feed.Now("a", "fresh")}},
+		"nothing is lost":        {[]any{operatortest.Address("v", "s1", "10.0.1.9", written)}, []feed.Request{feed.Now("a", "fresh")}},
 		"the address is lost":    {nil, []feed.Request{feed.Now("a", "p"), feed.Now("a", "fresh")}},
-		"one more that it holds": {[]any{operatortest.Address("v", "s1", "10.0.1.9", told), operatortest.Address("w", "s1", "10.0.1.9", told)}, []feed.Request{feed.Now("a", "p"), feed.Now("a", "fresh")}},
+		"one more that it holds": {[]any{operatortest.Address("v", "s1", "10.0.1.9", written), operatortest.Address("w", "s1", "10.0.1.9", written)}, []feed.Request{feed.Now("a", "p"), feed.Now("a", "fresh")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			operatortest.New(t, append(append(world(), fresh, told), c.rows...)...).View(func(tx store.ReadTx) {
+			operatortest.New(t, append(append(world(), fresh, written), c.rows...)...).View(func(tx store.ReadTx) {
 				if got, _ := r.undecided(tx); !slices.Equal(got, c.want) {
 					t.Errorf("requests %v, want %v", got, c.want)
 				}
@@ -207,7 +207,7 @@ func TestDecide_PartOfSetLeft_RestClaimedAgain(t *testing.T) {
 	}
 }
 
-// TestDecide_NoObjectLeft_DecidedAnew has any annotation. The annotation is a wish that
+// TestDecide_NoObjectLeft_DecidedAnew has any annotation. The annotation is a desired attachment that
 // passes the checks of a new pod, or nothing.
 func TestDecide_NoObjectLeft_DecidedAnew(t *testing.T) {
 	both := []string{"10.0.1.9", "fd00:0:0:1::9"}
@@ -273,8 +273,8 @@ func TestDecide_ObjectsAndTextDiffer_ObjectsWin(t *testing.T) {
 	other := operatortest.Address("v", "s1", "10.0.1.7", pod)
 	second := operatortest.Address("default", "default", "10.244.0.7", pod)
 	second.Attachment = "eth1"
-	two := append(primary(), func(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
-		return []Wish{{Interface: "eth1", Kind: netif.KindPair, Binding: Binding{VPC: "default"}}}, nil
+	two := append(primary(), func(store.ReadTx, *store.Pod) ([]Desired, *tenancy.Refusal) {
+		return []Desired{{Interface: "eth1", Kind: netif.KindPair, Binding: Binding{VPC: "default"}}}, nil
 	})
 	for name, tc := range map[string]struct {
 		rows    []any
@@ -291,7 +291,7 @@ func TestDecide_ObjectsAndTextDiffer_ObjectsWin(t *testing.T) {
 			operatortest.New(t, append(append(world(), pod), tc.rows...)...).View(func(tx store.ReadTx) {
 				d := decide(tx, pod, tc.sources)
 				var got []string
-				for _, w := range d.wishes {
+				for _, w := range d.desired {
 					got = append(got, w.Interface+" "+w.VPC)
 				}
 				if d.verb != restore || !d.rewrite || len(d.surplus) > 0 || !slices.Equal(got, tc.want) {
@@ -308,7 +308,7 @@ func TestDecide_NoWish_OnlyConfirmedStays(t *testing.T) {
 	pod.Network = "gone"
 	operatortest.New(t, append(world(), pod, operatortest.Address("v", "s1", "10.0.1.9", pod))...).View(func(tx store.ReadTx) {
 		d := decide(tx, pod, primary())
-		if d.verb != restore || d.rewrite || len(d.wishes)+len(d.surplus) > 0 || d.refusal.Reason != v1alpha1.NetworkNotFoundReason {
+		if d.verb != restore || d.rewrite || len(d.desired)+len(d.surplus) > 0 || d.refusal.Reason != v1alpha1.NetworkNotFoundReason {
 			t.Errorf("decided %+v", d)
 		}
 	})
@@ -382,7 +382,7 @@ func TestHeldBack_OneOfSetLeft_RestKept(t *testing.T) {
 		if row == nil || !pod.Holds(row) || row.UID != "" || row.IsHeldBack() {
 			t.Errorf("the lost address has the row %+v", row)
 		}
-		if d := decide(tx, pod, primary()); d.verb != restore || len(d.wishes) != 1 || len(d.wishes[0].IPs) != 2 {
+		if d := decide(tx, pod, primary()); d.verb != restore || len(d.desired) != 1 || len(d.desired[0].IPs) != 2 {
 			t.Errorf("decided %+v", d)
 		}
 	})
@@ -440,8 +440,8 @@ func TestDescribe_Addresses_SubnetTold(t *testing.T) {
 	var got outcome
 	var err error
 	operatortest.New(t, subnet).View(func(tx store.ReadTx) {
-		w := Wish{Interface: "eth0", Kind: netif.KindPair, Network: "a/n", AltName: "net0", Binding: Binding{VPC: "v"}}
-		got, err = describe(tx, pod, []Wish{w}, [][]*store.Address{rows})
+		w := Desired{Interface: "eth0", Kind: netif.KindPair, Network: "a/n", AltName: "net0", Binding: Binding{VPC: "v"}}
+		got, err = describe(tx, pod, []Desired{w}, [][]*store.Address{rows})
 	})
 	if err != nil {
 		t.Fatal(err)

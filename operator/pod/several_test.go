@@ -41,15 +41,15 @@ import (
 
 // secondary returns a source of an interface net1 in VPC w with these IPs.
 func secondary(ips ...string) Source {
-	return func(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
-		return []Wish{{Interface: "net1", Kind: "other", Binding: Binding{VPC: "w"}, IPs: operatortest.Addrs(ips...)}}, nil
+	return func(store.ReadTx, *store.Pod) ([]Desired, *tenancy.Refusal) {
+		return []Desired{{Interface: "net1", Kind: "other", Binding: Binding{VPC: "w"}, IPs: operatortest.Addrs(ips...)}}, nil
 	}
 }
 
 // physical returns a source of an interface net2 outside of every VPC, without addresses.
-func physical(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
+func physical(store.ReadTx, *store.Pod) ([]Desired, *tenancy.Refusal) {
 	rack := store.NetworkRef{Group: "danm.io", Kind: "ClusterNetwork", Name: "rack", UID: "uid-rack"}
-	return []Wish{{Interface: "net2", Kind: "physical", Binding: Binding{Outside: rack}}}, nil
+	return []Desired{{Interface: "net2", Kind: "physical", Binding: Binding{Outside: rack}}}, nil
 }
 
 // rig is an operator's controller of one pod.
@@ -162,8 +162,8 @@ func (g *rig) addresses() (all []string) {
 	return all
 }
 
-// told returns the pod's allocation status: its condition and its attachments.
-func (g *rig) told(pod *corev1.Pod) (corev1.PodCondition, []netif.Interface) {
+// recorded returns the pod's allocation status: its condition and its attachments.
+func (g *rig) recorded(pod *corev1.Pod) (corev1.PodCondition, []netif.Interface) {
 	g.Helper()
 	if err := g.Get(g.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 		g.Fatal(err)
@@ -219,9 +219,9 @@ func TestPass_SeveralAttachments_ToldAtOnce(t *testing.T) {
 	if got := g.addresses(); !slices.Equal(got, both) {
 		t.Errorf("claimed %v, want %v", got, both)
 	}
-	condition, list := g.told(pod)
+	condition, list := g.recorded(pod)
 	if condition.Status != corev1.ConditionTrue || condition.Reason != v1alpha1.AttachedReason || len(list) != 3 {
-		t.Fatalf("told %+v and %+v", condition, list)
+		t.Fatalf("written %+v and %+v", condition, list)
 	}
 	for i, want := range []netif.Interface{
 		{Name: "eth0", Kind: "veth", Network: "a/n", VPC: "v", Subnet: "s1"},
@@ -271,10 +271,10 @@ func TestPass_SecondAttachmentRefused_FirstReleased(t *testing.T) {
 			if got := g.addresses(); !slices.Equal(got, []string{"eth0 w.10.1.0.3"}) {
 				t.Errorf("addresses %v, want the stranger's alone", got)
 			}
-			condition, list := g.told(pod)
+			condition, list := g.recorded(pod)
 			if condition.Status != corev1.ConditionFalse || condition.Reason != v1alpha1.IPReleasingReason ||
 				!strings.HasPrefix(condition.Message, "interface net1: ") || list != nil {
-				t.Errorf("told %+v and %+v, want a refusal that names the interface", condition, list)
+				t.Errorf("written %+v and %+v, want a refusal that names the interface", condition, list)
 			}
 			if len(g.events.Events) != 1 || len(g.r.waiting.pods) != 1 {
 				t.Errorf("%d events, %d pods wait; want one of each", len(g.events.Events), len(g.r.waiting.pods))
@@ -285,14 +285,14 @@ func TestPass_SecondAttachmentRefused_FirstReleased(t *testing.T) {
 
 func TestPass_SourceRefuses_NothingClaimed(t *testing.T) {
 	pod := newPod()
-	twice := func(tx store.ReadTx, p *store.Pod) ([]Wish, *tenancy.Refusal) { return secondary()(tx, p) }
+	twice := func(tx store.ReadTx, p *store.Pod) ([]Desired, *tenancy.Refusal) { return secondary()(tx, p) }
 	g := newRig(t, newAPI(t, pod), pod, Primary("default"), secondary(), twice)
 	if err := g.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	condition, _ := g.told(pod)
+	condition, _ := g.recorded(pod)
 	if condition.Reason != v1alpha1.NICInvalidReason || !strings.HasPrefix(condition.Message, "interface net1: ") || len(g.addresses()) > 0 {
-		t.Errorf("told %+v, addresses %v", condition, g.addresses())
+		t.Errorf("written %+v, addresses %v", condition, g.addresses())
 	}
 }
 
@@ -308,7 +308,7 @@ func TestPass_OperatorRestarted_ClaimsFoundByInterface(t *testing.T) {
 	}{
 		{"before the second attachment", "w.10.1.0.2", []Source{Primary("default"), secondary()}, both},
 		{"within the first one", "v.fd00-0-0-1--2", []Source{Primary("default"), secondary()}, both},
-		{"before the pod was told, which is to have one by now", "told", []Source{Primary("default")}, both[:2]},
+		{"before the pod was written, which is to have one by now", "written", []Source{Primary("default")}, both[:2]},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := newPod()
@@ -320,7 +320,7 @@ func TestPass_OperatorRestarted_ClaimsFoundByInterface(t *testing.T) {
 				}
 				return nil
 			}
-			if tc.diesAt == "told" {
+			if tc.diesAt == "written" {
 				first.r.Client = interceptor.NewClient(api, interceptor.Funcs{
 					SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 						return died
@@ -337,8 +337,8 @@ func TestPass_OperatorRestarted_ClaimsFoundByInterface(t *testing.T) {
 			if got := second.addresses(); !slices.Equal(got, tc.want) {
 				t.Errorf("addresses %v, want %v", got, tc.want)
 			}
-			if condition, list := second.told(pod); condition.Status != corev1.ConditionTrue || len(list) != len(tc.sources) {
-				t.Errorf("told %+v and %+v", condition, list)
+			if condition, list := second.recorded(pod); condition.Status != corev1.ConditionTrue || len(list) != len(tc.sources) {
+				t.Errorf("written %+v and %+v", condition, list)
 			}
 		})
 	}
@@ -385,7 +385,7 @@ func TestPass_StoreBehind_StatusKept(t *testing.T) {
 	if err := first.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	second := newRig(t, api, pod, func(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
+	second := newRig(t, api, pod, func(store.ReadTx, *store.Pod) ([]Desired, *tenancy.Refusal) {
 		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotFoundReason, Message: "gone"}
 	})
 	if err := second.r.Store.Update(func(tx store.Tx) error {
@@ -399,8 +399,8 @@ func TestPass_StoreBehind_StatusKept(t *testing.T) {
 	if err := second.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	if condition, list := second.told(pod); condition.Status != corev1.ConditionTrue || len(list) != 1 {
-		t.Errorf("told %+v and %+v", condition, list)
+	if condition, list := second.recorded(pod); condition.Status != corev1.ConditionTrue || len(list) != 1 {
+		t.Errorf("written %+v and %+v", condition, list)
 	}
 	if got := second.addresses(); len(got) != 2 || len(second.events.Events) > 0 {
 		t.Errorf("addresses %v, %d events", got, len(second.events.Events))

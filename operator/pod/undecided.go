@@ -173,9 +173,9 @@ func (r *Reconciler) holdTold(pod *store.Pod) error {
 		if now == nil || ending(now) {
 			return nil
 		}
-		wishes, _ := wishesOf(tx, pod, r.Sources)
+		desired, _ := desiredOf(tx, pod, r.Sources)
 		held := store.AddressesByPod(tx, pod)
-		left := max(1, len(wishes))*families - count(held, (*store.Address).IsHeldBack)
+		left := max(1, len(desired))*families - count(held, (*store.Address).IsHeldBack)
 		for _, attachment := range list {
 			of := func(row *store.Address) bool { return row.Attachment == attachment.Name && !row.IsHeldBack() }
 			if i := slices.IndexFunc(held, of); i >= 0 {
@@ -184,7 +184,7 @@ func (r *Reconciler) holdTold(pod *store.Pod) error {
 				}
 				continue
 			}
-			if attachment.Name != v1alpha1.PodAttachment && !has(wishes, attachment.Name) {
+			if attachment.Name != v1alpha1.PodAttachment && !has(desired, attachment.Name) {
 				continue
 			}
 			for _, row := range holdable(tx, pod, attachment) {

@@ -53,7 +53,7 @@ func (r *Reconciler) lenders(tx store.ReadTx, pod *store.Pod) []string {
 // definitions it names.
 func keysOf(pod *store.Pod, d decision, lenders []string) []string {
 	keys := []string{keyOfTenant(pod.Tenant)}
-	for _, w := range d.wishes {
+	for _, w := range d.desired {
 		keys = append(keys, keyOfDomain(w.domain()))
 	}
 	for _, namespace := range lenders {

@@ -43,15 +43,15 @@ func waitingPods(others int) *waiting {
 	w := newWaiting()
 	for name, d := range map[string]decision{
 		"network":  {verb: refuse},
-		"address":  {verb: assign, wishes: []Wish{{Binding: Binding{VPC: "v"}}}},
-		"elsewise": {verb: assign, wishes: []Wish{{Binding: Binding{VPC: "w"}}}},
+		"address":  {verb: assign, desired: []Desired{{Binding: Binding{VPC: "v"}}}},
+		"elsewise": {verb: assign, desired: []Desired{{Binding: Binding{VPC: "w"}}}},
 	} {
 		w.wait(types.NamespacedName{Namespace: "a", Name: name}, "blue", keysOf(&store.Pod{Tenant: "blue"}, d, nil))
 	}
 	for i := range others {
 		d := decision{verb: refuse}
 		if i%2 == 0 {
-			d = decision{verb: assign, wishes: []Wish{{Binding: Binding{VPC: "theirs"}}}}
+			d = decision{verb: assign, desired: []Desired{{Binding: Binding{VPC: "theirs"}}}}
 		}
 		w.wait(types.NamespacedName{Namespace: "b", Name: fmt.Sprint("flood", i)}, "flood", keysOf(&store.Pod{Tenant: "flood"}, d, nil))
 	}

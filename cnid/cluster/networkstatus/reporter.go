@@ -119,17 +119,17 @@ func (r *Reporter) Run(ctx context.Context) {
 // write writes the annotation of a pod, if the pod should have one and has another.
 func (r *Reporter) write(ctx context.Context, pod journal.Pod) error {
 	var row *store.Pod
-	var said []netif.Interface
+	var interfaces []netif.Interface
 	r.cfg.Store.View(func(tx store.ReadTx) {
 		if row = store.GetPod(tx, pod.UID); row != nil {
-			said, _ = allocation.Interfaces(tx, row)
+			interfaces, _ = allocation.Interfaces(tx, row)
 		}
 	})
 	records := finished(r.cfg.Journal.OfPod(pod.UID))
 	if row == nil || row.Deleting || row.Terminal || len(records) == 0 {
 		return nil
 	}
-	list := Of(said, records, r.cfg.Knowledge)
+	list := Of(interfaces, records, r.cfg.Knowledge)
 	if list == nil {
 		return nil
 	}

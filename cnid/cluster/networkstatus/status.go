@@ -15,21 +15,21 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// Of returns the entries of a pod's network status, the pod's first interface first. said lists the
+// Of returns the entries of a pod's network status, the pod's first interface first. interfaces are the
 // interfaces of the pod, and records its finished attachments in one sandbox. A pod with one
 // interface, and without a definition, has no network status: Multus may serve its annotation.
-func Of(said []netif.Interface, records []journal.Record, know Knowledge) []annotations.NetworkStatus {
-	if len(said) == 0 ||
-		len(records) < 2 && !slices.ContainsFunc(said, func(a netif.Interface) bool { return a.Definition != "" }) {
+func Of(interfaces []netif.Interface, records []journal.Record, know Knowledge) []annotations.NetworkStatus {
+	if len(interfaces) == 0 ||
+		len(records) < 2 && !slices.ContainsFunc(interfaces, func(a netif.Interface) bool { return a.Definition != "" }) {
 		return nil
 	}
 	records = slices.Clone(records)
 	slices.SortStableFunc(records, func(a, b journal.Record) int {
-		return cmp.Compare(place(said, a), place(said, b))
+		return cmp.Compare(place(interfaces, a), place(interfaces, b))
 	})
 	var list []annotations.NetworkStatus
 	for _, rec := range records {
-		status, result := one(said, rec), know.Reported(rec)
+		status, result := one(interfaces, rec), know.Reported(rec)
 		if result != nil {
 			status = byPlugin(status, result)
 		}
@@ -44,20 +44,20 @@ func Of(said []netif.Interface, records []journal.Record, know Knowledge) []anno
 
 // place returns the index of a record's attachment in the list of the pod, or a number
 // behind all of them. The requested one is the first.
-func place(said []netif.Interface, rec journal.Record) int {
+func place(interfaces []netif.Interface, rec journal.Record) int {
 	if rec.Request == "" {
 		return 0
 	}
-	if i := slices.IndexFunc(said, func(a netif.Interface) bool { return a.Name == rec.Attachment }); i >= 0 {
+	if i := slices.IndexFunc(interfaces, func(a netif.Interface) bool { return a.Name == rec.Attachment }); i >= 0 {
 		return i
 	}
-	return len(said)
+	return len(interfaces)
 }
 
-func one(said []netif.Interface, rec journal.Record) annotations.NetworkStatus {
+func one(interfaces []netif.Interface, rec journal.Record) annotations.NetworkStatus {
 	status := annotations.NetworkStatus{
 		Name: nameOf(
-			said,
+			interfaces,
 			rec,
 		), Interface: rec.IfName, MAC: rec.Ethernet().String(), MTU: rec.MTU, Default: rec.Request == "",
 		Gateways: defaultGateways(rec),
@@ -136,10 +136,10 @@ func byPlugin(status annotations.NetworkStatus, result *attach.Result) annotatio
 // nameOf returns namespace/name of the selected definition. Without one it is the name in
 // the CNI configuration for the pod's first interface (NPWG 1.3, section 5.1), and the
 // network for others.
-func nameOf(said []netif.Interface, rec journal.Record) string {
-	i := place(said, rec)
-	if i < len(said) && said[i].Definition != "" {
-		return said[i].Definition
+func nameOf(interfaces []netif.Interface, rec journal.Record) string {
+	i := place(interfaces, rec)
+	if i < len(interfaces) && interfaces[i].Definition != "" {
+		return interfaces[i].Definition
 	}
 	if rec.Request == "" {
 		return rec.CNINetwork

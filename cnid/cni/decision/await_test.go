@@ -61,7 +61,7 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 
 func TestAwait_LastPartArrives_Ends(t *testing.T) {
 	d := newDecided()
-	testrows.Configure(d.addresses, "p1", []netif.Interface{d.said})
+	testrows.Configure(d.addresses, "p1", []netif.Interface{d.described})
 	missing := d.addresses[1]
 	d.addresses = d.addresses[:1]
 	s, ended := awaiting(t.Context(), t, d)

@@ -87,9 +87,9 @@ func decide(tx store.ReadTx, q question) answer {
 
 // place completes a decision by its place in the list of the pod, and by whether the pod's
 // default route leads through it.
-func place(d *attachment.Decision, i int, said netif.Interface, byDefault bool) {
+func place(d *attachment.Decision, i int, described netif.Interface, byDefault bool) {
 	if d.Delegate != nil {
-		d.Delegate.DefaultRoutes = defaultsOf(i, said)
+		d.Delegate.DefaultRoutes = defaultsOf(i, described)
 	}
 	if i > 0 {
 		d.IfName = d.Attachment
@@ -108,17 +108,17 @@ func place(d *attachment.Decision, i int, said netif.Interface, byDefault bool) 
 func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []netif.Interface) answer {
 	var decisions []attachment.Decision
 	byDefault := routed(list)
-	for i, said := range list {
-		kind, refusal := q.kindOf(said)
+	for i, described := range list {
+		kind, refusal := q.kindOf(described)
 		if refusal != "" {
 			return answer{missing: refusal, seen: true, elsewhere: true}
 		}
-		d, missing := decideOne(tx, q, pod, said)
+		d, missing := decideOne(tx, q, pod, described)
 		if missing != "" {
 			return wait("%s", missing)
 		}
 		d.Kind, d.PodUID = kind, q.mirrored(pod)
-		place(&d, i, said, i == byDefault)
+		place(&d, i, described, i == byDefault)
 		decisions = append(decisions, d)
 	}
 	separate(decisions)
@@ -172,31 +172,31 @@ func decideOne(
 	tx store.ReadTx,
 	q question,
 	pod *store.Pod,
-	said netif.Interface,
+	described netif.Interface,
 ) (d attachment.Decision, missing string) {
-	if said.Outside != "" {
-		if missing = unprepared(tx, pod, said); missing != "" {
+	if described.Outside != "" {
+		if missing = unprepared(tx, pod, described); missing != "" {
 			return d, missing
 		}
-		if missing = ungranted(tx, q.sharing, pod, said); missing != "" {
+		if missing = ungranted(tx, q.sharing, pod, described); missing != "" {
 			return d, missing
 		}
-		if missing = unserved(tx, q, said); missing != "" {
+		if missing = unserved(tx, q, described); missing != "" {
 			return d, missing
 		}
-		binding, iface, err := outside(said, pod.UID)
+		binding, iface, err := outside(described, pod.UID)
 		if err != nil {
 			missing = err.Error()
 		}
-		d = attachment.Decision{Attachment: said.Name, Binding: binding, Interface: iface}
-		d.Delegate = delegateOf(said)
+		d = attachment.Decision{Attachment: described.Name, Binding: binding, Interface: iface}
+		d.Delegate = delegateOf(described)
 		return d, missing
 	}
-	rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node, said.Name)
+	rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node, described.Name)
 	if missing != "" {
 		return d, missing
 	}
-	return assemble(tx, q, said, rows)
+	return assemble(tx, q, described, rows)
 }
 
 // findPod goes by UID. Without a UID, which no current runtime leaves out, it returns the newest
@@ -265,7 +265,7 @@ func completeSet(tx store.ReadTx, pod store.Holder, node, attachment string) ([]
 func assemble(
 	tx store.ReadTx,
 	q question,
-	said netif.Interface,
+	described netif.Interface,
 	rows []*store.Address,
 ) (d attachment.Decision, missing string) {
 	vpc, foreign := store.GetVPC(tx, rows[0].VPC), rows[0].External
@@ -288,13 +288,13 @@ func assemble(
 	d = attachment.Decision{
 		Attachment: rows[0].Attachment,
 		Binding:    journal.Binding{VPC: vpc.Name, VNI: vpc.VNI, External: foreign},
-		Interface:  journal.Interface{MAC: mac, AltName: said.AltName},
+		Interface:  journal.Interface{MAC: mac, AltName: described.AltName},
 	}
 	if missing = locate(tx, rows, &d.Binding, &d.Interface); missing != "" || foreign {
 		return d, missing
 	}
 	d.MTU = attach.PodMTU(q.mtu, d.Addrs)
-	if said.NoDefaultRoute {
+	if described.NoDefaultRoute {
 		d.Routes = insideRoutes(tx, q.cfg, vpc, d)
 	}
 	return d, ""

@@ -34,10 +34,10 @@ var kinds = append(drivers.WithExternal(drivers.WithSRIOV(drivers.All(), sriov.C
 
 // decided is a store with all decisions for pod p1.
 type decided struct {
-	vpc    store.VPC
-	subnet store.Subnet
-	pod    store.Pod
-	said   netif.Interface
+	vpc       store.VPC
+	subnet    store.Subnet
+	pod       store.Pod
+	described netif.Interface
 	// more are further attachments of the pod.
 	more []netif.Interface
 	// unclaimed attachments outside of every VPC have no claims.
@@ -76,7 +76,7 @@ func newDecided() *decided {
 		},
 		mtu: 1450,
 	}
-	d.said = netif.Interface{
+	d.described = netif.Interface{
 		Name: "eth0", AltName: "net0", Kind: "veth", VPC: "blue", Subnet: "blue1", MAC: d.addresses[0].MAC,
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24"), netip.MustParsePrefix("fd10:10:0:1::10/64")},
 	}
@@ -85,14 +85,14 @@ func newDecided() *decided {
 
 func (d *decided) fill(t *testing.T, s *store.Store) {
 	t.Helper()
-	testrows.Configure(d.addresses, "p1", append([]netif.Interface{d.said}, d.more...))
+	testrows.Configure(d.addresses, "p1", append([]netif.Interface{d.described}, d.more...))
 	for i := range d.addresses {
 		if d.release01 {
 			d.addresses[i].Config, d.addresses[i].Interfaces = nil, nil
 		}
 	}
 	if d.pod.Attachments == "" {
-		text, err := annotations.FormatAttachments(append([]netif.Interface{d.said}, d.more...))
+		text, err := annotations.FormatAttachments(append([]netif.Interface{d.described}, d.more...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,13 +257,13 @@ func TestDecision_ObjectsIncompleteOrContradictory_ReasonReturned(t *testing.T) 
 		}, "more Address objects than their set"},
 		{"an Address on another node", func(d *decided) { d.addresses[0].Node = "node2" }, "Address object of fd10:10:0:1::10 has not arrived"},
 		{"Addresses of two VPCs", func(d *decided) { d.addresses[0].VPC = "red" }, "disagree about VPC, MAC or driver"},
-		{"a forged VPC in the annotation of release 0.1", func(d *decided) { d.release01 = true; d.said.VPC = "red" }, `VPC "red", "blue"`},
+		{"a forged VPC in the annotation of release 0.1", func(d *decided) { d.release01 = true; d.described.VPC = "red" }, `VPC "red", "blue"`},
 		{
 			"a forged address in the annotation of release 0.1",
-			func(d *decided) { d.release01 = true; d.said.Addresses = d.said.Addresses[:1] },
+			func(d *decided) { d.release01 = true; d.described.Addresses = d.described.Addresses[:1] },
 			"addresses [10.10.1.10]",
 		},
-		{"a forged MAC in the annotation of release 0.1", func(d *decided) { d.release01 = true; d.said.MAC = "02:00:00:00:00:99" }, "MAC 02:00:00:00:00:99"},
+		{"a forged MAC in the annotation of release 0.1", func(d *decided) { d.release01 = true; d.described.MAC = "02:00:00:00:00:99" }, "MAC 02:00:00:00:00:99"},
 		{"a VPC without a VNI", func(d *decided) { d.vpc.VNI = 0 }, "VPC blue has no VNI"},
 		{"a VPC that is still being read", func(d *decided) { d.unsynced = true }, "still being read"},
 		{"ports of the node before the namespace is read", func(d *decided) {

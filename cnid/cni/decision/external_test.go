@@ -25,7 +25,7 @@ func newExternal() *decided {
 	d := newDecided()
 	d.mtu, d.unsynced, d.pod.NetworkProbes = 0, true, true
 	d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
-	d.said.Kind = netif.KindExternal
+	d.described.Kind = netif.KindExternal
 	device := testrows.Address("blue", "blue1", "10.10.1.20", "node1", d.addresses[0].Holder, "10.10.1.20")
 	device.Attachment, device.MAC = "eth1", "00:0d:3a:00:00:01"
 	d.addresses = append(d.addresses, device)
@@ -65,12 +65,12 @@ func TestDecision_DriverAndInterfaceKind_Agree(t *testing.T) {
 		change func(*decided)
 		want   string
 	}{
-		"Alioth's, for another plugin":  {func(d *decided) { d.release01, d.said.Kind = true, netif.KindPair }, `kind "veth", another CNI plugin: true`},
-		"another plugin's, for Alioth":  {func(d *decided) { *d = *newDecided(); d.release01, d.said.Kind = true, netif.KindExternal }, `kind "external", another CNI plugin: false`},
+		"Alioth's, for another plugin":  {func(d *decided) { d.release01, d.described.Kind = true, netif.KindPair }, `kind "veth", another CNI plugin: true`},
+		"another plugin's, for Alioth":  {func(d *decided) { *d = *newDecided(); d.release01, d.described.Kind = true, netif.KindExternal }, `kind "external", another CNI plugin: false`},
 		"the addresses of one disagree": {func(d *decided) { d.addresses[0].External = false }, "disagree about VPC, MAC or driver"},
 		"outside of every VPC": {func(d *decided) {
-			d.said, d.addresses = physical("eth0"), nil
-			d.said.Kind = netif.KindExternal
+			d.described, d.addresses = physical("eth0"), nil
+			d.described.Kind = netif.KindExternal
 		}, "has addresses of VPCs only"},
 	} {
 		d := newExternal()

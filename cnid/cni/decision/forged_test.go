@@ -26,7 +26,7 @@ func newThree() *decided {
 	second := testrows.Address("blue", "blue1", "10.10.1.20", "node1", d.addresses[0].Holder, "10.10.1.20")
 	second.Attachment = "net1"
 	d.addresses = append(d.addresses, second)
-	d.said.NoDefaultRoute = true
+	d.described.NoDefaultRoute = true
 	d.more = []netif.Interface{{
 		Name: "net1", AltName: "web", Definition: "ns/blue", Kind: netif.KindPair, VPC: "blue", Subnet: "blue1", MAC: second.MAC,
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.10.1.20/24")},
@@ -61,15 +61,15 @@ func TestDecide_ForgedAnnotation_ObjectsDecide(t *testing.T) {
 	}
 	changed := func(change func([]netif.Interface)) string {
 		d := newThree()
-		list := append([]netif.Interface{d.said}, d.more...)
+		list := append([]netif.Interface{d.described}, d.more...)
 		change(list)
 		return written(t, list...)
 	}
 	for name, text := range map[string]string{
 		"removed": "", "no JSON": "{", "no interface": "[]",
-		"the first alone":       written(t, newThree().said),
-		"one more":              written(t, append([]netif.Interface{newThree().said}, append(newThree().more, physical("net3"))...)...),
-		"another order":         written(t, newThree().more[1], newThree().more[0], newThree().said),
+		"the first alone":       written(t, newThree().described),
+		"one more":              written(t, append([]netif.Interface{newThree().described}, append(newThree().more, physical("net3"))...)...),
+		"another order":         written(t, newThree().more[1], newThree().more[0], newThree().described),
 		"another second name":   changed(func(list []netif.Interface) { list[1].AltName = "forged" }),
 		"another default route": changed(func(list []netif.Interface) { list[0].NoDefaultRoute, list[1].NoDefaultRoute = false, true }),
 		"another VPC":           changed(func(list []netif.Interface) { list[0].VPC = "red" }),
@@ -93,7 +93,7 @@ func TestRebuild_ForgedAnnotation_ObjectsDecide(t *testing.T) {
 	decided := newThree().decide(t, thePod).decisions
 	d, s := newThree(), newRows(t)
 	d.fill(t, s)
-	d.annotate(t, s, written(t, newThree().more[1], newThree().said))
+	d.annotate(t, s, written(t, newThree().more[1], newThree().described))
 	for _, one := range decided[:2] {
 		found := attach.Found{IfName: "eth0", PodUID: "p1"}
 		if one.IfName != "" {

@@ -21,18 +21,18 @@ import (
 // demands a DelegationGrant, which only administrators write, and checks the operator's
 // conditions for the namespaces. Their rows show whether they belong to tenants. It is asked
 // once, before the plugins' ADD: the end of a grant does not concern pods that run.
-func ungranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, said netif.Interface) string {
-	if said.Delegate == nil {
+func ungranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, described netif.Interface) string {
+	if described.Delegate == nil {
 		return ""
 	}
-	if why := whyUngranted(tx, sharing, pod, said); why != "" {
-		return fmt.Sprintf("interface %s: %s", said.Name, why)
+	if why := whyUngranted(tx, sharing, pod, described); why != "" {
+		return fmt.Sprintf("interface %s: %s", described.Name, why)
 	}
 	return ""
 }
 
-func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, said netif.Interface) string {
-	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, said.Name))
+func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, described netif.Interface) string {
+	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, described.Name))
 	if claim == nil {
 		return "its AttachmentClaim has not arrived yet"
 	}
@@ -59,7 +59,7 @@ func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, sai
 			pod.Namespace,
 		)
 	}
-	if network.Namespace != pod.Namespace && choosesIPs(said.Delegate) {
+	if network.Namespace != pod.Namespace && choosesIPs(described.Delegate) {
 		return fmt.Sprintf(
 			"a pod chooses addresses past the capabilities of CNI plugins in its own namespace alone, and %s is not there: delete the pod to have it decided anew",
 			network,
@@ -67,18 +67,18 @@ func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, sai
 	}
 	var why string
 	for _, grant := range grants {
-		if why = exceeds(grant, network, said.Delegate); why == "" {
+		if why = exceeds(grant, network, described.Delegate); why == "" {
 			return ""
 		}
 	}
 	return why
 }
 
-// exceeds returns why a grant does not permit the plugins and requests of said, "" if the grant
+// exceeds returns why a grant does not permit the plugins and requests of described, "" if the grant
 // permits all of them.
-func exceeds(grant *multinet.Grant, network store.NetworkRef, said *netif.Delegate) string {
-	file, isDefinition := said.File, network.Kind == multinet.KindDefinition
-	if choosesMAC(said) && !slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC) {
+func exceeds(grant *multinet.Grant, network store.NetworkRef, described *netif.Delegate) string {
+	file, isDefinition := described.File, network.Kind == multinet.KindDefinition
+	if choosesMAC(described) && !slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC) {
 		return fmt.Sprintf(
 			"DelegationGrant %s does not permit the request %q: delete the pod to have it decided anew",
 			grant.Name,
@@ -90,7 +90,7 @@ func exceeds(grant *multinet.Grant, network store.NetworkRef, said *netif.Delega
 			return fmt.Sprintf("%s has no configuration of its own for CNI plugins", network)
 		}
 		allowed := pluginconf.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}
-		if err := pluginconf.Check(network.String(), said.Conf, allowed); err != nil {
+		if err := pluginconf.Check(network.String(), described.Conf, allowed); err != nil {
 			return fmt.Sprintf("%v (DelegationGrant %s)", err, grant.Name)
 		}
 		return ""
@@ -117,12 +117,12 @@ func exceeds(grant *multinet.Grant, network store.NetworkRef, said *netif.Delega
 
 // choosesIPs reports whether plugins get the pod's addresses without the capability, and
 // choosesMAC whether they get its MAC.
-func choosesIPs(said *netif.Delegate) bool {
-	return said.IP != "" || said.File != nil && said.File.PlainIPs
+func choosesIPs(described *netif.Delegate) bool {
+	return described.IP != "" || described.File != nil && described.File.PlainIPs
 }
 
-func choosesMAC(said *netif.Delegate) bool {
-	return said.MAC != "" || said.File != nil && said.File.PlainMAC
+func choosesMAC(described *netif.Delegate) bool {
+	return described.MAC != "" || described.File != nil && described.File.PlainMAC
 }
 
 func subset(some, all []string) bool {

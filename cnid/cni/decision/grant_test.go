@@ -32,11 +32,11 @@ func TestPluginDecision_WithoutGrant_NotRun(t *testing.T) {
 	lentByName := lent
 	lentByName.Networks = []string{"other/lab1"}
 	for name, c := range map[string]struct {
-		network string
-		said    *netif.Delegate
-		grants  []multinet.Grant
-		tenant  string
-		missing string
+		network   string
+		described *netif.Delegate
+		grants    []multinet.Grant
+		tenant    string
+		missing   string
 	}{
 		"as granted":                {mine, conf(`{"type":"bridge","ipam":{"type":"static"}}`), []multinet.Grant{bridges}, "", ""},
 		"the second grant":          {mine, conf(`{"type":"bridge"}`), []multinet.Grant{{Name: "a", Namespaces: []string{"ns"}}, bridges}, "", ""},
@@ -79,7 +79,7 @@ func TestPluginDecision_WithoutGrant_NotRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDecided()
 			one := physical("net1")
-			one.Outside, one.Delegate = c.network, c.said
+			one.Outside, one.Delegate = c.network, c.described
 			d.more, d.grants, d.tenant = []netif.Interface{one}, c.grants, c.tenant
 			got := d.decide(t, thePod)
 			if (got.missing == "") != (c.missing == "") || !strings.Contains(got.missing, c.missing) {

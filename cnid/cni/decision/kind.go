@@ -34,43 +34,43 @@ func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
 //     Interfaces that another CNI plugin makes are exempt.
 //   - The host end of a pair outside of every VPC has no programs. The pod would reach
 //     the node's own network stack through it.
-func (q question) kindOf(said netif.Interface) (kind attach.Kind, refusal string) {
-	kind, known := q.kinds[said.Kind]
-	onDevice := said.Link != nil && said.Link.Pool != ""
+func (q question) kindOf(described netif.Interface) (kind attach.Kind, refusal string) {
+	kind, known := q.kinds[described.Kind]
+	onDevice := described.Link != nil && described.Link.Pool != ""
 	switch datapath := q.cfg.Kinds[kind].Datapath(); {
 	case !known:
 		return "", fmt.Sprintf(
 			"interface %s is of kind %q, and node %s has the kinds %s; are alioth-operator and alioth-cnid of one release?",
-			said.Name,
-			said.Kind,
+			described.Name,
+			described.Kind,
 			q.cfg.Node,
 			strings.Join(slices.Sorted(maps.Keys(q.kinds)), ", "),
 		)
-	case datapath && said.Outside != "":
+	case datapath && described.Outside != "":
 		return "", fmt.Sprintf(
 			"interface %s leads to network %q outside of every VPC, and kind %q is for VPCs only",
-			said.Name,
-			said.Outside,
-			said.Kind,
+			described.Name,
+			described.Outside,
+			described.Kind,
 		)
-	case q.cfg.Kinds[kind].External && said.Outside != "":
+	case q.cfg.Kinds[kind].External && described.Outside != "":
 		return "", fmt.Sprintf(
 			"interface %s leads to network %q outside of every VPC, and the node IPAM API has addresses of VPCs only",
-			said.Name,
-			said.Outside,
+			described.Name,
+			described.Outside,
 		)
-	case !datapath && !q.cfg.Kinds[kind].External && said.Outside == "":
+	case !datapath && !q.cfg.Kinds[kind].External && described.Outside == "":
 		return "", fmt.Sprintf(
 			"interface %s is in VPC %q, and kind %q has no datapath, which keeps VPCs apart",
-			said.Name,
-			said.VPC,
-			said.Kind,
+			described.Name,
+			described.VPC,
+			described.Kind,
 		)
 	case q.cfg.Kinds[kind].Device != onDevice:
 		return "", fmt.Sprintf(
 			"interface %s is of kind %q, and its description does not say rightly whether it is a device; are alioth-operator and alioth-cnid of one release?",
-			said.Name,
-			said.Kind,
+			described.Name,
+			described.Kind,
 		)
 	}
 	return kind, ""

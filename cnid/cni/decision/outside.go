@@ -24,34 +24,34 @@ import (
 
 // unprepared returns the missing part of an attachment outside of every VPC. Its addresses need
 // their Address objects, as in a VPC.
-func unprepared(tx store.ReadTx, pod *store.Pod, said netif.Interface) (missing string) {
-	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
-	for _, prefix := range said.Addresses {
+func unprepared(tx store.ReadTx, pod *store.Pod, described netif.Interface) (missing string) {
+	domain := store.NetworkRef{UID: described.OutsideUID}.Domain()
+	for _, prefix := range described.Addresses {
 		row := store.AddressByIP(tx, domain, prefix.Addr())
-		if row == nil || row.Deleting || !pod.Holds(row) || row.Attachment != said.Name {
-			return fmt.Sprintf("interface %s: the Address object of %s has not arrived yet", said.Name, prefix.Addr())
+		if row == nil || row.Deleting || !pod.Holds(row) || row.Attachment != described.Name {
+			return fmt.Sprintf("interface %s: the Address object of %s has not arrived yet", described.Name, prefix.Addr())
 		}
 	}
-	return unlinked(tx, said)
+	return unlinked(tx, described)
 }
 
 // unserved returns the missing part of the Services in the network of an attachment: their
 // backends, or the number of the network. With both, the first connection of the pod finds the
 // Services.
-func unserved(tx store.ReadTx, q question, said netif.Interface) (missing string) {
-	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
+func unserved(tx store.ReadTx, q question, described netif.Interface) (missing string) {
+	domain := store.NetworkRef{UID: described.OutsideUID}.Domain()
 	switch {
 	case !q.synced(domain):
 		return fmt.Sprintf(
 			"interface %s: this node is still reading the Services in network %q and its addresses",
-			said.Name,
-			said.Outside,
+			described.Name,
+			described.Outside,
 		)
-	case services.InDomain(tx, domain) && multinet.NumberOf(tx, said.OutsideUID) == 0:
+	case services.InDomain(tx, domain) && multinet.NumberOf(tx, described.OutsideUID) == 0:
 		return fmt.Sprintf(
 			"interface %s: the DomainClaim of network %q, in which there are Services, has not arrived yet; is alioth-operator running?",
-			said.Name,
-			said.Outside,
+			described.Name,
+			described.Outside,
 		)
 	}
 	return ""
@@ -59,15 +59,15 @@ func unserved(tx store.ReadTx, q question, said netif.Interface) (missing string
 
 // unlinked returns the missing part of an attachment on a VLAN or VXLAN: the object that tells
 // nodes to make and name the link. A device of a pool puts packets into its VLAN itself.
-func unlinked(tx store.ReadTx, said netif.Interface) (missing string) {
-	if said.Link == nil {
+func unlinked(tx store.ReadTx, described netif.Interface) (missing string) {
+	if described.Link == nil {
 		return ""
 	}
-	id, ok := multinet.LinkBelow(*said.Link)
+	id, ok := multinet.LinkBelow(*described.Link)
 	if ok && multinet.GetHostLink(tx, v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)) == nil {
 		return fmt.Sprintf(
 			"interface %s: the HostLink object of %s has not arrived yet; is alioth-operator running?",
-			said.Name,
+			described.Name,
 			id,
 		)
 	}
@@ -77,71 +77,72 @@ func unlinked(tx store.ReadTx, said netif.Interface) (missing string) {
 // outside returns binding and interface of an attachment that leads to a network outside of every
 // VPC. Without a MAC in the description, the MAC follows from the pod and the name of the interface.
 // So the MAC stays the same when the record is rebuilt.
-func outside(said netif.Interface, podUID string) (journal.Binding, journal.Interface, error) {
-	binding := journal.Binding{Outside: said.Outside}
+func outside(described netif.Interface, podUID string) (journal.Binding, journal.Interface, error) {
+	binding := journal.Binding{Outside: described.Outside}
 	iface := journal.Interface{
-		Addrs:    said.Addresses,
-		Gateways: said.Gateways,
-		MAC:      macOf(podUID, said.Name),
-		AltName:  said.AltName,
+		Addrs:    described.Addresses,
+		Gateways: described.Gateways,
+		MAC:      macOf(podUID, described.Name),
+		AltName:  described.AltName,
 	}
 	families := map[bool]bool{}
-	for _, prefix := range said.Addresses {
+	for _, prefix := range described.Addresses {
 		if !prefix.IsValid() || families[prefix.Addr().Is4()] {
 			return binding, iface, fmt.Errorf(
 				"interface %s: want at most one address per family, got %v",
-				said.Name,
-				said.Addresses,
+				described.Name,
+				described.Addresses,
 			)
 		}
 		families[prefix.Addr().Is4()] = true
 	}
-	if said.Link != nil {
-		if said.Link.VLAN != 0 && said.Link.VXLAN != 0 {
+	if described.Link != nil {
+		if described.Link.VLAN != 0 && described.Link.VXLAN != 0 {
 			return binding, iface, fmt.Errorf(
 				"interface %s: it is on VLAN %d and VXLAN %d, want at most one of them",
-				said.Name,
-				said.Link.VLAN,
-				said.Link.VXLAN,
+				described.Name,
+				described.Link.VLAN,
+				described.Link.VXLAN,
 			)
 		}
-		if said.Link.VXLAN != 0 && said.Link.Pool != "" {
+		if described.Link.VXLAN != 0 && described.Link.Pool != "" {
 			return binding, iface, fmt.Errorf(
 				"interface %s: a device of a pool has no VXLAN, got %d",
-				said.Name,
-				said.Link.VXLAN,
+				described.Name,
+				described.Link.VXLAN,
 			)
 		}
-		iface.Config = *said.Link
+		iface.Config = *described.Link
 		iface.Routes = slices.Clone(iface.Routes) // the row of the claim has them too
 	}
-	if said.MAC == "" {
+	if described.MAC == "" {
 		return binding, iface, nil
 	}
 	var err error
-	if iface.MAC, err = journal.ParseMAC(said.MAC); err != nil {
-		return binding, iface, fmt.Errorf("interface %s: %w", said.Name, err)
+	if iface.MAC, err = journal.ParseMAC(described.MAC); err != nil {
+		return binding, iface, fmt.Errorf("interface %s: %w", described.Name, err)
 	}
 	return binding, iface, nil
 }
 
 // delegateOf returns the plugins' input, nil for an interface without plugins.
-func delegateOf(said netif.Interface) *attach.Delegate {
-	if said.Delegate == nil {
+func delegateOf(described netif.Interface) *attach.Delegate {
+	if described.Delegate == nil {
 		return nil
 	}
 	return &attach.Delegate{
-		Conf: said.Delegate.Conf, File: said.Delegate.File,
-		Args: pluginconf.Plain{IP: said.Delegate.IP, MAC: said.Delegate.MAC}.Args(), InOrder: said.Definition != "",
+		Conf: described.Delegate.Conf, File: described.Delegate.File,
+		Args:    pluginconf.Plain{IP: described.Delegate.IP, MAC: described.Delegate.MAC}.Args(),
+		InOrder: described.Definition != "",
 	}
 }
 
 // defaultsOf returns the default routes that the plugins of an interface may make.
-func defaultsOf(i int, said netif.Interface) attach.DefaultRoutes {
+func defaultsOf(i int, described netif.Interface) attach.DefaultRoutes {
 	switch {
-	case said.NoDefaultRoute:
+	case described.NoDefaultRoute:
 		return attach.NoDefaultRoutes
-	case i > 0 && !said.DefaultRoute:
+	case i > 0 && !described.DefaultRoute:
 		return attach.MissingDefaultRoutes
 	}
 	return attach.OwnDefaultRoutes
@@ -163,14 +164,14 @@ func claimedOutside(tx store.ReadTx, node, podUID, name string) (netif.Interface
 	if pod == nil || pod.Node != node || !pod.NetworkReady {
 		return netif.Interface{}, fmt.Errorf("the pod with UID %s is not on this node, or not allocated", podUID)
 	}
-	said, missing := allocation.Claimed(tx, pod, name)
+	described, missing := allocation.Claimed(tx, pod, name)
 	if missing == "" {
-		missing = unprepared(tx, pod, said)
+		missing = unprepared(tx, pod, described)
 	}
 	if missing != "" {
-		return said, errors.New(missing)
+		return described, errors.New(missing)
 	}
-	return said, nil
+	return described, nil
 }
 
 // vpcAddrs returns the addresses that a record has in a VPC.

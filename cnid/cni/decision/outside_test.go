@@ -30,11 +30,11 @@ var compareByValue = cmp.Options{
 
 // physical returns an attachment to a network outside of every VPC, as an annotation has it.
 func physical(name string, addrs ...string) netif.Interface {
-	said := netif.Interface{Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", OutsideUID: "uid-physical"}
+	described := netif.Interface{Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", OutsideUID: "uid-physical"}
 	for _, addr := range addrs {
-		said.Addresses = append(said.Addresses, netip.MustParsePrefix(addr))
+		described.Addresses = append(described.Addresses, netip.MustParsePrefix(addr))
 	}
-	return said
+	return described
 }
 
 // TestDecision_ClaimOfOthers_NothingAttached: without a claim of the operator for this pod, the pod
@@ -73,7 +73,7 @@ func TestDecision_ClaimOfOthers_NothingAttached(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDecided()
-			d.said, d.addresses = claimed, nil
+			d.described, d.addresses = claimed, nil
 			s := newRows(t)
 			d.fill(t, s)
 			if err := s.Update(func(tx store.Tx) error { c.rows(t, tx); return nil }); err != nil {
@@ -102,7 +102,7 @@ func TestDecide_ForgedElement_ClaimDecides(t *testing.T) {
 		},
 	} {
 		d := newDecided()
-		d.said, d.addresses = claimed, nil
+		d.described, d.addresses = claimed, nil
 		s := newRows(t)
 		d.fill(t, s)
 		forged := claimed
@@ -129,7 +129,7 @@ func TestDecide_ForgedElement_ClaimDecides(t *testing.T) {
 
 func TestDecide_ClaimOfRelease01_WaitsForItsConfiguration(t *testing.T) {
 	d := newDecided()
-	d.said, d.addresses = physical("eth0", "198.51.100.7/24"), nil
+	d.described, d.addresses = physical("eth0", "198.51.100.7/24"), nil
 	s := newRows(t)
 	d.fill(t, s)
 	err := s.Update(func(tx store.Tx) error {
@@ -148,7 +148,7 @@ func TestDecide_ClaimOfRelease01_WaitsForItsConfiguration(t *testing.T) {
 func TestDecision_AttachmentKind_NodeChoiceOrNamedDriver(t *testing.T) {
 	for name, want := range map[string]attach.Kind{netif.KindPair: netkit.Kind, "netkit": netkit.Kind} {
 		d := newDecided()
-		d.release01, d.said.Kind = true, name
+		d.release01, d.described.Kind = true, name
 		if got := d.decide(t, thePod); got.missing != "" || got.decisions[0].Kind != want {
 			t.Errorf("kind %s: %+v, want %s", name, got, want)
 		}
@@ -175,8 +175,8 @@ func TestDecision_UnfitKind_RefusedAtOnce(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDecided()
 			d.release01 = true // the operator of this release writes no kind for interfaces in VPCs
-			if c.change(&d.said); d.said.Outside != "" {
-				d.addresses, d.said.OutsideUID = nil, "uid-physical"
+			if c.change(&d.described); d.described.Outside != "" {
+				d.addresses, d.described.OutsideUID = nil, "uid-physical"
 			}
 			if got := d.decide(t, thePod); !strings.Contains(got.missing, c.want) || !got.elsewhere || got.decisions != nil {
 				t.Errorf("answer %+v, want %q", got, c.want)
@@ -187,24 +187,24 @@ func TestDecision_UnfitKind_RefusedAtOnce(t *testing.T) {
 
 func TestDecision_Device_NetworkSettingsApplied(t *testing.T) {
 	rate := 5
-	for name, said := range map[string]*netif.VF{
+	for name, described := range map[string]*netif.VF{
 		"none": nil,
 		"all":  {SpoofCheck: netif.Off, Trust: netif.On, LinkState: "disable", MinTxRate: &rate, MaxTxRate: &rate, QoS: &rate, Proto: "802.1ad"},
 	} {
 		d := newDecided()
-		d.said, d.addresses = physical("eth0"), nil
-		d.said.Kind, d.said.Link = "sriov", &netif.Config{Pool: "x/vf", VLAN: 7, VF: said}
+		d.described, d.addresses = physical("eth0"), nil
+		d.described.Kind, d.described.Link = "sriov", &netif.Config{Pool: "x/vf", VLAN: 7, VF: described}
 		got := d.decide(t, thePod)
 		if got.missing != "" || len(got.decisions) != 1 || got.decisions[0].PCI != "" {
 			t.Fatalf("%s: answer %+v", name, got)
 		}
-		if diff := cmp.Diff(*d.said.Link, got.decisions[0].Config); diff != "" {
+		if diff := cmp.Diff(*d.described.Link, got.decisions[0].Config); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 	d := newDecided()
-	d.said, d.addresses = physical("eth0"), nil
-	d.said.Kind, d.said.Link = "sriov", &netif.Config{Pool: "x/vf", VXLAN: 7}
+	d.described, d.addresses = physical("eth0"), nil
+	d.described.Kind, d.described.Link = "sriov", &netif.Config{Pool: "x/vf", VXLAN: 7}
 	if got := d.decide(t, thePod); !strings.Contains(got.missing, "a device of a pool has no VXLAN") {
 		t.Errorf("a VXLAN: %+v", got)
 	}
@@ -212,7 +212,7 @@ func TestDecision_Device_NetworkSettingsApplied(t *testing.T) {
 
 func TestDecision_AttachmentOutsideVPC_NoAddressesNeeded(t *testing.T) {
 	d := newDecided()
-	d.said, d.addresses, d.mtu = physical("eth0"), nil, 0
+	d.described, d.addresses, d.mtu = physical("eth0"), nil, 0
 	got := d.decide(t, thePod)
 	if got.missing != "" || len(got.decisions) != 1 {
 		t.Fatalf("answer %+v", got)
@@ -230,7 +230,7 @@ func TestDecision_AttachmentOutsideVPC_NoAddressesNeeded(t *testing.T) {
 // refused while the node does not know the backends.
 func TestDecision_NetworkServicesIncomplete_Waits(t *testing.T) {
 	d := newDecided()
-	d.said, d.addresses = physical("eth0"), nil
+	d.described, d.addresses = physical("eth0"), nil
 	s := newRows(t)
 	d.fill(t, s)
 	put := func(change func(tx store.Tx) error) {
@@ -288,14 +288,14 @@ func TestDecision_PluginArguments_MatchAnnotation(t *testing.T) {
 		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
 		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`), PlainIPs: true, PlainMAC: true,
 	}}
-	said := netif.Interface{Delegate: &netif.Delegate{Conf: []byte("conf"), File: &file}}
-	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
+	described := netif.Interface{Delegate: &netif.Delegate{Conf: []byte("conf"), File: &file}}
+	if diff := cmp.Diff(want, delegateOf(described)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// NPWG 1.3, 7.3: the plugins of definitions follow each other. Plugins of DANM's networks run
 	// side by side.
-	said.Definition, want.InOrder = "ns/lab", true
-	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
+	described.Definition, want.InOrder = "ns/lab", true
+	if diff := cmp.Diff(want, delegateOf(described)); diff != "" {
 		t.Errorf("of a definition (-want +got):\n%s", diff)
 	}
 }
@@ -309,21 +309,21 @@ func TestDecision_UnservableOutsideVPC_Refused(t *testing.T) {
 			func(d *decided) { d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} },
 			"ports of nodes lead to pods in VPCs only",
 		},
-		"two of a family": {func(d *decided) { d.said = physical("eth0", "198.51.100.7/24", "198.51.100.8/24") }, "at most one address per family"},
+		"two of a family": {func(d *decided) { d.described = physical("eth0", "198.51.100.7/24", "198.51.100.8/24") }, "at most one address per family"},
 		"a link that no network wants": {
-			func(d *decided) { d.said.Link = &netif.Config{Parent: "ens4", VLAN: 100} },
+			func(d *decided) { d.described.Link = &netif.Config{Parent: "ens4", VLAN: 100} },
 			"the HostLink object of VLAN 100 on ens4 has not arrived yet",
 		},
 		"two links": {func(d *decided) {
-			d.said.Link = &netif.Config{Parent: "ens4", VLAN: 100, VXLAN: 200}
+			d.described.Link = &netif.Config{Parent: "ens4", VLAN: 100, VXLAN: 200}
 			d.links = []multinet.LinkID{{Device: "ens4", Type: multinet.VXLAN, VNI: 200}}
 		}, "want at most one of them"},
-		"no MAC": {func(d *decided) { d.said.MAC = "x" }, "parse MAC"},
+		"no MAC": {func(d *decided) { d.described.MAC = "x" }, "parse MAC"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := newDecided()
-			d.said, d.addresses = physical("eth0"), nil
+			d.described, d.addresses = physical("eth0"), nil
 			c.change(d)
 			if got := d.decide(t, thePod); !strings.Contains(got.missing, c.want) || got.decisions != nil {
 				t.Errorf("answer %+v, want %q", got, c.want)
@@ -334,8 +334,8 @@ func TestDecision_UnservableOutsideVPC_Refused(t *testing.T) {
 
 func TestDecision_InterfaceOnLink_WaitsUntilLinkWanted(t *testing.T) {
 	d := newDecided()
-	d.said, d.addresses = physical("eth0"), nil
-	d.said.Link = &netif.Config{Parent: "ens4", VXLAN: 200}
+	d.described, d.addresses = physical("eth0"), nil
+	d.described.Link = &netif.Config{Parent: "ens4", VXLAN: 200}
 	d.links = []multinet.LinkID{{Device: "ens4", Type: multinet.VXLAN, VNI: 200}}
 	got := d.decide(t, thePod)
 	if len(got.decisions) != 1 || got.decisions[0].Parent != "ens4" || got.decisions[0].VXLAN != 200 || got.decisions[0].VLAN != 0 {
@@ -396,13 +396,13 @@ func TestRebuild_StaticPodRecord_HasRuntimeUID(t *testing.T) {
 // stays in the VPC of its Address objects.
 func TestRebuild_EachInterface_KindFromKernel(t *testing.T) {
 	d := newDecided()
-	d.said = physical("eth0")
+	d.described = physical("eth0")
 	if rec, err := d.rebuild(t, netkit.Kind, attach.Found{IfName: "eth0", PodUID: "p1"}); err != nil || rec.VPC != "blue" || !rec.InVPC() {
 		t.Errorf("rebuilt is %+v, %v", rec, err)
 	}
 	for name, change := range map[string]func(*decided){
 		"its annotation has a VPC":       func(d *decided) { *d = *newDecided() },
-		"its annotation has no such one": func(d *decided) { d.said, d.more = newDecided().said, []netif.Interface{physical("net2")} },
+		"its annotation has no such one": func(d *decided) { d.described, d.more = newDecided().described, []netif.Interface{physical("net2")} },
 		"its annotation is no list":      func(d *decided) { d.pod.Attachments = "{" },
 		"its pod is gone":                func(d *decided) { d.pod.UID = "" },
 		"its pod is elsewhere":           func(d *decided) { d.pod.Node = "node2" },
@@ -411,7 +411,7 @@ func TestRebuild_EachInterface_KindFromKernel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDecided()
-			d.said = physical("eth0")
+			d.described = physical("eth0")
 			change(d)
 			if rec, err := d.rebuild(t, attachmenttest.Kind, attach.Found{IfName: "eth0", PodUID: "p1"}); err == nil {
 				t.Errorf("rebuilt is %+v", rec)

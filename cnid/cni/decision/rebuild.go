@@ -87,13 +87,13 @@ func staticUID(pod *store.Pod) string {
 }
 
 func rebuildOutside(tx store.ReadTx, node, name string, found attach.Found) (rec journal.Record, err error) {
-	said, err := claimedOutside(tx, node, found.PodUID, name)
+	described, err := claimedOutside(tx, node, found.PodUID, name)
 	if err != nil {
 		return rec, err
 	}
 	pod := holderOf(tx, found.PodUID, node)
 	rec.Pod, rec.Attachment = journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, name
-	rec.Binding, rec.Interface, err = outside(said, found.PodUID)
+	rec.Binding, rec.Interface, err = outside(described, found.PodUID)
 	return rec, err
 }
 

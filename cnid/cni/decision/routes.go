@@ -98,18 +98,18 @@ func rebuiltRoutes(tx store.ReadTx, cfg plan.Config, pod *store.Pod, rec journal
 		return nil
 	}
 	decisions := make([]attachment.Decision, len(list))
-	for i, said := range list {
+	for i, described := range list {
 		d := &decisions[i]
-		switch vpc := store.GetVPC(tx, said.VPC); {
-		case said.Outside != "":
-			d.Binding, d.Addrs = journal.Binding{Outside: said.Outside}, said.Addresses
-			if said.Link != nil {
-				d.Config = *said.Link
+		switch vpc := store.GetVPC(tx, described.VPC); {
+		case described.Outside != "":
+			d.Binding, d.Addrs = journal.Binding{Outside: described.Outside}, described.Addresses
+			if described.Link != nil {
+				d.Config = *described.Link
 			}
 		case vpc != nil:
 			d.VPC = vpc.Name
-			rows, _ := completeSet(tx, pod.AsHolder(), pod.Node, said.Name)
-			if missing := locate(tx, rows, &d.Binding, &d.Interface); missing == "" && said.NoDefaultRoute {
+			rows, _ := completeSet(tx, pod.AsHolder(), pod.Node, described.Name)
+			if missing := locate(tx, rows, &d.Binding, &d.Interface); missing == "" && described.NoDefaultRoute {
 				d.Routes = insideRoutes(tx, cfg, vpc, *d)
 			}
 		}

@@ -25,7 +25,7 @@ import (
 // VPC's interface.
 func TestRoutes_NoDefaultRoute_VPCAndServicesReached(t *testing.T) {
 	d := newDecided()
-	d.said.NoDefaultRoute = true
+	d.described.NoDefaultRoute = true
 	d.more = []netif.Interface{physical("net1", "198.51.100.7/24")}
 	got := d.decide(t, thePod)
 	if got.missing != "" || len(got.decisions) != 2 {
@@ -123,7 +123,7 @@ func TestPluginRoutes_DefaultRoutePermitted_Made(t *testing.T) {
 			c.change(&one)
 			d.grants = []multinet.Grant{{Name: "g", Namespaces: []string{"ns"}, Plugins: []string{"bridge"}}}
 			if d.more = []netif.Interface{one}; c.first {
-				d.said, d.more, d.addresses = one, nil, nil
+				d.described, d.more, d.addresses = one, nil, nil
 			}
 			got := d.decide(t, thePod)
 			if got.missing != "" {

@@ -76,16 +76,16 @@ func PutClaims(tx store.Tx, pod *store.Pod) error {
 		return err
 	}
 	var names []string
-	for _, said := range list {
-		names = append(names, said.Name)
+	for _, element := range list {
+		names = append(names, element.Name)
 	}
-	for i, said := range list {
-		if said.Outside == "" {
+	for i, element := range list {
+		if element.Outside == "" {
 			continue
 		}
-		network, ok := allocation.NetworkOf(said.Interface)
+		network, ok := allocation.NetworkOf(element.Interface)
 		if !ok {
-			network = store.NetworkRef{Kind: "ClusterNetwork", Name: said.Outside, UID: said.OutsideUID}
+			network = store.NetworkRef{Kind: "ClusterNetwork", Name: element.Outside, UID: element.OutsideUID}
 		}
 		if i > 0 {
 			names = nil
@@ -93,17 +93,18 @@ func PutClaims(tx store.Tx, pod *store.Pod) error {
 		err = errors.Join(err, multinet.PutClaim(tx, &multinet.Claim{
 			Interfaces: names,
 			Meta: Meta(
-				pod.UID + said.Name,
-			), Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, said.Name),
-			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: said.Name, Driver: said.Kind, Network: network,
-			Config: &said.Interface, ConfigHash: said.Hash,
+				pod.UID + element.Name,
+			), Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, element.Name),
+			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: element.Name, Driver: element.Kind, Network: network,
+			Config: &element.Interface, ConfigHash: element.Hash,
 		}))
-		for _, prefix := range said.Addresses {
+		for _, prefix := range element.Addresses {
 			row := &store.Address{
 				Meta: Meta(
 					network.Domain() + prefix.String(),
 				), Name: v1alpha1.AddressName(network.Domain(), prefix.Addr()), Network: network,
-				IP: prefix.Addr(), Node: pod.Node, Holder: pod.AsHolder(), Attachment: said.Name, Set: []netip.Addr{prefix.Addr()},
+				IP: prefix.Addr(), Node: pod.Node, Holder: pod.AsHolder(), Attachment: element.Name,
+				Set: []netip.Addr{prefix.Addr()},
 			}
 			if i == 0 {
 				row.Attachment = v1alpha1.PodAttachment

@@ -33,15 +33,15 @@ func isOfRelease01(held []*store.Address, claims []*multinet.Claim) bool {
 // about interfaces in VPCs, and the annotation must agree with complete ones. AttachmentClaims
 // describe the others.
 func annotated(tx store.ReadTx, pod *store.Pod, held []*store.Address) (list []netif.Interface, missing string) {
-	said, err := annotations.ParseAttachments(pod.Attachments)
-	if err != nil || len(said) == 0 {
+	written, err := annotations.ParseAttachments(pod.Attachments)
+	if err != nil || len(written) == 0 {
 		return nil, fmt.Sprintf(
 			"the annotation %s is unusable (%v); delete the pod to have it written anew",
 			v1alpha1.AttachmentsAnnotation,
 			err,
 		)
 	}
-	for i, one := range said {
+	for i, one := range written {
 		lack := ""
 		if one.Outside != "" {
 			one, lack = Claimed(tx, pod, one.Name)
@@ -62,36 +62,36 @@ func annotated(tx store.ReadTx, pod *store.Pod, held []*store.Address) (list []n
 
 // disagreement returns the difference between an element of the annotation and the Addresses of the
 // interface, "" for none, and while an Address is missing.
-func disagreement(said netif.Interface, held []*store.Address) string {
+func disagreement(written netif.Interface, held []*store.Address) string {
 	var rows []*store.Address
 	for _, row := range held {
-		if row.Attachment == said.Name && row.VPC != "" && !row.Deleting {
+		if row.Attachment == written.Name && row.VPC != "" && !row.Deleting {
 			rows = append(rows, row)
 		}
 	}
 	if len(rows) == 0 || len(rows) != len(rows[0].Set) {
 		return ""
 	}
-	if what := difference(said, rows); what != "" {
+	if what := difference(written, rows); what != "" {
 		return fmt.Sprintf("annotation %s and the pod's Address objects disagree: %s", v1alpha1.AttachmentsAnnotation, what)
 	}
 	return ""
 }
 
-func difference(said netif.Interface, rows []*store.Address) string {
+func difference(written netif.Interface, rows []*store.Address) string {
 	var ips []netip.Addr
 	for _, row := range rows {
 		ips = append(ips, row.IP)
 	}
 	switch {
-	case said.VPC != rows[0].VPC:
-		return fmt.Sprintf("VPC %q, %q", said.VPC, rows[0].VPC)
-	case !slices.Equal(sorted(IPs(said)), sorted(ips)):
-		return fmt.Sprintf("addresses %v, %v", sorted(IPs(said)), sorted(ips))
-	case said.MAC != rows[0].MAC:
-		return fmt.Sprintf("MAC %s, %s", said.MAC, rows[0].MAC)
-	case (said.Kind == netif.KindExternal) != rows[0].External:
-		return fmt.Sprintf("kind %q, another CNI plugin: %t", said.Kind, rows[0].External)
+	case written.VPC != rows[0].VPC:
+		return fmt.Sprintf("VPC %q, %q", written.VPC, rows[0].VPC)
+	case !slices.Equal(sorted(IPs(written)), sorted(ips)):
+		return fmt.Sprintf("addresses %v, %v", sorted(IPs(written)), sorted(ips))
+	case written.MAC != rows[0].MAC:
+		return fmt.Sprintf("MAC %s, %s", written.MAC, rows[0].MAC)
+	case (written.Kind == netif.KindExternal) != rows[0].External:
+		return fmt.Sprintf("kind %q, another CNI plugin: %t", written.Kind, rows[0].External)
 	}
 	return ""
 }

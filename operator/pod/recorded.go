@@ -29,17 +29,17 @@ const (
 	intact
 )
 
-// told is an attachment of an allocation status.
-type told struct {
+// recorded is an attachment of an allocation status.
+type recorded struct {
 	netif.Interface
 	state state
 	// held are the addresses that count for the pod at the interface.
 	held []*store.Address
 }
 
-// toldStatus is the allocation status of a pod, compared with the objects of the operator.
-type toldStatus struct {
-	parts []told
+// recordedStatus is the allocation status of a pod, compared with the objects of the operator.
+type recordedStatus struct {
+	parts []recorded
 	// held are the addresses of the pod's interfaces.
 	held []*store.Address
 	// altered reports that the annotation has another order or configuration of interfaces than the
@@ -47,20 +47,20 @@ type toldStatus struct {
 	altered bool
 }
 
-// toldOf compares the allocation status of a pod. It is empty for a pod that has none.
-func toldOf(tx store.ReadTx, pod *store.Pod) toldStatus {
+// recordedOf compares the allocation status of a pod. It is empty for a pod that has none.
+func recordedOf(tx store.ReadTx, pod *store.Pod) recordedStatus {
 	list := allocation.Status(pod)
 	if len(list) == 0 {
-		return toldStatus{}
+		return recordedStatus{}
 	}
 	held := slices.DeleteFunc(store.AddressesByPod(tx, pod), (*store.Address).IsHeldBack)
-	status := toldStatus{parts: make([]told, 0, len(list)), held: held}
+	status := recordedStatus{parts: make([]recorded, 0, len(list)), held: held}
 	var claimed map[string]*multinet.Claim
 	if allocation.LeadsOutside(pod) {
 		claimed = claimedInterfaces(tx, pod)
 	}
 	for _, attachment := range list {
-		part := told{Interface: attachment}
+		part := recorded{Interface: attachment}
 		for _, row := range status.held {
 			if row.Attachment == attachment.Name {
 				part.held = append(part.held, row)
@@ -77,7 +77,7 @@ func toldOf(tx store.ReadTx, pod *store.Pod) toldStatus {
 
 // correct gives the parts the order and configuration that the objects have. first is the
 // AttachmentClaim of the first interface, nil for none.
-func (s *toldStatus) correct(first *multinet.Claim) {
+func (s *recordedStatus) correct(first *multinet.Claim) {
 	var order []string
 	if first != nil {
 		order = first.Interfaces
@@ -93,7 +93,7 @@ func (s *toldStatus) correct(first *multinet.Claim) {
 			}
 		}
 	}
-	byOrder := func(a, b told) int { return cmp.Compare(place(order, a.Name), place(order, b.Name)) }
+	byOrder := func(a, b recorded) int { return cmp.Compare(place(order, a.Name), place(order, b.Name)) }
 	if len(order) > 0 && !slices.IsSortedFunc(s.parts, byOrder) {
 		slices.SortStableFunc(s.parts, byOrder)
 		s.altered = true
@@ -128,7 +128,7 @@ func claimedInterfaces(tx store.ReadTx, pod *store.Pod) map[string]*multinet.Cla
 
 // stateOf compares a part with the addresses of its interface, and with the AttachmentClaim
 // if it leads outside of every VPC. An interface in a VPC has addresses.
-func stateOf(tx store.ReadTx, pod *store.Pod, part told, claimed map[string]*multinet.Claim) state {
+func stateOf(tx store.ReadTx, pod *store.Pod, part recorded, claimed map[string]*multinet.Claim) state {
 	ips := allocation.IPs(part.Interface)
 	switch {
 	case part.Outside != "" && claimed[part.Name] == nil, part.Outside == "" && len(ips) == 0:
@@ -142,7 +142,7 @@ func stateOf(tx store.ReadTx, pod *store.Pod, part told, claimed map[string]*mul
 }
 
 // complete reports whether an interface holds exactly these addresses in the API.
-func complete(tx store.ReadTx, pod *store.Pod, part told, ips []netip.Addr) bool {
+func complete(tx store.ReadTx, pod *store.Pod, part recorded, ips []netip.Addr) bool {
 	domain := allocation.Domain(part.Interface)
 	for _, ip := range ips {
 		if row := store.AddressByIP(tx, domain, ip); row == nil || row.UID == "" || row.Attachment != part.Name ||
@@ -156,7 +156,7 @@ func complete(tx store.ReadTx, pod *store.Pod, part told, ips []netip.Addr) bool
 // names reports whether one of the addresses of the interface names these as its set: a
 // single Address shows the whole decision. A row without an object is a decision if the
 // operator keeps it for the pod.
-func (p told) names(ips []netip.Addr) bool {
+func (p recorded) names(ips []netip.Addr) bool {
 	domain := allocation.Domain(p.Interface)
 	return slices.ContainsFunc(p.held, func(row *store.Address) bool {
 		return isDecision(row) && row.Domain() == domain && slices.Equal(row.Set, ips)
@@ -168,13 +168,13 @@ func (p told) names(ips []netip.Addr) bool {
 func isDecision(row *store.Address) bool { return row.UID != "" || row.Kept }
 
 // isDecided reports whether any object of the operator shows that the pod has been decided.
-func (s toldStatus) isDecided() bool {
+func (s recordedStatus) isDecided() bool {
 	return len(s.parts) > 0 && (slices.ContainsFunc(s.held, isDecision) ||
-		slices.ContainsFunc(s.parts, func(part told) bool { return part.Outside != "" && part.state != unconfirmed }))
+		slices.ContainsFunc(s.parts, func(part recorded) bool { return part.Outside != "" && part.state != unconfirmed }))
 }
 
 // isIntact reports whether the pod has exactly the addresses of its parts, all in the API.
-func (s toldStatus) isIntact() bool {
+func (s recordedStatus) isIntact() bool {
 	held := 0
 	for _, part := range s.parts {
 		if part.state != intact {
@@ -186,24 +186,24 @@ func (s toldStatus) isIntact() bool {
 }
 
 // lacksConfig reports whether an address has no configuration for its node.
-func (s toldStatus) lacksConfig() bool { return slices.ContainsFunc(s.held, claim.LacksConfig) }
+func (s recordedStatus) lacksConfig() bool { return slices.ContainsFunc(s.held, claim.LacksConfig) }
 
 // has reports whether a part is in a state.
-func (s toldStatus) has(what state) bool {
-	return slices.ContainsFunc(s.parts, func(part told) bool { return part.state == what })
+func (s recordedStatus) has(what state) bool {
+	return slices.ContainsFunc(s.parts, func(part recorded) bool { return part.state == what })
 }
 
 // names reports whether the allocation status has an interface.
-func (s toldStatus) names(name string) bool {
-	return slices.ContainsFunc(s.parts, func(part told) bool { return part.Name == name })
+func (s recordedStatus) names(name string) bool {
+	return slices.ContainsFunc(s.parts, func(part recorded) bool { return part.Name == name })
 }
 
 // omits reports whether an interface that the pod should have is not in its allocation
 // status, although the pod has one of the addresses for it.
-func (s toldStatus) omits(wishes []Wish, addresses []*store.Address) bool {
+func (s recordedStatus) omits(desired []Desired, addresses []*store.Address) bool {
 	return slices.ContainsFunc(addresses, func(row *store.Address) bool {
 		return !s.names(row.Attachment) &&
-			slices.ContainsFunc(wishes, func(w Wish) bool {
+			slices.ContainsFunc(desired, func(w Desired) bool {
 				return w.Interface == row.Attachment && w.domain() == row.Domain() && w.addressed()
 			})
 	})

@@ -50,8 +50,8 @@ type Notice struct {
 	Message string
 }
 
-// Wish is one attachment that a pod should have.
-type Wish struct {
+// Desired is one attachment that a pod should have.
+type Desired struct {
 	// Interface is its name in the pod, 1 to 15 characters. No two attachments of a
 	// pod share one.
 	Interface string
@@ -87,8 +87,8 @@ type Wish struct {
 	// Prefer are the IPs that the attachment holds or runs with, if any: it gets these or
 	// none.
 	Prefer []netip.Addr
-	// Told is the attachment in the allocation status if the attachment stays as it is, else nil.
-	Told *netif.Interface
+	// Recorded is the attachment in the allocation status if the attachment stays as it is, else nil.
+	Recorded *netif.Interface
 	// Notices are events about the interface, written once with the allocation status.
 	Notices []Notice
 }
@@ -96,12 +96,12 @@ type Wish struct {
 // Source returns attachments that a pod should have, or the refusal of the whole pod. It is pure. A
 // refusal depends on the cause alone, and names the interface unless it is the first one. A refusal
 // without a reason will soon be over: the pod waits, and gets no condition.
-type Source func(tx store.ReadTx, pod *store.Pod) ([]Wish, *tenancy.Refusal)
+type Source func(tx store.ReadTx, pod *store.Pod) ([]Desired, *tenancy.Refusal)
 
 // Primary returns the source of a pod's first attachment, in the VPC of the pod's Network,
 // by default the VPC of that name.
 func Primary(defaultVPC string) Source {
-	return func(tx store.ReadTx, pod *store.Pod) ([]Wish, *tenancy.Refusal) {
+	return func(tx store.ReadTx, pod *store.Pod) ([]Desired, *tenancy.Refusal) {
 		nic, err := annotations.ParseNIC(pod.NIC)
 		if err != nil {
 			return nil, &tenancy.Refusal{
@@ -112,22 +112,22 @@ func Primary(defaultVPC string) Source {
 		if refusal != nil {
 			return nil, refusal
 		}
-		return []Wish{{
+		return []Desired{{
 			Interface: v1alpha1.PodAttachment, AltName: altName(nic.Name), Kind: netif.KindPair,
 			Network: target.NetworkKey(), Binding: Binding{VPC: target.VPC.Name}, Subnet: nic.Subnet, IPs: nic.IPs,
 		}}, nil
 	}
 }
 
-// wishesOf collects the attachments of a pod from all sources.
-func wishesOf(tx store.ReadTx, pod *store.Pod, sources []Source) ([]Wish, *tenancy.Refusal) {
-	var all []Wish
+// desiredOf collects the attachments of a pod from all sources.
+func desiredOf(tx store.ReadTx, pod *store.Pod, sources []Source) ([]Desired, *tenancy.Refusal) {
+	var all []Desired
 	for _, source := range sources {
-		wishes, refusal := source(tx, pod)
+		desired, refusal := source(tx, pod)
 		if refusal != nil {
 			return nil, refusal
 		}
-		for _, w := range wishes {
+		for _, w := range desired {
 			if has(all, w.Interface) {
 				return nil, &tenancy.Refusal{
 					Reason: v1alpha1.NICInvalidReason, Message: fmt.Sprintf("interface %s: the pod asks for two interfaces of that name", w.Interface),
@@ -144,25 +144,25 @@ func wishesOf(tx store.ReadTx, pod *store.Pod, sources []Source) ([]Wish, *tenan
 }
 
 // nameAll sets the names of all interfaces of a pod at the first one.
-func nameAll(wishes []Wish) {
-	names := make([]string, 0, len(wishes))
-	for _, w := range wishes {
+func nameAll(desired []Desired) {
+	names := make([]string, 0, len(desired))
+	for _, w := range desired {
 		names = append(names, w.Interface)
 	}
-	for i, w := range wishes {
+	for i, w := range desired {
 		if w.Interface == v1alpha1.PodAttachment {
-			wishes[i].Interfaces = claim.FirstInFront(names)
+			desired[i].Interfaces = claim.FirstInFront(names)
 		}
 	}
 }
 
-// has reports whether one of the wishes is for an interface.
-func has(wishes []Wish, name string) bool {
-	return slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == name })
+// has reports whether one of the desired attachments is for an interface.
+func has(desired []Desired, name string) bool {
+	return slices.ContainsFunc(desired, func(w Desired) bool { return w.Interface == name })
 }
 
 // request returns the request for the addresses of an attachment.
-func (w Wish) request(pod *store.Pod) ipam.Request {
+func (w Desired) request(pod *store.Pod) ipam.Request {
 	request := ipam.Request{
 		VPC: w.VPC, Network: w.Range, Subnet: w.Subnet, IPs: w.IPs, Families: w.Families, Node: pod.Node,
 		Attachment: w.Interface,
@@ -177,14 +177,14 @@ func (w Wish) request(pod *store.Pod) ipam.Request {
 }
 
 // addressed reports whether the attachment gets addresses: each in a VPC does.
-func (w Wish) addressed() bool {
+func (w Desired) addressed() bool {
 	return w.InVPC() || len(w.IPs) > 0 || w.Families.Count() > 0
 }
 
-// wanted lists the claims of addresses for the wishes, in their order.
-func wanted(pod *store.Pod, wishes []Wish) []claim.Wanted {
+// wanted lists the claims of addresses for the desired attachments, in their order.
+func wanted(pod *store.Pod, desired []Desired) []claim.Wanted {
 	var all []claim.Wanted
-	for _, w := range wishes {
+	for _, w := range desired {
 		if w.addressed() {
 			all = append(all, claim.Wanted{Request: w.request(pod), Prefer: w.Prefer})
 		}
@@ -192,12 +192,12 @@ func wanted(pod *store.Pod, wishes []Wish) []claim.Wanted {
 	return all
 }
 
-// hinted returns, for a wish, the IPs that a pod without Addresses seems to run with: the IPs of
+// hinted returns, for a desired attachment, the IPs that a pod without Addresses seems to run with: the IPs of
 // the interface in its allocation status, or the IPs that the kubelet reports for the first
 // interface. The API has lost the Addresses, or somebody else wrote the status. So the pod gets
 // these IPs only if a new pod that requests them would: they are in the present VPC of its tenant,
 // or in its network outside of every VPC, match its request, and have no other holder.
-func hinted(tx store.ReadTx, pod *store.Pod, w Wish) ([]netip.Addr, bool) {
+func hinted(tx store.ReadTx, pod *store.Pod, w Desired) ([]netip.Addr, bool) {
 	ips := hintOf(pod, w)
 	if len(ips) == 0 || !w.addressed() {
 		return nil, false
@@ -214,7 +214,7 @@ func hinted(tx store.ReadTx, pod *store.Pod, w Wish) ([]netip.Addr, bool) {
 }
 
 // hintOf returns the IPs that a pod names for an interface, nil for none.
-func hintOf(pod *store.Pod, w Wish) []netip.Addr {
+func hintOf(pod *store.Pod, w Desired) []netip.Addr {
 	for _, attachment := range allocation.Status(pod) {
 		if attachment.Name == w.Interface && allocation.Domain(attachment) == w.domain() {
 			return allocation.IPs(attachment)

@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
-// wish returns the attachment for a request, with the fields that all sorts of networks have.
-func (cfg Config) wish(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) {
+// attachment returns the attachment for a request, with the fields that all sorts of networks have.
+func (cfg Config) attachment(tx store.ReadTx, r request) (pod.Desired, *tenancy.Refusal) {
 	w, refusal := cfg.inNetwork(tx, r)
 	if r.decided == nil {
 		w.Definition = r.definition
@@ -26,12 +26,12 @@ func (cfg Config) wish(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) 
 }
 
 // inNetwork returns the attachment by the sort of its network.
-func (cfg Config) inNetwork(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) {
+func (cfg Config) inNetwork(tx store.ReadTx, r request) (pod.Desired, *tenancy.Refusal) {
 	if r.decided != nil {
 		return *r.decided, nil
 	}
 	if r.inVPC() {
-		return pod.Wish{
+		return pod.Desired{
 			Interface: r.name, Kind: netif.KindPair, Network: r.target.NetworkKey(),
 			Binding: pod.Binding{VPC: r.target.VPC.Name}, Subnet: r.Subnet, IPs: r.literals(),
 		}, nil
@@ -40,9 +40,9 @@ func (cfg Config) inNetwork(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refu
 		return r.ofDefinition(), nil
 	}
 	if refusal := checkRoutes(r); refusal != nil {
-		return pod.Wish{}, refusal
+		return pod.Desired{}, refusal
 	}
-	w := pod.Wish{
+	w := pod.Desired{
 		Interface: r.name, Kind: r.net.Type,
 		Binding: pod.Binding{Outside: r.net.Reference(), Range: ipam.RangeOf(tx, r.net)},
 		IPs:     r.literals(),
@@ -65,8 +65,8 @@ func (cfg Config) inNetwork(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refu
 
 // ofDefinition returns the attachment for a request that CNI plugins carry out by the
 // configuration of a definition.
-func (r request) ofDefinition() pod.Wish {
-	w := pod.Wish{
+func (r request) ofDefinition() pod.Desired {
+	w := pod.Desired{
 		Interface: r.name, Kind: netif.KindDelegate, Binding: pod.Binding{Outside: r.delegate.network},
 		Delegate: &r.delegate.Delegate,
 	}
