@@ -194,24 +194,30 @@ func WithHostPort(protocol corev1.Protocol, hostIP string, hostPort, port int32)
 	}
 }
 
-// WithReadiness sets the readiness probe's handler, asked every second.
+// WithReadiness sets the readiness probe's handler, asked every second, or every five for a command.
 func WithReadiness(handler corev1.ProbeHandler) PodOption {
-	return func(pod *corev1.Pod) { pod.Spec.Containers[0].ReadinessProbe = everySecond(handler) }
+	return func(pod *corev1.Pod) { pod.Spec.Containers[0].ReadinessProbe = probe(handler) }
 }
 
-// WithLiveness sets the liveness probe's handler, asked every second. It gives
+// WithLiveness sets the liveness probe's handler, asked every second, or every five for a command. It gives
 // up much later than a readiness probe, so that a container which fails both
 // is seen not to be ready before it is restarted.
 func WithLiveness(handler corev1.ProbeHandler) PodOption {
 	return func(pod *corev1.Pod) {
-		probe := everySecond(handler)
-		probe.FailureThreshold = 10
-		pod.Spec.Containers[0].LivenessProbe = probe
+		liveness := probe(handler)
+		liveness.FailureThreshold = 10
+		pod.Spec.Containers[0].LivenessProbe = liveness
 	}
 }
 
-func everySecond(handler corev1.ProbeHandler) *corev1.Probe {
-	return &corev1.Probe{ProbeHandler: handler, PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 2}
+func probe(handler corev1.ProbeHandler) *corev1.Probe {
+	every := &corev1.Probe{ProbeHandler: handler, PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 2}
+	// A command starts five processes, for which a slow machine needs a third of a second of a
+	// processor. Commands every second would take all processors.
+	if handler.Exec != nil {
+		every.PeriodSeconds, every.TimeoutSeconds = 5, 5
+	}
+	return every
 }
 
 // HostAccess grants tenants ports of nodes.
