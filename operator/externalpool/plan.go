@@ -21,14 +21,6 @@ type decision struct {
 	verdict.Verdict
 }
 
-// special are the ranges with a meaning to every host (RFC 6890).
-var special = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
-	netip.MustParsePrefix(
-		"224.0.0.0/3",
-	), netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
-}
-
 // decide plans for one pool.
 func decide(tx store.ReadTx, pool *external.Pool, rules vpc.Rules) decision {
 	d := decision{used: int64(len(external.AddressesByPool(tx, pool.Name)))}
@@ -51,7 +43,7 @@ func decide(tx store.ReadTx, pool *external.Pool, rules vpc.Rules) decision {
 // reserved returns the pool's addresses that the cluster needs, "" for none.
 func reserved(tx store.ReadTx, pool *external.Pool, rules vpc.Rules) string {
 	ranges := rules.Ranges(tx)
-	for _, prefix := range special {
+	for _, prefix := range external.Reserved() {
 		ranges = append(ranges, vpc.ReservedRange{Prefix: prefix, What: "a range that hosts use by themselves"})
 	}
 	if row := store.GetVPC(tx, rules.DefaultVPC); row != nil {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/alioth-net/alioth/api/quote"
@@ -24,13 +25,14 @@ const maxAffinity = 24 * time.Hour
 // mapped has the IPv4-mapped addresses, the form of IPv4 addresses in the maps of nodes.
 var mapped = netip.MustParsePrefix("::ffff:0:0/96")
 
-// reserved are the ranges that have a meaning of their own on every node.
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
-	netip.MustParsePrefix(
-		"224.0.0.0/3",
-	), netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
+	netip.MustParsePrefix("224.0.0.0/3"),
+	netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
 }
+
+// Reserved returns the ranges that have a meaning of their own on every node (RFC 6890).
+func Reserved() []netip.Prefix { return slices.Clone(reserved) }
 
 // LinkLocal returns the link-local range of each family.
 func LinkLocal() []netip.Prefix {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
+	"github.com/alioth-net/alioth/store/sound"
 )
 
 // Pool is the row of an ExternalPool object. Key: Name.
@@ -146,3 +147,7 @@ func ConfirmAddress(tx store.Tx, assumed, row *Address) error {
 func DeleteAddress(tx store.Tx, ip netip.Addr, uid string) bool {
 	return addresses.Remove(tx, memory.IPKey(nil, ip), uid) != nil
 }
+
+// Reserved returns the ranges that no pool may have, because they have a meaning of their own on
+// every node (RFC 6890).
+func Reserved() []netip.Prefix { return sound.Reserved() }
