@@ -273,8 +273,12 @@ func TestNetwork_PodWithoutAddresses_GoesAfterIt(t *testing.T) {
 	}
 	w.mustDelete(claims[0]) // by hand
 	w.settle()
+	if held := sorted[*v1alpha1.AttachmentClaim](w.api); len(held) != 1 || held[0].UID != claims[0].UID || held[0].DeletionTimestamp == nil {
+		t.Fatalf("after a claim was deleted by hand: %+v", held)
+	}
+	w.reportsReleased()
 	if again := sorted[*v1alpha1.AttachmentClaim](w.api); len(again) != 1 || again[0].UID == claims[0].UID {
-		t.Fatalf("after a claim was deleted by hand: %+v", again)
+		t.Fatalf("after the node reported that the pod has no interface: %+v", again)
 	}
 	w.mustDelete(rack)
 	w.settle()
@@ -288,12 +292,85 @@ func TestNetwork_PodWithoutAddresses_GoesAfterIt(t *testing.T) {
 	if len(left) != 1 || left[0].Status.Pods != 1 || !strings.Contains(left[0].Status.Conditions[0].Message, "shop/web on node-9") {
 		t.Fatalf("while the node has the interface: %+v", left)
 	}
+	w.reportsReleased()
+	if left := sorted[*danmv1.ClusterNetwork](w.api); len(left) != 0 {
+		t.Errorf("without a pod: %+v", left[0].Status)
+	}
+}
+
+// reportsReleased has the node report that the interface of the only AttachmentClaim is gone.
+func (w *world) reportsReleased() {
 	held := sorted[*v1alpha1.AttachmentClaim](w.api)[0]
 	released := held.DeepCopy()
 	released.Status.Released = true
 	w.api.keep(released, held)
 	w.settle()
+}
+
+// TestNetwork_ClaimDeletedAndPrefixChanged_StaysUsed changes the names of future interfaces, and
+// deletes the AttachmentClaim of a running pod. The pod has its interface until the node reports
+// another state, so the network must not go.
+func TestNetwork_ClaimDeletedAndPrefixChanged_StaysUsed(t *testing.T) {
+	w := calm(t)
+	rack := &danmv1.ClusterNetwork{
+		ObjectMeta: metav1.ObjectMeta{Name: "rack"},
+		Spec:       danmv1.NetworkSpec{NetworkType: "macvlan", NetworkID: "rack", Options: danmv1.NetworkOptions{HostDevice: "ens4"}},
+	}
+	w.create(newNode("node-9"), newAnswer("node-9")) // the test is its daemon
+	web := bound("web", "", "", "node-9")
+	web.Annotations = map[string]string{annotations.InterfacesKey: `[{"vpc":"blue"},{"clusterNetwork":"rack","ip":"none"}]`}
+	w.create(rack)
+	w.settle()
+	w.create(web)
+	w.settle()
+	before := w.pod("web").Annotations[v1alpha1.AttachmentsAnnotation]
+	present := sorted[*danmv1.ClusterNetwork](w.api)[0]
+	renamed := clone(present)
+	renamed.Spec.Options.ContainerPrefix, renamed.Generation = "zz", renamed.Generation+1
+	w.api.keep(renamed, present)
+	w.settle()
+	w.mustDelete(sorted[*v1alpha1.AttachmentClaim](w.api)[0])
+	w.settle()
+	w.mustDelete(rack)
+	w.settle()
+	left := sorted[*danmv1.ClusterNetwork](w.api)
+	if len(left) != 1 || left[0].Status.Pods != 1 {
+		t.Errorf("the network of a running pod: %+v", left)
+	}
+	if after := w.pod("web").Annotations[v1alpha1.AttachmentsAnnotation]; after != before {
+		t.Errorf("the pod has %s, had %s", after, before)
+	}
+}
+
+// TestNetwork_StatusLostAndNetworkDeleted_StaysUsed removes the allocation status of a pod, as if the
+// operator had ended before it wrote the status, and deletes the pod's network. The operator refuses
+// the pod then. The node may have the interface, so the network stays until the node reports.
+func TestNetwork_StatusLostAndNetworkDeleted_StaysUsed(t *testing.T) {
+	w := calm(t)
+	rack := &danmv1.ClusterNetwork{
+		ObjectMeta: metav1.ObjectMeta{Name: "rack"},
+		Spec:       danmv1.NetworkSpec{NetworkType: "macvlan", NetworkID: "rack", Options: danmv1.NetworkOptions{HostDevice: "ens4"}},
+	}
+	w.create(newNode("node-9"), newAnswer("node-9")) // the test is its daemon
+	web := bound("web", "", "", "node-9")
+	web.Annotations = map[string]string{annotations.InterfacesKey: `[{"vpc":"blue"},{"clusterNetwork":"rack","ip":"none"}]`}
+	w.create(rack)
+	w.settle()
+	w.create(web)
+	w.settle()
+	decided := w.pod("web")
+	undecided := clone(decided)
+	delete(undecided.Annotations, v1alpha1.AttachmentsAnnotation)
+	undecided.Status.Conditions = nil
+	w.api.keep(undecided, decided)
+	w.mustDelete(rack)
+	w.settle()
+	claims := sorted[*v1alpha1.AttachmentClaim](w.api)
+	if left := sorted[*danmv1.ClusterNetwork](w.api); len(left) != 1 || len(claims) != 1 || claims[0].DeletionTimestamp == nil {
+		t.Fatalf("%d networks, claims %+v", len(left), claims)
+	}
+	w.reportsReleased()
 	if left := sorted[*danmv1.ClusterNetwork](w.api); len(left) != 0 {
-		t.Errorf("without a pod: %+v", left[0].Status)
+		t.Errorf("the network stays: %+v", left[0].Status)
 	}
 }

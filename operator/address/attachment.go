@@ -63,9 +63,9 @@ func (r *Attachments) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 	return ctrl.Result{}, nil
 }
 
-// decideAttachment plans for one claim. A living pod keeps its interface without this
-// object: its claim was deleted by hand, and is written again. While the node may be
-// running, only its daemon can report that the interface of an ended pod is gone.
+// decideAttachment plans for one claim. A claim that was deleted while its pod lives stays until the
+// daemon of the node has reported that the pod has no interface; the pod's controller writes it
+// again then. While the node may be running, only its daemon can report that an interface is gone.
 func decideAttachment(tx store.ReadTx, row *multinet.Claim, settled bool) verb {
 	pod := store.GetPod(tx, row.PodUID)
 	switch {
@@ -73,7 +73,7 @@ func decideAttachment(tx store.ReadTx, row *multinet.Claim, settled bool) verb {
 		return expel
 	case !row.Deleting || !row.Finalizer:
 		return keep
-	case row.Released, pod != nil && !pod.Deleting && !pod.Terminal:
+	case row.Released:
 		return forget
 	case pod == nil && letGo(tx, row.Node, settled):
 		return release

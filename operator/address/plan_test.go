@@ -171,7 +171,7 @@ func TestAttachmentClaim_NodeReleasedPod_Deleted(t *testing.T) {
 	}{
 		{"the pod lives", &there, []any{pod, node}, keep},
 		{"the pod has gone and left it", &there, []any{node}, expel},
-		{"somebody deleted it, the pod lives", claim, []any{pod, node}, forget},
+		{"somebody deleted it, the pod lives", claim, []any{pod, node}, keep},
 		{"the pod is being deleted", claim, []any{&deleting, node}, keep},
 		{"the pod has ended", claim, []any{&terminal, node}, keep},
 		{"the pod is gone, the node does not say so", claim, []any{node, answer}, keep},

@@ -6,10 +6,9 @@ package claim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/alioth-net/alioth/api/netif"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
@@ -60,8 +60,13 @@ func (claimRows) object(row *multinet.Claim) (*v1alpha1.AttachmentClaim, error) 
 	return attachmentObject(row)
 }
 
+// ErrUnreleased reports that the node of a pod has not reported yet that a former interface is gone.
+var ErrUnreleased = errors.New("a former AttachmentClaim of the pod is being deleted, and its node has not reported yet that the interface is gone")
+
 // ClaimAttachments makes the AttachmentClaims of a pod match the rows: it creates missing claims,
-// replaces claims that differ, and deletes claims for other interfaces. A claim that exists already
+// and deletes claims that differ or are for other interfaces. The finalizer keeps a deleted claim
+// until the node has reported that the pod has no interface, so the network is not given to others.
+// A different claim of the same name yields ErrUnreleased until then. A claim that exists already
 // costs no request. Each step can be repeated after an error; ErrHolderGone needs no repetition.
 // Until all steps are done, a node attaches the pod to the networks of correct claims only.
 func (c *Claimer) ClaimAttachments(ctx context.Context, pod *store.Pod, rows []AttachmentRow) error {
@@ -81,23 +86,67 @@ func (c *Claimer) ClaimAttachments(ctx context.Context, pod *store.Pod, rows []A
 			return err
 		}
 	}
-	for _, row := range surplus {
-		if err := c.removeClaim(ctx, row); err != nil {
-			return err
-		}
+	taken, err := c.removeClaims(ctx, pod, surplus)
+	if err != nil {
+		return err
 	}
+	free := slices.DeleteFunc(slices.Clone(lacking), func(row *multinet.Claim) bool { return slices.Contains(taken, row.Name) })
+	if err := c.createAll(ctx, pod, free); err != nil {
+		return err
+	}
+	if len(free) < len(lacking) {
+		return ErrUnreleased
+	}
+	return nil
+}
+
+// createAll creates claims, and removes other claims with their names.
+func (c *Claimer) createAll(ctx context.Context, pod *store.Pod, rows []*multinet.Claim) error {
 	for range rounds {
-		others, err := c.createClaims(ctx, lacking)
+		others, err := c.createClaims(ctx, rows)
 		if err != nil || len(others) == 0 {
 			return err
 		}
-		for _, other := range others {
-			if err := c.removeClaim(ctx, other); err != nil {
-				return err
-			}
+		switch taken, err := c.removeClaims(ctx, pod, others); {
+		case err != nil:
+			return err
+		case len(taken) > 0:
+			return ErrUnreleased
 		}
 	}
 	return errOutpaced
+}
+
+// removeClaims removes claims that name a pod, and returns the names of claims that their finalizers
+// keep.
+func (c *Claimer) removeClaims(ctx context.Context, pod *store.Pod, rows []*multinet.Claim) (taken []string, _ error) {
+	for _, row := range rows {
+		stays, err := c.removeClaim(ctx, pod, row)
+		if err != nil {
+			return nil, err
+		}
+		if stays {
+			taken = append(taken, row.Name)
+		}
+	}
+	return taken, nil
+}
+
+// removeClaim deletes a claim that names a pod, and reports whether its finalizer keeps it. No node
+// attaches a pod by a claim that does not count for the pod, so such a claim goes at once.
+func (c *Claimer) removeClaim(ctx context.Context, pod *store.Pod, row *multinet.Claim) (stays bool, err error) {
+	if !row.Deleting {
+		if err := c.DeleteAttachment(ctx, row); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case !row.Finalizer:
+		return false, nil
+	case row.CountsFor(pod):
+		return true, nil
+	}
+	return false, c.ReleaseAttachment(ctx, row)
 }
 
 // createClaims creates claims at the same time. It returns the existing claims of these names that
@@ -122,11 +171,12 @@ func AttachmentsClaimed(tx store.ReadTx, pod *store.Pod, rows []AttachmentRow) b
 	return len(lacking) == 0 && len(surplus) == 0 && len(unlikeClaims(held, planned)) == 0
 }
 
-// AttachmentOf returns the AttachmentClaim of a pod for a row, nil without one.
+// AttachmentOf returns the AttachmentClaim of a pod for a row, nil without one. A claim that is being
+// deleted counts: its finalizer keeps it while the pod may have the interface.
 func AttachmentOf(tx store.ReadTx, pod *store.Pod, row AttachmentRow) *multinet.Claim {
 	planned := claimsOf(pod, []AttachmentRow{row})[0]
 	for _, other := range multinet.ClaimsNaming(tx, pod.UID) {
-		if sameClaim(other, planned) && !other.Deleting {
+		if sameClaim(other, planned) {
 			return other
 		}
 	}
@@ -134,10 +184,11 @@ func AttachmentOf(tx store.ReadTx, pod *store.Pod, row AttachmentRow) *multinet.
 }
 
 // compareClaims divides the difference between the claims that exist and the planned
-// ones: rows to create, and rows to delete before.
+// ones: rows to create, and rows to delete before. A claim that is being deleted exists until it
+// is gone.
 func compareClaims(held, planned []*multinet.Claim) (lacking, surplus []*multinet.Claim) {
 	for _, row := range planned {
-		if !slices.ContainsFunc(held, func(other *multinet.Claim) bool { return sameClaim(other, row) && !other.Deleting }) {
+		if !slices.ContainsFunc(held, func(other *multinet.Claim) bool { return sameClaim(other, row) }) {
 			lacking = append(lacking, row)
 		}
 	}
@@ -218,14 +269,6 @@ func claimsOf(pod *store.Pod, rows []AttachmentRow) (all []*multinet.Claim) {
 		})
 	}
 	return all
-}
-
-// removeClaim deletes the object of a row, and lets it go.
-func (c *Claimer) removeClaim(ctx context.Context, row *multinet.Claim) error {
-	if err := c.DeleteAttachment(ctx, row); err != nil || !row.Finalizer {
-		return err
-	}
-	return c.ReleaseAttachment(ctx, row)
 }
 
 // DeleteAttachment deletes an AttachmentClaim, which its finalizer still keeps. A successor

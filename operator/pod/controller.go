@@ -87,6 +87,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if apierrors.IsNotFound(err) || errors.Is(err, claim.ErrHolderGone) || errors.Is(err, errAssigned) {
 		err = nil // its event has come, or will come
 	}
+	if errors.Is(err, claim.ErrUnreleased) {
+		refusal, err = &tenancy.Refusal{Message: err.Error()}, nil // the event of the claim will come
+	}
 	if pod == nil || refusal == nil && err == nil {
 		r.waiting.remove(request.NamespacedName)
 	} else {

@@ -88,16 +88,29 @@ func (s *recordedStatus) correct(first *multinet.Claim) {
 				s.parts[i].SetVPCConfig(*row.Config)
 				s.altered = true
 			}
-			if part.Name == v1alpha1.PodAttachment && len(row.Interfaces) > 0 {
-				order = row.Interfaces
+			if part.Name != v1alpha1.PodAttachment || len(row.Interfaces) == 0 {
+				continue
 			}
+			s.altered = s.altered || len(order) > 0 && !slices.Equal(order, row.Interfaces)
+			order = row.Interfaces
 		}
+	}
+	if len(order) > 0 && !s.hasAll(order) {
+		s.altered = true
+		return
 	}
 	byOrder := func(a, b recorded) int { return cmp.Compare(place(order, a.Name), place(order, b.Name)) }
 	if len(order) > 0 && !slices.IsSortedFunc(s.parts, byOrder) {
 		slices.SortStableFunc(s.parts, byOrder)
 		s.altered = true
 	}
+}
+
+// hasAll reports whether the parts have exactly these names. The objects of another decision, or of a
+// mistake, list other names.
+func (s *recordedStatus) hasAll(names []string) bool {
+	return len(names) == len(s.parts) &&
+		!slices.ContainsFunc(s.parts, func(part recorded) bool { return !slices.Contains(names, part.Name) })
 }
 
 // place returns the index of a name in a list, or a number behind all of them.

@@ -103,18 +103,24 @@ func (r *Reconciler) ofOutside(tx store.ReadTx, old, now *multinet.Network) []fe
 }
 
 // ofAddress requests the pods that a free address may help. It also requests a pod that lost an
-// address, or got an address that this term did not create: a living pod keeps exactly the
-// addresses of its allocation status.
+// address, got an address that this term did not create, or has an address with another
+// configuration: a living pod keeps exactly the addresses of its allocation status.
 func (r *Reconciler) ofAddress(tx store.ReadTx, old, now *store.Address) []feed.Request {
 	var requests []feed.Request
 	if now == nil {
 		requests = r.wakeUnder(keysOfAddresses(tx, old)...)
 	}
 	holder := feed.Either(old, now).Holder
-	if holder.Kind == store.HolderPod && (old == nil || now == nil || now.UID == "") {
+	if holder.Kind == store.HolderPod && (old == nil || now == nil || now.UID == "" || redescribed(old, now)) {
 		requests = append(requests, feed.Later(wakeAfter, holder.Namespace, holder.Name))
 	}
 	return requests
+}
+
+// redescribed reports whether an address has got another description of its interface.
+func redescribed(old, now *store.Address) bool {
+	return !slices.Equal(old.Interfaces, now.Interfaces) ||
+		(old.Config == nil) != (now.Config == nil) || old.Config != nil && *old.Config != *now.Config
 }
 
 // vpcHelps reports whether a change may help a waiting pod. A change of the VPC's

@@ -18,11 +18,12 @@ import (
 )
 
 // releasableClaims returns the AttachmentClaims of this node that are being deleted, and whose
-// pod is gone.
-func releasableClaims(tx store.ReadTx, node string, gone func(uid string) bool) []*multinet.Claim {
+// pod has no attachment here. The pod may live: an ADD checks after its journal entry that the claim
+// is not being deleted, so one of the two detects the other.
+func releasableClaims(tx store.ReadTx, node string, attached func(uid string) bool) []*multinet.Claim {
 	var list []*multinet.Claim
 	for _, row := range multinet.ClaimsByNode(tx, node) {
-		if row.Deleting && !row.Released && gone(row.PodUID) {
+		if row.Deleting && !row.Released && !attached(row.PodUID) {
 			list = append(list, row)
 		}
 	}
@@ -30,17 +31,13 @@ func releasableClaims(tx store.ReadTx, node string, gone func(uid string) bool) 
 }
 
 // releaseClaim reports that the interface of a claim is gone. The operator then lets the
-// claim go. The API is checked before, as for an Address.
+// claim go.
 func (r *Releaser) releaseClaim(ctx context.Context, row *multinet.Claim) error {
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
-	leaving, err := r.podLeaving(ctx, row.Holder())
-	if err != nil || !leaving {
-		return err
-	}
 	object := &v1alpha1.AttachmentClaim{ObjectMeta: metav1.ObjectMeta{Namespace: row.Namespace, Name: row.Name}}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"released":true}}`, row.UID)
-	err = r.api.Patch(ctx, object, types.MergePatchType, patch, "status")
+	err := r.api.Patch(ctx, object, types.MergePatchType, patch, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // it is gone already
 	}

@@ -138,8 +138,8 @@ func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error
 // (docs/design/042).
 func (r *Releaser) candidates() (addresses []*store.Address, claims []*multinet.Claim) {
 	r.store.View(func(tx store.ReadTx) {
-		gone := leavers(tx, r.attached)
-		addresses, claims = releasable(tx, r.node, gone), releasableClaims(tx, r.node, gone)
+		addresses = releasable(tx, r.node, leavers(tx, r.attached))
+		claims = releasableClaims(tx, r.node, r.attached)
 	})
 	return addresses, claims
 }
@@ -233,6 +233,6 @@ func (r *Releaser) idle(ctx context.Context, handled map[string]bool, atMost tim
 		gone := leavers(tx, r.attached)
 		isNew := func(uid string) bool { return !handled[uid] }
 		return slices.ContainsFunc(releasable(tx, r.node, gone), func(row *store.Address) bool { return isNew(row.UID) }) ||
-			slices.ContainsFunc(releasableClaims(tx, r.node, gone), func(row *multinet.Claim) bool { return isNew(row.UID) })
+			slices.ContainsFunc(releasableClaims(tx, r.node, r.attached), func(row *multinet.Claim) bool { return isNew(row.UID) })
 	})
 }

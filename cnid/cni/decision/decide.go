@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/netif"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
@@ -73,9 +74,9 @@ func decide(tx store.ReadTx, q question) answer {
 		}
 	case pod.Deleting || pod.Terminal:
 		return answer{seen: true, gone: true}
-	case !pod.NetworkReady && pod.Message != "":
+	case !allocation.IsOpen(pod) && pod.Reason != v1alpha1.AttachedReason && pod.Message != "":
 		return wait("%s: %s", pod.Reason, pod.Message)
-	case !pod.NetworkReady:
+	case !allocation.IsOpen(pod):
 		return wait("no addresses are assigned yet; is alioth-operator running?")
 	}
 	list, missing := allocation.Interfaces(tx, pod)

@@ -69,7 +69,7 @@ func newDecided() *decided {
 	d := &decided{
 		vpc:    testrows.VPC("blue", 20, "10.10.0.0/16", "fd10:10::/48"),
 		subnet: testrows.Subnet("blue1", "blue", "10.10.1.0/24", "10.10.1.1", "fd10:10:0:1::/64", "fd10:10:0:1::1"),
-		pod:    store.Pod{Meta: testrows.Meta("p1"), Namespace: "ns", Name: "p1", Node: "node1", NetworkReady: true},
+		pod:    store.Pod{Meta: testrows.Meta("p1"), Namespace: "ns", Name: "p1", Node: "node1", NetworkReady: true, Reason: v1alpha1.AttachedReason},
 		addresses: []store.Address{
 			testrows.Address("blue", "blue1", "fd10:10:0:1::10", "node1", holder, "10.10.1.10", "fd10:10:0:1::10"),
 			testrows.Address("blue", "blue1", "10.10.1.10", "node1", holder, "10.10.1.10", "fd10:10:0:1::10"),
@@ -243,6 +243,10 @@ func TestDecision_ObjectsIncompleteOrContradictory_ReasonReturned(t *testing.T) 
 		{"the pod is unknown", func(d *decided) { d.pod.UID = "" }, "has not heard of the pod"},
 		{"another pod of that name", func(d *decided) { d.pod.UID = "p0" }, "has not heard of the pod"},
 		{"the operator has not looked", func(d *decided) { d.pod.NetworkReady = false }, "is alioth-operator running"},
+		{"its creator wrote the readiness annotation", func(d *decided) { d.pod.Reason = "" }, "is alioth-operator running"},
+		{"its creator wrote the readiness annotation, and the operator says why not", func(d *decided) {
+			d.pod.Reason, d.pod.Message = "SubnetExhausted", "no address is free in blue1"
+		}, "SubnetExhausted: no address is free in blue1"},
 		{"the operator says why not", func(d *decided) {
 			d.pod.NetworkReady, d.pod.Reason, d.pod.Message = false, "SubnetExhausted", "no address is free in blue1"
 		}, "SubnetExhausted: no address is free in blue1"},

@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
@@ -176,6 +177,11 @@ func (d *Decisions) confirm(tx store.ReadTx, rec journal.Record) error {
 	}
 	if rec.External {
 		return nil
+	}
+	if rec.Outside != "" {
+		if _, missing := allocation.Claimed(tx, pod, rec.Attachment); missing != "" {
+			return &attachment.NotReady{Reason: missing}
+		}
 	}
 	// Now that the record exists, the VPC stays followed.
 	if rec.InVPC() {

@@ -161,10 +161,10 @@ func macOf(podUID, name string) journal.MAC {
 // attachment must lead outside of every VPC, and be claimed.
 func claimedOutside(tx store.ReadTx, node, podUID, name string) (netif.Interface, error) {
 	pod := store.GetPod(tx, podUID)
-	if pod == nil || pod.Node != node || !pod.NetworkReady {
+	if pod == nil || pod.Node != node || !allocation.IsOpen(pod) {
 		return netif.Interface{}, fmt.Errorf("the pod with UID %s is not on this node, or not allocated", podUID)
 	}
-	described, missing := allocation.Claimed(tx, pod, name)
+	described, missing := allocation.Held(tx, pod, name)
 	if missing == "" {
 		missing = unprepared(tx, pod, described)
 	}

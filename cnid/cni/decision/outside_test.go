@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
@@ -367,7 +368,7 @@ func TestRebuild_EachRecord_MatchesDecision(t *testing.T) {
 		}
 		want := journal.Record{
 			Identity: journal.Identity{Pod: thePod, Attachment: decided.Attachment}, Binding: decided.Binding,
-			Interface: journal.Interface{Addrs: decided.Addrs, Gateways: decided.Gateways, MAC: decided.MAC},
+			Interface: journal.Interface{Addrs: decided.Addrs, Gateways: decided.Gateways, MAC: decided.MAC, AltName: decided.AltName},
 			Probed:    decided.Probed,
 		}
 		if diff := cmp.Diff(want, rec, compareByValue); diff != "" {
@@ -407,6 +408,7 @@ func TestRebuild_EachInterface_KindFromKernel(t *testing.T) {
 		"its pod is gone":                func(d *decided) { d.pod.UID = "" },
 		"its pod is elsewhere":           func(d *decided) { d.pod.Node = "node2" },
 		"its pod is told nothing":        func(d *decided) { d.pod.NetworkReady = false },
+		"it has the annotation alone":    func(d *decided) { d.pod.Reason = "" },
 		"it is not claimed":              func(d *decided) { d.unclaimed = true },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -417,6 +419,35 @@ func TestRebuild_EachInterface_KindFromKernel(t *testing.T) {
 				t.Errorf("rebuilt is %+v", rec)
 			}
 		})
+	}
+}
+
+// TestClaim_BeingDeleted_DescribesOldInterfaceAlone: the node keeps an interface whose claim is being
+// deleted, and makes no new one.
+func TestClaim_BeingDeleted_DescribesOldInterfaceAlone(t *testing.T) {
+	d := newDecided()
+	d.described = physical("eth0")
+	s := newRows(t)
+	d.fill(t, s)
+	err := s.Update(func(tx store.Tx) error {
+		claim := *multinet.GetClaim(tx, "ns", v1alpha1.AttachmentClaimName("p1", "eth0"))
+		claim.Deleting, claim.ResourceVersion = true, "9"
+		return multinet.PutClaim(tx, &claim)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.View(func(tx store.ReadTx) {
+		rec, err := Rebuild(tx, planned(), kinds[attachmenttest.Kind], attach.Found{IfName: "eth0", PodUID: "p1"})
+		if err != nil || rec.Outside == "" {
+			t.Errorf("rebuilt is %+v, %v", rec, err)
+		}
+	})
+	asked := racing(s, newJournal(t))
+	rec := journal.Record{Identity: journal.Identity{Pod: thePod, Attachment: "eth0"}, Binding: journal.Binding{Outside: "DanmNet/ns/physical"}}
+	var notReady *attachment.NotReady
+	if err := asked.Confirm([]journal.Record{rec}); !errors.As(err, &notReady) || !strings.Contains(notReady.Reason, "is being deleted") {
+		t.Errorf("a new interface is confirmed with %v", err)
 	}
 }
 

@@ -119,6 +119,9 @@ func rebuildInVPC(tx store.ReadTx, node, name string, found attach.Found) (journ
 		Binding:   journal.Binding{VPC: vpc.Name, VNI: vpc.VNI, External: first.External},
 		Interface: journal.Interface{MAC: mac},
 	}
+	if first.Config != nil {
+		rec.AltName = first.Config.AltName
+	}
 	if missing := locate(tx, rows, &rec.Binding, &rec.Interface); missing != "" {
 		return journal.Record{}, errors.New(missing)
 	}

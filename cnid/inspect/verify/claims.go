@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 	"github.com/alioth-net/alioth/store/rows/external"
 	"github.com/alioth-net/alioth/store/rules/replies"
 )
@@ -290,7 +291,7 @@ func (c *comparison) pod(kind Kind, pod *store.Pod, do, what string, values ...a
 
 // annotation compares the allocation status of a pod with the claims.
 func (c *comparison) annotation(pod *store.Pod, held []netip.Addr) {
-	if !pod.NetworkReady {
+	if !allocation.IsOpen(pod) {
 		return // the pod has no allocation status yet
 	}
 	list, err := annotations.ParseAttachments(pod.Attachments)

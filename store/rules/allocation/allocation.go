@@ -35,9 +35,13 @@ func Status(pod *store.Pod) []netif.Interface {
 }
 
 // HasStatus reports whether a pod has an allocation status, which may still be unreadable.
-func HasStatus(pod *store.Pod) bool {
-	return pod.Reason == v1alpha1.AttachedReason && pod.NetworkReady && pod.Attachments != ""
-}
+func HasStatus(pod *store.Pod) bool { return IsOpen(pod) && pod.Attachments != "" }
+
+// IsOpen reports whether the operator has opened the gate of a pod: the operator does not release
+// the objects of the pod any more, so its node may attach it. The readiness annotation alone opens
+// nothing, because the creator of a pod may write it. The API server drops the conditions of a new
+// pod, and an admission policy keeps the condition to the operator.
+func IsOpen(pod *store.Pod) bool { return pod.NetworkReady && pod.Reason == v1alpha1.AttachedReason }
 
 // Confirms reports whether the objects of the operator confirm an attachment of a pod's
 // allocation status: the pod holds an address of the same domain at that interface, or has

@@ -86,13 +86,38 @@ func inVPC(row *store.Address) netif.Interface {
 }
 
 // Claimed returns the description of an interface of a pod that leads outside of every VPC, or the
-// missing part.
+// missing part. A claim that is being deleted permits no new interface.
 func Claimed(tx store.ReadTx, pod *store.Pod, name string) (one netif.Interface, missing string) {
-	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, name))
-	if claim == nil || claim.Deleting || claim.Interface != name || !claim.CountsFor(pod) {
+	claim := claimOf(tx, pod, name)
+	switch {
+	case claim == nil:
 		return one, fmt.Sprintf("interface %s: its AttachmentClaim has not arrived yet", name)
+	case claim.Deleting:
+		return one, fmt.Sprintf(
+			"interface %s: its AttachmentClaim is being deleted; the operator writes it again once the node has reported that the pod has no interface",
+			name,
+		)
 	}
 	return configOf(claim)
+}
+
+// Held returns the description of an interface that exists, as Claimed does. A claim that is being
+// deleted describes it until the node has reported the end of the interface.
+func Held(tx store.ReadTx, pod *store.Pod, name string) (one netif.Interface, missing string) {
+	claim := claimOf(tx, pod, name)
+	if claim == nil {
+		return one, fmt.Sprintf("interface %s: it has no AttachmentClaim", name)
+	}
+	return configOf(claim)
+}
+
+// claimOf returns the AttachmentClaim of an interface of a pod, nil without one.
+func claimOf(tx store.ReadTx, pod *store.Pod, name string) *multinet.Claim {
+	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, name))
+	if claim == nil || claim.Interface != name || !claim.CountsFor(pod) {
+		return nil
+	}
+	return claim
 }
 
 func configOf(claim *multinet.Claim) (one netif.Interface, missing string) {

@@ -19,9 +19,12 @@ import (
 // 0.1 has written. That operator may still run while a newer daemon does. The file goes with the
 // first release that does not follow 0.1 directly: the objects of all pods have descriptions then.
 
-// isOfRelease01 reports whether an object of a pod has no description. The list of interfaces in
-// another object of the pod may be older.
+// isOfRelease01 reports whether an object of a pod has no description, and no object lists the
+// interfaces of the pod. With a list, the operator adds the descriptions.
 func isOfRelease01(held []*store.Address, claims []*multinet.Claim) bool {
+	if len(namesOf(held, claims)) > 0 {
+		return false
+	}
 	return slices.ContainsFunc(
 		held,
 		func(row *store.Address) bool { return row.VPC != "" && row.Config == nil && !row.Deleting },
