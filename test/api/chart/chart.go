@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,6 +76,9 @@ func Open(ctx context.Context, root, home string, config *rest.Config, progress 
 		return nil, err
 	}
 	h := &Helm{binary: filepath.Join(dir, "helm"), chart: filepath.Join(root, "helm", "alioth")}
+	if err := readAll(h.chart); err != nil {
+		return nil, err
+	}
 	kubeconfig := filepath.Join(home, "kubeconfig")
 	if config == nil {
 		config = &rest.Config{Host: "https://127.0.0.1:1"} // nobody listens there
@@ -92,6 +96,18 @@ func Open(ctx context.Context, root, home string, config *rest.Config, progress 
 		"HELM_DATA_HOME="+home,
 	)
 	return h, nil
+}
+
+// readAll reads the files of a folder. Go keeps the result of a test with the files that the test has
+// opened, and Helm opens the chart in a process of its own.
+func readAll(dir string) error {
+	return fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		_, err = os.ReadFile(filepath.Join(dir, path))
+		return err
+	})
 }
 
 // WithChart returns a copy that uses the chart in another folder.
