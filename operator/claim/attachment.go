@@ -90,7 +90,8 @@ func (c *Claimer) ClaimAttachments(ctx context.Context, pod *store.Pod, rows []A
 	if err != nil {
 		return err
 	}
-	free := slices.DeleteFunc(slices.Clone(lacking), func(row *multinet.Claim) bool { return slices.Contains(taken, row.Name) })
+	isTaken := func(row *multinet.Claim) bool { return slices.Contains(taken, row.Name) }
+	free := slices.DeleteFunc(slices.Clone(lacking), isTaken)
 	if err := c.createAll(ctx, pod, free); err != nil {
 		return err
 	}

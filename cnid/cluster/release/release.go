@@ -233,6 +233,9 @@ func (r *Releaser) idle(ctx context.Context, handled map[string]bool, atMost tim
 		gone := leavers(tx, r.attached)
 		isNew := func(uid string) bool { return !handled[uid] }
 		return slices.ContainsFunc(releasable(tx, r.node, gone), func(row *store.Address) bool { return isNew(row.UID) }) ||
-			slices.ContainsFunc(releasableClaims(tx, r.node, r.attached), func(row *multinet.Claim) bool { return isNew(row.UID) })
+			slices.ContainsFunc(
+				releasableClaims(tx, r.node, r.attached),
+				func(row *multinet.Claim) bool { return isNew(row.UID) },
+			)
 	})
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/rules/allocation"
 	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
 // unmarked is the reason of a decision that waits for Config.NodeMarked.

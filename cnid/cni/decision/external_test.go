@@ -95,7 +95,9 @@ func TestRebuild_OtherCNIPluginRecord_MatchesDecision(t *testing.T) {
 		}
 		want := journal.Record{
 			Identity: journal.Identity{Pod: thePod, Attachment: decided.Attachment}, Binding: decided.Binding,
-			Interface: journal.Interface{Addrs: decided.Addrs, Gateways: decided.Gateways, MAC: decided.MAC, AltName: decided.AltName, Config: netif.Config{Mode: decided.Mode}},
+			Interface: journal.Interface{
+				Addrs: decided.Addrs, Gateways: decided.Gateways, MAC: decided.MAC, AltName: decided.AltName, Config: netif.Config{Mode: decided.Mode},
+			},
 		}
 		if diff := cmp.Diff(want, rec, compareByValue); diff != "" {
 			t.Errorf("attachment %s (-decided +rebuilt):\n%s", decided.Attachment, diff)

@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/rules/allocation"
 	"github.com/alioth-net/alioth/store/rows/external"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 	"github.com/alioth-net/alioth/store/rules/replies"
 )
 

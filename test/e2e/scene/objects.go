@@ -212,7 +212,7 @@ func WithLiveness(handler corev1.ProbeHandler) PodOption {
 
 func probe(handler corev1.ProbeHandler) *corev1.Probe {
 	every := &corev1.Probe{ProbeHandler: handler, PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 2}
-	// A command starts five processes, for which a slow machine needs a third of a second of a
+	// A command starts five processes, which take a slow machine a third of a second of a
 	// processor. Commands every second would take all processors.
 	if handler.Exec != nil {
 		every.PeriodSeconds, every.TimeoutSeconds = 5, 5
