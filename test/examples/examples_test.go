@@ -87,6 +87,8 @@ func TestMatch_Wildcards_WordsAndLines(t *testing.T) {
 		{"a.c", "abc", false},
 		{"", "", true},
 		{"", "something", false},
+		{"met", `E1130 15:09:49.872621    1405 reflector.go:227] "Failed to watch" err="Get \"https://x/pods\": context canceled" reflector="y"` + "\nmet\n", true},
+		{"met", `E1130 15:09:49.872621    1405 reflector.go:227] "Failed to watch" err="Get \"https://x/pods\": refused" reflector="y"` + "\nmet\n", false},
 	} {
 		if err := Match(c.shown, c.output); (err == nil) != c.want {
 			t.Errorf("%q shown, %q printed: error %v, matches: want %v", c.shown, c.output, err, c.want)

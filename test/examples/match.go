@@ -15,10 +15,15 @@ const anyLines = "..."
 // placeholder stands for one word, or for a part of one.
 var placeholder = regexp.MustCompile(`<[a-z][a-z0-9 ]*>`)
 
+// endedWatch is a line that kubectl wait prints at times if the condition is met while its watch
+// begins. The wait has succeeded then.
+var endedWatch = regexp.MustCompile(`(?m)^E\d{4} \S+ +\d+ reflector\.go:\d+\] "Failed to watch" err=.*context canceled.*\n`)
+
 // Match returns an error if an output is not the shown one. In the shown output <name> stands
 // for any text without spaces, and a line "..." for any lines. The width of columns does not
 // count.
 func Match(shown, output string) error {
+	output = endedWatch.ReplaceAllString(output, "")
 	if matchLines(lines(shown), lines(output)) {
 		return nil
 	}
