@@ -106,7 +106,7 @@ func networking() module {
 			feed.Address, outside.AttachmentClaim.Kind, vpcs.Network.Kind, feed.Pod,
 		},
 		rights: []string{
-			"addresses.alioth.dev: create delete get",
+			"addresses.alioth.dev: create delete get patch",
 			"attachmentclaims.alioth.dev: create delete get patch",
 			"networks.arktos.futurewei.com/status: patch",
 			"networks.arktos.futurewei.com: patch",

@@ -328,11 +328,13 @@ func (f *flooded) churn(ctx context.Context) error {
 		err := errors.Join(f.Create(ctx, network), client.IgnoreNotFound(f.Delete(ctx, network)))
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-tick.C:
-			if err != nil {
-				return err
-			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil // the last requests may have ended with the context
+		case err != nil:
+			return err
 		}
 	}
 }
