@@ -88,7 +88,8 @@ func ofTests(path string, file *ast.File) bool {
 	if strings.HasSuffix(path, idles) || imports(file, "testing/synctest") {
 		return false
 	}
-	return strings.HasSuffix(path, "_test.go") || imports(file, "testing") || strings.Contains(path, "/test/cluster/")
+	return strings.HasSuffix(path, "_test.go") || imports(file, "testing") || strings.Contains(path, "/test/cluster/") ||
+		strings.Contains(path, "/test/api/")
 }
 
 func imports(file *ast.File, path string) bool {
@@ -102,7 +103,7 @@ func bareLimits(file *ast.File, known map[string]time.Duration) (found []token.P
 		if !ok || len(call.Args) == 0 {
 			return true
 		}
-		limit := call.Args[len(call.Args)-1]
+		limit := limitOf(call)
 		if length, ok := durationOf(limit, known); ok && length >= longest && waitsFor(call.Fun) {
 			found = append(found, limit.Pos())
 		}
@@ -110,6 +111,17 @@ func bareLimits(file *ast.File, known map[string]time.Duration) (found []token.P
 	})
 	return found
 }
+
+// limitOf returns the argument of a call that may be a limit: the last one, but for a poll.
+func limitOf(call *ast.CallExpr) ast.Expr {
+	if selector, ok := call.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == poll && len(call.Args) == 5 {
+		return call.Args[2]
+	}
+	return call.Args[len(call.Args)-1]
+}
+
+// poll is a function of package wait of Kubernetes.
+const poll = "PollUntilContextTimeout"
 
 // waitsFor reports whether the last argument of a function is a limit.
 func waitsFor(function ast.Expr) bool {
@@ -120,7 +132,7 @@ func waitsFor(function ast.Expr) bool {
 	switch of := selector.X.(type) {
 	case *ast.Ident:
 		name := of.Name + "." + selector.Sel.Name
-		return slices.Contains([]string{"context.WithTimeout", "time.After", "time.AfterFunc", "time.NewTimer"}, name)
+		return slices.Contains([]string{"context.WithTimeout", "time.After", "time.AfterFunc", "time.NewTimer", "wait." + poll}, name)
 	case *ast.CallExpr: // time.Now().Add
 		now, ok := of.Fun.(*ast.SelectorExpr)
 		return ok && now.Sel.Name == "Now" && selector.Sel.Name == "Add"
@@ -177,6 +189,7 @@ func TestBareLimits_EachForm_Found(t *testing.T) {
 		"context.WithTimeout(ctx, patience)":                          1,
 		"context.WithTimeout(ctx, 2*patience)":                        1,
 		"time.Now().Add(patience)":                                    1,
+		"wait.PollUntilContextTimeout(ctx, short, patience, true, f)": 1,
 		"time.After(5 * time.Second)":                                 1,
 		"time.After(4 * time.Second)":                                 0,
 		"time.After(short)":                                           0,

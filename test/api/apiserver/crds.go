@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/alioth-net/alioth/helm"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // installCRDs creates Alioth's CRDs and waits until they are served.
@@ -52,7 +53,7 @@ func installCRDs(ctx context.Context, config *rest.Config) error {
 		}
 		return true, nil
 	}
-	if err := wait.PollUntilContextTimeout(ctx, pollEvery, time.Minute, true, established); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, pollEvery, waits.Limit(time.Minute), true, established); err != nil {
 		return fmt.Errorf("wait for the CRDs to be served: %w", err)
 	}
 	return nil

@@ -28,6 +28,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/refusal"
 	"github.com/alioth-net/alioth/test/cluster/build"
 	"github.com/alioth-net/alioth/test/needs"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // Where the tests install the chart, and the user names of the two programs
@@ -139,7 +140,7 @@ func (h *Helm) Run(ctx context.Context, args ...string) (string, error) {
 // Upgrade installs or upgrades the release with RequiredValues and args. An API server
 // serves new kinds some time after their CRDs, and renews the list that its policies use
 // every 30 s. On a cluster with nodes, `--wait` covers the first; here Upgrade repeats the
-// command for up to a minute. No node runs the Job that checks upgrades.
+// command for up to a minute, on a slow machine longer. No node runs the Job that checks upgrades.
 func (h *Helm) Upgrade(ctx context.Context, args ...string) error {
 	command := append(
 		[]string{
@@ -156,7 +157,7 @@ func (h *Helm) Upgrade(ctx context.Context, args ...string) error {
 		RequiredValues()...)
 	command = append(command, args...)
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, time.Second, waits.Limit(time.Minute), true, func(ctx context.Context) (bool, error) {
 		_, last = h.Run(ctx, slices.Clone(command)...)
 		if last != nil && !refusal.UnknownParameters(last.Error()) && !refusal.UnknownKind(last.Error()) {
 			return false, last

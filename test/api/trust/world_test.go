@@ -35,6 +35,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/inforce"
 	"github.com/alioth-net/alioth/test/api/samples"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 const root = "../../.."
@@ -149,7 +150,7 @@ func giveGrants(t *testing.T, admin, operator client.Client) {
 	if err := operator.Update(t.Context(), grants); err != nil {
 		t.Fatal(err)
 	}
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, waits.Limit(time.Minute), true, func(ctx context.Context) (bool, error) {
 		network := &danmv1.TenantNetwork{
 			ObjectMeta: metav1.ObjectMeta{Namespace: tenantNamespace, Name: "probe"}, Spec: danmv1.NetworkSpec{NetworkID: "probe", NetworkType: "macvlan"},
 		}
