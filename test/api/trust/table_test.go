@@ -265,6 +265,7 @@ var probes = map[string][]any{
 	"PodNetworkInstance status.status":                                         {"PodNetworkNotReady"},
 	"MultitenantPodNetworkConfig status.status":                                {"Pending"},
 	"MultiTenantPodNetworkConfig status.status":                                {"provisioned"},
+	"AttachmentClaim spec.interfaces[*]":                                       {"net1"},
 	"AttachmentClaim status.released":                                          {true},
 	"NodeNetworkConfigurationEnactment status.policy.kind":                     {"NodeNetConfPolicy"},
 	"NodeNetworkConfigurationEnactment status.capturedStates[*].metaInfo.time": {"2026-01-02T00:00:00Z"},
