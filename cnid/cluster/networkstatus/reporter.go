@@ -76,17 +76,6 @@ func (r *Reporter) Attached(pod journal.Pod) {
 	r.changed.Send()
 }
 
-// take returns the pods that wait, and a channel that is closed when there are more.
-func (r *Reporter) take() (pods []journal.Pod, more <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for pod := range r.waiting {
-		pods = append(pods, pod)
-	}
-	clear(r.waiting)
-	return pods, r.changed.Next()
-}
-
 // Run writes annotations until ctx ends. It starts with the annotations of all attached pods.
 func (r *Reporter) Run(ctx context.Context) {
 	if !r.cfg.Synced.Wait(ctx) {
@@ -96,48 +85,59 @@ func (r *Reporter) Run(ctx context.Context) {
 		r.Attached(rec.Pod)
 	}
 	for ctx.Err() == nil {
-		pods, more := r.take()
-		var again <-chan time.Time
-		for _, pod := range pods {
-			if err := r.write(ctx, pod); err != nil {
-				r.cfg.Log.Warn("can't write the network status of a pod; trying again", "pod", pod.String(), "error", err)
-				r.Attached(pod)
-				again = time.After(retryAfter)
+		for _, next := range r.take(ctx) {
+			if err := r.write(ctx, next); err != nil {
+				r.cfg.Log.Warn("can't write the network status of a pod; trying again", "pod", next.pod.String(), "error", err)
+				time.AfterFunc(retryAfter, func() { r.Attached(next.pod) })
 			}
-		}
-		if again != nil {
-			more = nil // the pods that were just added again would wake it at once
-		}
-		select {
-		case <-ctx.Done():
-		case <-again:
-		case <-more:
 		}
 	}
 }
 
-// write writes the annotation of a pod, if the pod should have one and has another.
-func (r *Reporter) write(ctx context.Context, pod journal.Pod) error {
-	var row *store.Pod
-	var interfaces []netif.Interface
-	r.cfg.Store.View(func(tx store.ReadTx) {
-		if row = store.GetPod(tx, pod.UID); row != nil {
-			interfaces, _ = allocation.Interfaces(tx, row)
+// attached is a pod with its row and its interfaces.
+type attached struct {
+	pod        journal.Pod
+	row        *store.Pod
+	interfaces []netif.Interface
+}
+
+// take waits for attached pods, and takes them from those that wait. A pod waits until its objects
+// describe all of its interfaces: from a part of them it would get other names of networks.
+func (r *Reporter) take(ctx context.Context) (list []attached) {
+	// The only error is the end of ctx, which Run sees.
+	_ = r.cfg.Store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		ws.Add(r.changed.Next())
+		for pod := range r.waiting {
+			row := store.GetPod(tx, pod.UID)
+			if row == nil || row.Deleting || row.Terminal {
+				delete(r.waiting, pod)
+			} else if interfaces, missing := allocation.Interfaces(tx, row); missing == "" {
+				delete(r.waiting, pod)
+				list = append(list, attached{pod, row, interfaces})
+			}
 		}
+		return len(list) > 0
 	})
-	records := finished(r.cfg.Journal.OfPod(pod.UID))
-	if row == nil || row.Deleting || row.Terminal || len(records) == 0 {
+	return list
+}
+
+// write writes the annotation of a pod, if the pod should have one and has another.
+func (r *Reporter) write(ctx context.Context, of attached) error {
+	records := finished(r.cfg.Journal.OfPod(of.pod.UID))
+	if len(records) == 0 {
 		return nil
 	}
-	list := Of(interfaces, records, r.cfg.Knowledge)
+	list := Of(of.interfaces, records, r.cfg.Knowledge)
 	if list == nil {
 		return nil
 	}
 	text, err := annotations.FormatNetworkStatus(list)
-	if err != nil || text == row.NetworkStatus {
+	if err != nil || text == of.row.NetworkStatus {
 		return err
 	}
-	return r.patch(ctx, pod, text)
+	return r.patch(ctx, of.pod, text)
 }
 
 // patch sets the annotation of the pod with that UID. It does nothing for a pod that is gone, or

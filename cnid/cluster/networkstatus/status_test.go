@@ -248,6 +248,56 @@ func TestNetworkStatus_ForgedAnnotation_ObjectsDecide(t *testing.T) {
 	}
 }
 
+// TestNetworkStatus_DescriptionMissing_WrittenWhenComplete: after an upgrade from release 0.1 the
+// operator describes the objects of a pod one by one.
+func TestNetworkStatus_DescriptionMissing_WrittenWhenComplete(t *testing.T) {
+	s := &sink{got: make(chan struct{}, 9)}
+	late, other := row(""), row("")
+	other.UID, other.Name = "uid-other", "other"
+	rows, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := func(tx store.Tx) *store.Address {
+		return store.AddressesByPod(tx, late)[slices.IndexFunc(store.AddressesByPod(tx, late), func(a *store.Address) bool { return a.Attachment == "net1" })]
+	}
+	var config *netif.VPCConfig
+	put := func(change func(tx store.Tx) error) {
+		t.Helper()
+		if err := rows.Update(change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(func(tx store.Tx) error {
+		if err := errors.Join(store.PutPod(tx, late), putObjects(tx, late, 1), store.PutPod(tx, other), putObjects(tx, other, 2)); err != nil {
+			return err
+		}
+		lacking := *described(tx)
+		config, lacking.Config = lacking.Config, nil
+		return store.PutAddress(tx, &lacking)
+	})
+	report(t, s, rows, func() []journal.Record {
+		recs := records()
+		for _, rec := range records()[:3] {
+			rec.Pod = journal.Pod{Namespace: "shop", Name: "other", UID: "uid-other"}
+			recs = append(recs, rec)
+		}
+		return recs
+	})
+	<-s.got // of the other pod
+	put(func(tx store.Tx) error {
+		complete := *described(tx)
+		complete.Config = config
+		return store.PutAddress(tx, &complete)
+	})
+	<-s.got
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.patches) != 2 || !strings.Contains(s.patches[0], "uid-other") || !strings.Contains(s.patches[1], "shop/red") {
+		t.Errorf("written: %s", s.patches)
+	}
+}
+
 // A second pod shows that the reporter has come past the first one.
 func TestNetworkStatus_Unchanged_NotWritten(t *testing.T) {
 	text, err := annotations.FormatNetworkStatus(networkstatus.Of(described(t, said), records()[:3], known{}))

@@ -48,14 +48,14 @@ func routed(list []netif.Interface) int {
 	return slices.IndexFunc(list, func(a netif.Interface) bool { return a.Outside == "" && !a.NoDefaultRoute })
 }
 
-// routedNow reports whether the attachment of that name of a pod has default routes. Without a list
-// of its interfaces the requested one has.
+// routedNow reports whether the attachment of that name of a pod has default routes. If the objects
+// of the pod do not describe it, the requested one has.
 func routedNow(tx store.ReadTx, pod *store.Pod, name string, requested bool) bool {
 	if pod == nil {
 		return requested
 	}
 	list, _ := allocation.Interfaces(tx, pod)
-	if len(list) == 0 {
+	if !slices.ContainsFunc(list, func(a netif.Interface) bool { return a.Name == name }) {
 		return requested
 	}
 	i := routed(list)

@@ -70,19 +70,23 @@ func described(name string, held []*store.Address, claims []*multinet.Claim) (on
 	case address < 0:
 		return one, fmt.Sprintf("interface %s: its Address or AttachmentClaim has not arrived yet", name)
 	}
-	return inVPC(held[address]), ""
+	return inVPC(held[address])
 }
 
 // inVPC returns the description of the interface of an Address in a VPC.
-func inVPC(row *store.Address) netif.Interface {
-	one := netif.Interface{Name: row.Attachment, Kind: netif.KindPair, VPC: row.VPC, Subnet: row.Subnet, MAC: row.MAC}
+func inVPC(row *store.Address) (one netif.Interface, missing string) {
+	if row.Config == nil {
+		return one, fmt.Sprintf(
+			"interface %s: its Address is of release 0.1 and has no configuration; the operator adds it: is alioth-operator of this release running?",
+			row.Attachment,
+		)
+	}
+	one = netif.Interface{Name: row.Attachment, Kind: netif.KindPair, VPC: row.VPC, Subnet: row.Subnet, MAC: row.MAC}
 	if row.External {
 		one.Kind = netif.KindExternal
 	}
-	if row.Config != nil {
-		one.SetVPCConfig(*row.Config)
-	}
-	return one
+	one.SetVPCConfig(*row.Config)
+	return one, ""
 }
 
 // Claimed returns the description of an interface of a pod that leads outside of every VPC, or the

@@ -103,8 +103,9 @@ func (w *town) expectArrived(t *testing.T, all []*arrivals) []*corev1.Pod {
 	return stay
 }
 
-// expectNoComplaint requires that events about a pod report at most two conditions that pass: its
-// node's daemon is absent, or the kubelet still probes an earlier pod that had the address. A new
+// expectNoComplaint requires that events about a pod report at most three conditions that pass: its
+// node's daemon is absent, or the kubelet still probes an earlier pod that had the address, or the
+// API server does not yet know the node of the pod, whose kubelet asks for a token to mount. A new
 // leader does not know the addresses that were released shortly before (ipam.Resting), so it may
 // assign such an address. The pod waits until the kubelet has ended.
 func (w *town) expectNoComplaint(t *testing.T, pod *corev1.Pod) {
@@ -116,6 +117,7 @@ func (w *town) expectNoComplaint(t *testing.T, pod *corev1.Pod) {
 	for _, event := range events {
 		// The kubelet may ask before the server of the pod listens.
 		passes := event.Reason == "Unhealthy" || strings.Contains(event.Message, "network is not ready") ||
+			strings.Contains(event.Message, "token bound to a pod scheduled on a different node") ||
 			event.Reason == v1alpha1.ProbeConflictReason && strings.Contains(event.Message, "may still probe for a moment")
 		if event.Type == corev1.EventTypeWarning && !passes {
 			t.Errorf("event of %s: %s: %s", pod.Name, event.Reason, event.Message)
