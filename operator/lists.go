@@ -39,10 +39,9 @@ func listPlainly() error {
 type presentLists struct {
 	next http.RoundTripper
 	turn chan struct{}
-	// hasAddresses is closed once Addresses were read.
+	// hasAddresses is closed, once, when Addresses were read.
 	hasAddresses chan struct{}
-	// haveAddresses closes it.
-	haveAddresses func()
+	once         sync.Once
 }
 
 // Ends of the paths of large lists, in the order that the store takes them.
@@ -53,17 +52,14 @@ const (
 
 // newPresentLists fits rest.Config.Wrap.
 func newPresentLists(next http.RoundTripper) http.RoundTripper {
-	has := make(chan struct{})
-	return presentLists{
-		next:          next,
-		turn:          make(chan struct{}, 1),
-		hasAddresses:  has,
-		haveAddresses: sync.OnceFunc(func() { close(has) }),
-	}
+	return &presentLists{next: next, turn: make(chan struct{}, 1), hasAddresses: make(chan struct{})}
 }
 
+// haveAddresses lets the list of pods begin.
+func (p *presentLists) haveAddresses() { p.once.Do(func() { close(p.hasAddresses) }) }
+
 // RoundTrip implements http.RoundTripper.
-func (p presentLists) RoundTrip(request *http.Request) (*http.Response, error) {
+func (p *presentLists) RoundTrip(request *http.Request) (*http.Response, error) {
 	query := request.URL.Query()
 	if request.Method != http.MethodGet || query.Get("resourceVersion") != "0" || query.Has("watch") {
 		if strings.HasSuffix(request.URL.Path, addressLists) {
@@ -93,7 +89,7 @@ func (p presentLists) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // wait returns when it is the turn of a list.
-func (p presentLists) wait(list *http.Request) error {
+func (p *presentLists) wait(list *http.Request) error {
 	ctx := list.Context()
 	if strings.HasSuffix(list.URL.Path, podLists) {
 		select {

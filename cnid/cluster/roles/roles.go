@@ -58,8 +58,6 @@ type Reporter struct {
 	// nodes returns the size of the cluster.
 	nodes func(tx store.ReadTx) int
 	log   *slog.Logger
-	// pause is the time between two reports about lists.
-	pause func(nodes int) time.Duration
 	// sent are the UIDs of members that the node has reported as complete, until their objects
 	// say so.
 	sent map[string]bool
@@ -83,7 +81,6 @@ func New(
 		programmed: programmed,
 		nodes:      nodes,
 		log:        log,
-		pause:      pause,
 		sent:       map[string]bool{},
 	}
 }
@@ -128,7 +125,7 @@ func (r *Reporter) Run(ctx context.Context) {
 		if !t.equal(last) && !time.Now().Before(next) {
 			failure := r.list(ctx, t.report)
 			if failure == nil {
-				last, next = t.report, time.Now().Add(r.pause(t.nodes))
+				last, next = t.report, time.Now().Add(pause(t.nodes))
 			}
 			err = errors.Join(err, failure)
 		}
