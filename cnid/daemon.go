@@ -78,7 +78,7 @@ type daemon struct {
 	control
 	// apiHost resolves the API server's name.
 	apiHost     *apihost.Follower
-	hostLinks   *hostlink.Keeper
+	hostLinks   *hostlink.Loop
 	attachments *attachment.Manager
 	server      *cniserver.Server
 	restorer    *maintenance.Restorer

@@ -122,7 +122,7 @@ func (d *daemon) statusModule() module {
 
 // linksModule makes VLAN and VXLAN links.
 func (d *daemon) linksModule() module {
-	watch := monitor.LinkWatch{Table: hostlink.TableName, Keeper: d.hostLinks, Log: d.log}
+	watch := monitor.LinkWatch{Table: hostlink.TableName, Links: d.hostLinks, Log: d.log}
 	return module{name: "host links", loops: []func(context.Context){d.hostLinks.Run, watch.Run}}
 }
 

@@ -114,7 +114,7 @@ func TestFigures_ManyVXLAN_OneChangeMeasured(t *testing.T) {
 	a, _ := pair(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { defer close(ended); a.keeper.Run(ctx) }()
+	go func() { defer close(ended); a.loop.Run(ctx) }()
 	defer func() { stop(); <-ended }()
 	up := a.watchLinks(t)
 	for range figureRounds {

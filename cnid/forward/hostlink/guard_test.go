@@ -61,7 +61,7 @@ func TestHostLink_APINotRead_NothingChanged(t *testing.T) {
 	}
 	a.records, a.unread = []journal.Record{onRed}, true
 	a.start(t)
-	if err := a.keeper.Pass(); err == nil {
+	if err := a.loop.Pass(); err == nil {
 		t.Error("a pass succeeds")
 	}
 	if !strings.Contains(tablesOf(t, a), hostlink.TableName) {
@@ -73,11 +73,11 @@ func TestHostLink_APINotRead_NothingChanged(t *testing.T) {
 	if len(a.failed()) > 0 {
 		t.Errorf("failures are %+v", a.failed())
 	}
-	if name, err := a.keeper.Name(t.Context(), onRed); err != nil || name != "vx_red" {
+	if name, err := a.loop.Name(t.Context(), onRed); err != nil || name != "vx_red" {
 		t.Errorf("an attachment is on %q, %v", name, err)
 	}
 	other := journal.Record{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VXLAN: 200}}}
-	if name, err := a.keeper.Name(t.Context(), other); err == nil || !strings.Contains(err.Error(), "has not read the API") {
+	if name, err := a.loop.Name(t.Context(), other); err == nil || !strings.Contains(err.Error(), "has not read the API") {
 		t.Errorf("an attachment on a link that is missing is on %q, %v", name, err)
 	}
 }

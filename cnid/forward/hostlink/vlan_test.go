@@ -88,7 +88,7 @@ func TestVLAN_ChangedOrUnwanted_RepairedOrRemoved(t *testing.T) {
 	a, _ := withVLANs(t, vlan(100, "red"))
 	a.Do(t, netnstest.OnLink("red.100", netlink.LinkDel))
 	rec := journal.Record{Interface: journal.Interface{Config: netif.Config{Parent: "eth0", VLAN: 100}}}
-	if name, err := a.keeper.Name(t.Context(), rec); err != nil || name != "red.100" {
+	if name, err := a.loop.Name(t.Context(), rec); err != nil || name != "red.100" {
 		t.Errorf("after a deletion by hand: %q, %v", name, err)
 	}
 	a.start(t)

@@ -29,13 +29,13 @@ import (
 // port is the UDP port of VXLAN links in these tests.
 const port = 14789
 
-// node is a namespace that plays a node's, with a keeper of its links.
+// node is a namespace that plays a node's, with a loop that keeps its links.
 type node struct {
 	*netnstest.Namespace
-	name   string
-	port   uint16
-	store  *store.Store
-	keeper *hostlink.Keeper
+	name  string
+	port  uint16
+	store *store.Store
+	loop  *hostlink.Loop
 
 	mu       sync.Mutex
 	records  []journal.Record
@@ -60,7 +60,7 @@ func newNode(t testing.TB, name string) *node {
 	return n
 }
 
-// start begins a keeper, as a daemon does that starts.
+// start begins a loop, as a daemon does that starts.
 func (n *node) start(t testing.TB) {
 	t.Helper()
 	var kernel *hostlink.Kernel
@@ -69,7 +69,7 @@ func (n *node) start(t testing.TB) {
 		return err
 	})
 	t.Cleanup(kernel.Close)
-	n.keeper = hostlink.New(kernel, hostlink.Config{
+	n.loop = hostlink.New(kernel, hostlink.Config{
 		Node: n.name, Store: n.store, Journal: n, Reporter: n,
 		Synced: func() (bool, <-chan struct{}) { return !n.unread, nil }, Port: n.port, Devices: []string{"eth1"}, Every: 1 << 40,
 		Made: func() { n.made++ },
@@ -163,7 +163,7 @@ func (n *node) wants(t testing.TB, rows ...multinet.HostLink) {
 // pass makes a pass that must succeed.
 func (n *node) pass(t testing.TB) {
 	t.Helper()
-	if err := n.keeper.Pass(); err != nil {
+	if err := n.loop.Pass(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -18,12 +18,12 @@ import (
 type LinkWatch struct {
 	// Table is the name of the table.
 	Table string
-	Keeper
+	Links
 	Log *slog.Logger
 }
 
-// Keeper keeps single devices.
-type Keeper interface {
+// Links follows single devices.
+type Links interface {
 	// Concerned reports whether a change of the device of that index and name matters.
 	Concerned(index int, name string) bool
 	// Changed is called after changes that matter, at most once a second. It does not block.

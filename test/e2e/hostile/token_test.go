@@ -237,6 +237,19 @@ func TestStolenToken_InterfaceOfOtherNode_NotReleased(t *testing.T) {
 		t.Errorf("node %s has attached the victim by %+v, want one interface", second, records)
 	}
 
+	// Nobody ends the claim of a pod that has its interface, also not who may delete it.
+	if err := e.Client.Delete(ctx, claim); err != nil {
+		t.Fatal(err)
+	}
+	later := f.victim.Pod("later", scene.OnNode(second), scene.WithInterfaces(fmt.Sprintf(`[{"network":%q,"ip":"dynamic"}]`, f.secret.Name)))
+	e.Run(t, later) // the operator has seen the deletion before
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(claim), now); err != nil || now.UID != claim.UID || now.Status.Released {
+		t.Errorf("the claim of a pod that runs is %+v (%v), want it to wait for the node", now, err)
+	}
+
+	if err := e.Client.Delete(ctx, later); err != nil {
+		t.Error(err)
+	}
 	e.end(t, victim, f.secret)
 	if err := e.WaitGone(ctx, claim); err != nil {
 		t.Errorf("the node of the pod did not release its interface: %v", err)

@@ -265,7 +265,7 @@ func TestHostLink_ForeignChange_Repaired(t *testing.T) {
 			a.pass(t)
 			gone := name == "deleted" || name == "another VXLAN with its mark"
 			if a.made > 0 != gone {
-				t.Errorf("the keeper has told %d times of a link made", a.made)
+				t.Errorf("the loop has reported %d times of a link made", a.made)
 			}
 			if got := a.link(t, "vx_red").Attrs(); got.MTU != 1450 || got.Flags&net.FlagUp == 0 {
 				t.Errorf("the link has MTU %d, flags %s", got.MTU, got.Flags)
@@ -379,7 +379,7 @@ func TestHostLink_Failures_CauseAndRemedyNamed(t *testing.T) {
 				t.Errorf("failures are %+v", got)
 			}
 			rec := journal.Record{Interface: journal.Interface{Config: netif.Config{Parent: c.row.Device, VXLAN: c.row.VNI}}}
-			if _, err := a.keeper.Name(t.Context(), rec); err == nil || !strings.Contains(err.Error(), c.says) {
+			if _, err := a.loop.Name(t.Context(), rec); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("an attachment is told %v", err)
 			}
 		})
@@ -400,7 +400,7 @@ func TestHostLink_Attachment_LinkMade(t *testing.T) {
 		if state == "deleted by hand" {
 			a.Do(t, netnstest.OnLink("vx_red", netlink.LinkDel))
 		}
-		name, err := a.keeper.Name(t.Context(), rec)
+		name, err := a.loop.Name(t.Context(), rec)
 		if err != nil || name != "vx_red" || a.link(t, name).Type() != "vxlan" {
 			t.Errorf("%s: got %q, %v", state, name, err)
 		}

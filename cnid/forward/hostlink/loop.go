@@ -31,7 +31,7 @@ import (
 // devices use the ports 4789 and 8472, and VXLAN-GPE uses 4790.
 const DefaultPort = 14789
 
-// Config configures a Keeper. All fields except Devices are required.
+// Config configures a Loop. All fields except Devices are required.
 type Config struct {
 	// Node is the name of the node.
 	Node  string
@@ -65,8 +65,8 @@ type Reporter interface {
 	LinksAddressed([]multinet.DeviceAddrs)
 }
 
-// Keeper keeps the links of a node.
-type Keeper struct {
+// Loop makes the links of a node, and makes them again after changes by others.
+type Loop struct {
 	cfg    Config
 	kernel *Kernel
 	// changed is sent when somebody has changed the node's devices.
@@ -82,53 +82,53 @@ type Keeper struct {
 	reported bool
 }
 
-// New returns a Keeper of the links of a kernel.
-func New(kernel *Kernel, cfg Config) *Keeper { return &Keeper{cfg: cfg, kernel: kernel} }
+// New returns a Loop for the links of a kernel.
+func New(kernel *Kernel, cfg Config) *Loop { return &Loop{cfg: cfg, kernel: kernel} }
 
 // Run keeps the links until ctx ends.
-func (k *Keeper) Run(ctx context.Context) {
-	if !k.cfg.Synced.Wait(ctx) {
+func (l *Loop) Run(ctx context.Context) {
+	if !l.cfg.Synced.Wait(ctx) {
 		return
 	}
 	for ctx.Err() == nil {
-		changed := k.changed.Next()
-		if err := k.Pass(); err != nil {
-			k.cfg.Log.Warn("can't keep all host links; trying again", "error", err)
+		changed := l.changed.Next()
+		if err := l.Pass(); err != nil {
+			l.cfg.Log.Warn("can't keep all host links; trying again", "error", err)
 		}
-		k.wait(ctx, changed)
+		l.wait(ctx, changed)
 	}
 }
 
 // wait returns when there is a reason for a pass, or after the interval.
-func (k *Keeper) wait(ctx context.Context, changed <-chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, k.cfg.Every)
+func (l *Loop) wait(ctx context.Context, changed <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.Every)
 	defer cancel()
 	woken := false
 	// An error means that it is time for a pass, or to end.
-	_ = k.cfg.Store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
+	_ = l.cfg.Store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
 		select {
 		case <-changed:
 			woken = true
 		default:
 		}
 		ws.Add(changed)
-		return woken || !k.demanded(tx).Equal(k.lastState())
+		return woken || !l.demanded(tx).Equal(l.lastState())
 	})
 }
 
-func (k *Keeper) demanded(tx store.ReadTx) links.State {
-	s := links.StateOf(tx, k.cfg.Node, k.cfg.Journal.Records())
-	s.Listed = k.cfg.Devices
-	if k.cfg.Trusted {
+func (l *Loop) demanded(tx store.ReadTx) links.State {
+	s := links.StateOf(tx, l.cfg.Node, l.cfg.Journal.Records())
+	s.Listed = l.cfg.Devices
+	if l.cfg.Trusted {
 		s.Direct = nil
 	}
 	return s
 }
 
-func (k *Keeper) lastState() links.State {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.last
+func (l *Loop) lastState() links.State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
 }
 
 // errUnread reports that the API has not been read yet.
@@ -137,85 +137,85 @@ var errUnread = errors.New("the daemon has not read the API yet, and makes the l
 // Pass compares the node with what it has to have, and changes the difference. An error of
 // one link does not keep the others from their changes. Before the API has been read, the
 // nodes and links of the cluster are unknown, and Pass is an errUnread.
-func (k *Keeper) Pass() error {
-	k.passing.Lock()
-	defer k.passing.Unlock()
-	if !k.cfg.Synced.IsOpen() {
+func (l *Loop) Pass() error {
+	l.passing.Lock()
+	defer l.passing.Unlock()
+	if !l.cfg.Synced.IsOpen() {
 		return errUnread
 	}
 	var want links.State
-	k.cfg.Store.View(func(tx store.ReadTx) { want = k.demanded(tx) })
-	devices, err := k.kernel.devices(len(want.Wanted) > 0)
+	l.cfg.Store.View(func(tx store.ReadTx) { want = l.demanded(tx) })
+	devices, err := l.kernel.devices(len(want.Wanted) > 0)
 	if err != nil {
 		return err
 	}
-	plan := links.Decide(want, devices, k.cfg.Port)
-	refused, err := k.carryOut(plan)
-	k.conclude(want, plan, refused)
+	plan := links.Decide(want, devices, l.cfg.Port)
+	refused, err := l.carryOut(plan)
+	l.conclude(want, plan, refused)
 	if len(without(plan.Make, refused)) > 0 {
-		k.cfg.Made()
+		l.cfg.Made()
 	}
 	if plan.More {
-		k.Changed()
+		l.Changed()
 	}
 	return err
 }
 
 // carryOut returns the errors of links, by identity, beside all errors. The filter comes
 // before the first VXLAN link, and goes after the last.
-func (k *Keeper) carryOut(plan links.Plan) (map[multinet.LinkID]error, error) {
+func (l *Loop) carryOut(plan links.Plan) (map[multinet.LinkID]error, error) {
 	refused, vxlans := map[multinet.LinkID]error{}, vxlansOf(plan)
-	gone := k.delete(plan.Delete)
+	gone := l.delete(plan.Delete)
 	failures := []error{gone}
 	if plan.Guarded {
-		err := (filter{Port: k.cfg.Port, Peers: plan.Senders}).guard(k.kernel.space)
-		for _, l := range vxlans {
-			refused[l.LinkID] = err
+		err := (filter{Port: l.cfg.Port, Peers: plan.Senders}).guard(l.kernel.space)
+		for _, link := range vxlans {
+			refused[link.LinkID] = err
 		}
 		failures = append(failures, err)
 	}
-	k.make(plan.Make, refused)
+	l.make(plan.Make, refused)
 	for _, c := range plan.Change {
-		if err := k.kernel.change(c); err != nil {
+		if err := l.kernel.change(c); err != nil {
 			refused[c.LinkID] = err
 		}
 	}
-	failures = append(failures, k.kernel.forward(without(vxlans, refused)))
+	failures = append(failures, l.kernel.forward(without(vxlans, refused)))
 	if !plan.Guarded && gone == nil {
-		failures = append(failures, unguard(k.kernel.space))
+		failures = append(failures, unguard(l.kernel.space))
 	}
 	return refused, errors.Join(failures...)
 }
 
-func (k *Keeper) delete(all []links.Device) error {
+func (l *Loop) delete(all []links.Device) error {
 	var failures []error
 	for _, d := range all {
-		if err := k.kernel.delete(d.Index); err != nil {
+		if err := l.kernel.delete(d.Index); err != nil {
 			failures = append(failures, err)
 			continue
 		}
-		k.cfg.Log.Info("deleted a host link", "device", d.Names[0], "mark", d.Alias)
+		l.cfg.Log.Info("deleted a host link", "device", d.Names[0], "mark", d.Alias)
 	}
 	return errors.Join(failures...)
 }
 
 // make creates the links that are not refused, and adds failed links to refused. After the
 // kernel has refused a type, make skips the other links of the type.
-func (k *Keeper) make(all []links.Link, refused map[multinet.LinkID]error) {
+func (l *Loop) make(all []links.Link, refused map[multinet.LinkID]error) {
 	unsupported := map[string]error{}
-	for _, l := range all {
-		err := cmp.Or(refused[l.LinkID], unsupported[l.Type])
+	for _, link := range all {
+		err := cmp.Or(refused[link.LinkID], unsupported[link.Type])
 		if err == nil {
-			err = k.kernel.make(l)
+			err = l.kernel.make(link)
 		}
 		if errors.Is(err, attach.ErrUnsupported) {
-			unsupported[l.Type] = err
+			unsupported[link.Type] = err
 		}
 		if err != nil {
-			refused[l.LinkID] = err
+			refused[link.LinkID] = err
 			continue
 		}
-		k.cfg.Log.Info("made a host link", "device", l.Name, "link", l.String())
+		l.cfg.Log.Info("made a host link", "device", link.Name, "link", link.String())
 	}
 }
 
@@ -240,19 +240,19 @@ func without(all []links.Link, refused map[multinet.LinkID]error) []links.Link {
 }
 
 // conclude keeps the result of a pass, and reports its failures if they are new.
-func (k *Keeper) conclude(want links.State, plan links.Plan, refused map[multinet.LinkID]error) {
+func (l *Loop) conclude(want links.State, plan links.Plan, refused map[multinet.LinkID]error) {
 	failures := append(plan.Failures[:len(plan.Failures):len(plan.Failures)], refusals(want, refused)...)
-	k.mu.Lock()
-	moved := !k.reported || !slices.EqualFunc(k.plan.Addresses, plan.Addresses, multinet.DeviceAddrs.Equal)
-	report := !k.reported || !slices.Equal(k.failures, failures)
-	k.last, k.plan = want, plan
-	k.failures, k.reported = failures, true
-	k.mu.Unlock()
+	l.mu.Lock()
+	moved := !l.reported || !slices.EqualFunc(l.plan.Addresses, plan.Addresses, multinet.DeviceAddrs.Equal)
+	report := !l.reported || !slices.Equal(l.failures, failures)
+	l.last, l.plan = want, plan
+	l.failures, l.reported = failures, true
+	l.mu.Unlock()
 	if moved {
-		k.cfg.Reporter.LinksAddressed(plan.Addresses)
+		l.cfg.Reporter.LinksAddressed(plan.Addresses)
 	}
 	if report {
-		k.cfg.Reporter.LinksFailed(failures)
+		l.cfg.Reporter.LinksFailed(failures)
 	}
 }
 
@@ -284,19 +284,19 @@ func refusals(want links.State, refused map[multinet.LinkID]error) []multinet.Li
 // Name returns the name of the link that a record's interface is derived from, and makes the
 // link if it is not there. The error names cause and remedy. Before the API has been read,
 // it finds the links that are there.
-func (k *Keeper) Name(_ context.Context, rec journal.Record) (string, error) {
+func (l *Loop) Name(_ context.Context, rec journal.Record) (string, error) {
 	id, ok := links.Of(rec)
 	if !ok {
 		return "", fmt.Errorf("interface %s is on no host link", rec.IfName)
 	}
-	if name, err := k.result(id); err == nil && k.kernel.isLink(name, id) {
+	if name, err := l.result(id); err == nil && l.kernel.isLink(name, id) {
 		return name, nil
 	}
-	passed := k.Pass()
+	passed := l.Pass()
 	if errors.Is(passed, errUnread) {
-		return k.kernel.standing(id)
+		return l.kernel.standing(id)
 	}
-	name, err := k.result(id)
+	name, err := l.result(id)
 	if err != nil {
 		return "", errors.Join(err, passed)
 	}
@@ -304,15 +304,15 @@ func (k *Keeper) Name(_ context.Context, rec journal.Record) (string, error) {
 }
 
 // result returns what the last pass made of a link.
-func (k *Keeper) result(id multinet.LinkID) (string, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, failure := range k.failures {
+func (l *Loop) result(id multinet.LinkID) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, failure := range l.failures {
 		if failure.Concerns(id) {
 			return "", fmt.Errorf("%s: %s", id, failure.Message)
 		}
 	}
-	link, ok := k.plan.Links[id]
+	link, ok := l.plan.Links[id]
 	if !ok {
 		return "", fmt.Errorf("%s: neither a HostLink object nor an attachment demands it", id)
 	}
@@ -321,30 +321,30 @@ func (k *Keeper) result(id multinet.LinkID) (string, error) {
 
 // Addresses returns the node's own addresses at devices of its VXLANs, as the last pass found
 // them. Addresses of the Node object are left out.
-func (k *Keeper) Addresses() []netip.Addr {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (l *Loop) Addresses() []netip.Addr {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var all []netip.Addr
-	for _, at := range k.plan.Addresses {
+	for _, at := range l.plan.Addresses {
 		all = append(all, at.Addrs...)
 	}
 	return all
 }
 
 // Failures returns the failures of the last pass.
-func (k *Keeper) Failures() []multinet.LinkFailure {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.failures
+func (l *Loop) Failures() []multinet.LinkFailure {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failures
 }
 
 // Concerned reports whether a change of the device of that index and name may concern a
 // link: it is one, or the parent of one.
-func (k *Keeper) Concerned(index int, name string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, w := range k.last.Wanted {
-		link, possible := k.plan.Links[w.LinkID]
+func (l *Loop) Concerned(index int, name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.last.Wanted {
+		link, possible := l.plan.Links[w.LinkID]
 		if w.Device == name || possible && (link.Name == name || link.Parent == index) {
 			return true
 		}
@@ -354,7 +354,7 @@ func (k *Keeper) Concerned(index int, name string) bool {
 
 // Changed requests a pass, because somebody has changed the node's devices. It does not
 // block.
-func (k *Keeper) Changed() { k.changed.Send() }
+func (l *Loop) Changed() { l.changed.Send() }
 
 // Uninstall removes all links and the filter from the network namespace of the calling
 // thread.
