@@ -86,11 +86,12 @@ func TestDaemonAddressRelease_OtherNode_Refused(t *testing.T) {
 			refused: "cannot",
 		},
 		{
-			name:    "nor does the operator",
+			name:    "the operator changes no decision",
 			who:     operator(),
 			object:  address("10.1.0.1", ""),
-			edit:    func(a *v1alpha1.Address) { a.Labels = map[string]string{"a": "b"} },
-			refused: "cannot",
+			edit:    func(a *v1alpha1.Address) { a.Spec.Node = "node-b" },
+			refused: "can't change",
+			except:  byUpdate,
 		},
 	})
 }
