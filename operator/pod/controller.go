@@ -104,7 +104,7 @@ func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (
 		if err := r.confirmUndecided(ctx, pod); err != nil {
 			return nil, err
 		}
-		if err := r.holdTold(pod); err != nil {
+		if err := r.holdUnconfirmed(pod); err != nil {
 			return nil, err
 		}
 	}

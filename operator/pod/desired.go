@@ -87,7 +87,8 @@ type Desired struct {
 	// Prefer are the IPs that the attachment holds or runs with, if any: it gets these or
 	// none.
 	Prefer []netip.Addr
-	// Recorded is the attachment in the allocation status if the attachment stays as it is, else nil.
+	// Recorded is the attachment in the allocation status if the attachment stays as it is, else
+	// nil.
 	Recorded *netif.Interface
 	// Notices are events about the interface, written once with the allocation status.
 	Notices []Notice
@@ -192,11 +193,11 @@ func wanted(pod *store.Pod, desired []Desired) []claim.Wanted {
 	return all
 }
 
-// hinted returns, for a desired attachment, the IPs that a pod without Addresses seems to run with: the IPs of
-// the interface in its allocation status, or the IPs that the kubelet reports for the first
-// interface. The API has lost the Addresses, or somebody else wrote the status. So the pod gets
-// these IPs only if a new pod that requests them would: they are in the present VPC of its tenant,
-// or in its network outside of every VPC, match its request, and have no other holder.
+// hinted returns, for a desired attachment, the IPs that a pod without Addresses seems to run with:
+// the IPs of the interface in its allocation status, or the IPs that the kubelet reports for the
+// first interface. The API has lost the Addresses, or somebody else wrote the status. So the pod
+// gets these IPs only if a new pod that requests them would: they are in the present VPC of its
+// tenant, or in its network outside of every VPC, match its request, and have no other holder.
 func hinted(tx store.ReadTx, pod *store.Pod, w Desired) ([]netip.Addr, bool) {
 	ips := hintOf(pod, w)
 	if len(ips) == 0 || !w.addressed() {

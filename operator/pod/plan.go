@@ -38,8 +38,8 @@ type decision struct {
 	// surplus are addresses of interfaces that the pod should not have.
 	surplus []*store.Address
 	refusal tenancy.Refusal
-	// rewrite reports that the desired attachments replace the allocation status, because no object of the
-	// operator confirms a part of the status.
+	// rewrite reports that the desired attachments replace the allocation status, because no
+	// object of the operator confirms a part of the status.
 	rewrite bool
 }
 
@@ -105,8 +105,8 @@ func recheck(tx store.ReadTx, pod *store.Pod, status recordedStatus, sources []S
 }
 
 // replace keeps the decided parts of an allocation status, and decides the other parts anew, with
-// all checks of a new pod. Without the pod's present desired attachments, only lost claims of the decided parts
-// are claimed again.
+// all checks of a new pod. Without the pod's present desired attachments, only lost claims of the
+// decided parts are claimed again.
 func replace(tx store.ReadTx, pod *store.Pod, status recordedStatus, sources []Source) decision {
 	fresh, refusal := desiredOf(tx, pod, sources)
 	d := decision{verb: restore, rewrite: refusal == nil}
@@ -140,9 +140,9 @@ func replace(tx store.ReadTx, pod *store.Pod, status recordedStatus, sources []S
 	return d
 }
 
-// anew returns the desired attachment for a part of an allocation status that nothing confirms. It returns false
-// if the pod should not have the interface. Addresses in a VPC that the operator has claimed for
-// the interface stay, even if the pod would get others now.
+// anew returns the desired attachment for a part of an allocation status that nothing confirms. It
+// returns false if the pod should not have the interface. Addresses in a VPC that the operator has
+// claimed for the interface stay, even if the pod would get others now.
 func anew(part recorded, fresh []Desired) (Desired, bool) {
 	i := slices.IndexFunc(fresh, func(w Desired) bool { return w.Interface == part.Name })
 	inDomain := func(row *store.Address) bool { return row.Domain() == fresh[i].domain() }

@@ -346,7 +346,7 @@ func TestHeldBack_TextOfPod_OnlyClaimableAddresses(t *testing.T) {
 			s := operatortest.New(t, append(world(), secret, net, pod)...)
 			r := New(Options{Store: s, Sources: primary()})
 			for range 2 {
-				if err := r.holdTold(pod); err != nil {
+				if err := r.holdUnconfirmed(pod); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -374,7 +374,7 @@ func TestHeldBack_OneOfSetLeft_RestKept(t *testing.T) {
 	pod := assignedPod(t, "10.0.1.9", "fd00:0:0:1::9")
 	s := operatortest.New(t, append(world(), pod, operatortest.Address("v", "s1", "10.0.1.9", pod, "fd00:0:0:1::9"))...)
 	r := New(Options{Store: s, Sources: primary()})
-	if err := r.holdTold(pod); err != nil {
+	if err := r.holdUnconfirmed(pod); err != nil {
 		t.Fatal(err)
 	}
 	s.View(func(tx store.ReadTx) {

@@ -157,13 +157,13 @@ func perFamily(attachment netif.Interface) (ips []netip.Addr) {
 	return ips
 }
 
-// holdTold keeps the addresses in an allocation status that nothing confirms from others:
+// holdUnconfirmed keeps the addresses in an allocation status that nothing confirms from others:
 // the pod may run with them until its node learns of another decision. The pod can claim
 // them itself, if it may have them. An interface with an Address gets the others of the set
 // that the Address names. The rows without an Address are limited to addresses that the tenant
 // of the pod could claim: one of each family for each interface that the pod should have, in a
 // VPC that allows the tenant. The controller of addresses deletes them after the pod has ended.
-func (r *Reconciler) holdTold(pod *store.Pod) error {
+func (r *Reconciler) holdUnconfirmed(pod *store.Pod) error {
 	list := allocation.Status(pod)
 	if len(list) == 0 {
 		return nil

@@ -188,7 +188,7 @@ func soon(pods []woken) []feed.Request {
 func (r *Reconciler) initial(tx store.ReadTx) []feed.Request {
 	requests, lost := r.undecided(tx)
 	for _, pod := range lost {
-		if err := r.holdTold(pod); err != nil {
+		if err := r.holdUnconfirmed(pod); err != nil {
 			ctrl.Log.WithName("pod").
 				Error(err, "keep addresses of a pod from others", "namespace", pod.Namespace, "name", pod.Name)
 		}

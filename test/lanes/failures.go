@@ -42,12 +42,12 @@ func writeFailures(out io.Writer, all []outcome) {
 				break
 			}
 			fmt.Fprintf(out, "  %s %s\n", f.Package, f.Name)
-			writeLines(out, said(f.Output, shownLines))
+			writeLines(out, excerpt(f.Output, shownLines))
 		}
 		for _, again := range o.Repeats {
 			fmt.Fprintf(out, "  repeated alone: %s: %s\n", again, again.result())
 			if again.Err != nil {
-				writeLines(out, said(again.Output, shownLines))
+				writeLines(out, excerpt(again.Output, shownLines))
 			}
 		}
 	}
@@ -67,9 +67,9 @@ func writeFlaky(out io.Writer, all []outcome) {
 				o.Step,
 			)
 			fmt.Fprintln(out, "  when it failed:")
-			writeLines(out, said(again.Failure.Output, flakyLines))
+			writeLines(out, excerpt(again.Failure.Output, flakyLines))
 			fmt.Fprintln(out, "  when it passed:")
-			writeLines(out, said(again.Output, flakyLines))
+			writeLines(out, excerpt(again.Output, flakyLines))
 		}
 	}
 	if count := flaky(all); count > mostFlaky {
@@ -77,9 +77,9 @@ func writeFlaky(out io.Writer, all []outcome) {
 	}
 }
 
-// said returns a test's first messages and its last lines, without the lines that Go prints of any
-// test, and without lines of subtests that passed.
-func said(output []string, last int) []string {
+// excerpt returns a test's first messages and its last lines, without the lines that Go prints of
+// any test, and without lines of subtests that passed.
+func excerpt(output []string, last int) []string {
 	lines := slices.DeleteFunc(slices.Clone(output), func(line string) bool {
 		return strings.HasPrefix(line, "=== ") || strings.HasPrefix(strings.TrimSpace(line), "--- PASS: ")
 	})

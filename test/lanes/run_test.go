@@ -87,7 +87,7 @@ func TestRun_LongLog_TestMessageShown(t *testing.T) {
 	for range 3 * shownLines {
 		lines = append(lines, "    --- PASS: TestA/sub (0.00s)")
 	}
-	writeLines(&out, said(lines, shownLines))
+	writeLines(&out, excerpt(lines, shownLines))
 	for text, want := range map[string]bool{"a_test.go:1: wrong x": true, "a_test.go:2: the log:": true, "--- FAIL": true, "--- PASS": false, long: false, "=== RUN": false} {
 		if strings.Contains(out.String(), text) != want {
 			t.Errorf("the end holds %.30q: %t, want %t\n%s", text, !want, want, out.String())

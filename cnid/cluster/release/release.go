@@ -53,7 +53,7 @@ type Releaser struct {
 	kicked chan struct{}
 }
 
-// Facts are what a releaser asks about its node.
+// Facts answers the questions of a releaser about its node.
 type Facts interface {
 	// Complete reports whether the node's pods and Addresses have been read. Nothing is released
 	// before.

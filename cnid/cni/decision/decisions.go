@@ -107,8 +107,8 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 			cfg: cfg, node: watched{d.cfg, cfg, ws}, sharing: d.cfg.Sharing,
 			pod: pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Progress.Problem(),
 		})
-		marked, told := d.cfg.NodeMarked()
-		ws.Add(told)
+		marked, markChanged := d.cfg.NodeMarked()
+		ws.Add(markChanged)
 		if last.missing == "" && !marked {
 			last.missing = unmarked
 		}

@@ -41,7 +41,7 @@ type Misses interface {
 	Close() error
 }
 
-// Datapath is what a Loop needs of an open datapath.
+// Datapath holds the table and the misses of an open datapath.
 type Datapath struct {
 	Table  Table
 	Misses Misses

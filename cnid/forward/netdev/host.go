@@ -28,7 +28,7 @@ type Host struct {
 	// failure; routes are those that it has.
 	applied hostdev.State
 	routes  []route
-	// devices is what Links made true last, the zero value after a failure.
+	// devices holds the devices that Links made last, the zero value after a failure.
 	devices Devices
 	// settled reports that a difference is a change by another program.
 	settled bool

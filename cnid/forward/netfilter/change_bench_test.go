@@ -57,8 +57,8 @@ func report(b *testing.B, what string, took []time.Duration) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1e3, what+"p99-ms")
 }
 
-// processorTime is what this thread has had of a processor: it does not depend on what
-// else runs.
+// processorTime returns the CPU time of this thread, which does not depend on the load of the
+// machine.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage unix.Rusage

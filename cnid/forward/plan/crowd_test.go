@@ -212,7 +212,7 @@ func valuesOf(rows map[string]any) (list []any) {
 	return list
 }
 
-// cost is what a plan allocates: it stands for the rows that the plan reads and makes.
+// cost counts the allocations of a plan. It stands for the rows that the plan reads and makes.
 type cost struct{ objects, bytes uint64 }
 
 // costOfChange plans after changes of a victim's row, and returns the least cost of some.

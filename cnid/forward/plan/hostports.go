@@ -127,7 +127,7 @@ func whyClosed(tx store.ReadTx, cfg Config, rec journal.Record, port journal.Hos
 	return nil
 }
 
-// nameOf is what a tenant may know of a Service.
+// nameOf returns the name of the Service that owns a port, as far as the tenant may know it.
 func nameOf(owner *tenancy.NodePortOwner, tenant string) string {
 	if owner.Tenant != tenant {
 		return "another tenant's Service"

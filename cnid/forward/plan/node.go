@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
-// nodePlan is what a node has to hold beside its VPCs and Services. It is never changed:
-// another one takes its place.
+// nodePlan holds the wanted state of a node beside its VPCs and Services. It is never changed:
+// another nodePlan takes its place.
 type nodePlan struct {
 	part    *state.State
 	devices hostdev.State
@@ -124,7 +124,7 @@ func (b *nodeBuilder) devices() {
 	b.plan.devices = s
 }
 
-// filter is what the packet filter has beside ports of the node and Services.
+// filter plans the state of the packet filter, except for the ports of the node and Services.
 func (b *nodeBuilder) filter() {
 	s := ruleset.State{
 		Shadows:       b.in.Shadows,

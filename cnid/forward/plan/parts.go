@@ -27,7 +27,7 @@ type part struct {
 	rows []dependency
 }
 
-// dependency is what rows of one kind make stale.
+// dependency marks the parts of a plan that a row of one kind makes stale.
 type dependency struct {
 	kind reflect.Type
 	mark func(c *comparison, row any)

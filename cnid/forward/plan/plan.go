@@ -27,7 +27,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Config is what does not change while a daemon runs.
+// Config holds the inputs of a plan that do not change while a daemon runs.
 type Config struct {
 	// Node is the name of this node.
 	Node string
@@ -70,7 +70,7 @@ type Config struct {
 	NetnsCookie uint64
 }
 
-// Input is what a plan is made of, beside the store.
+// Input holds the inputs of a plan beside the store.
 type Input struct {
 	Config
 	// Records are all records of the journal, the oldest first. To a Planner the
@@ -84,12 +84,12 @@ type Input struct {
 	Devices map[string]int
 	// NodePeer is the index of hostdev.NodePeer.
 	NodePeer int
-	// Tables are what the store has completely; nil: everything. To a Planner the same
-	// pointer has the same content.
+	// Tables names the tables that the store has completely; nil: all tables. To a Planner
+	// the same pointer has the same content.
 	Tables *tablesync.Tables
 }
 
-// Wanted is what the node has to hold.
+// Wanted holds the wanted state of the node: datapath, devices, packet filter and health checks.
 type Wanted struct {
 	Datapath state.Parts
 	Devices  hostdev.State
@@ -100,7 +100,7 @@ type Wanted struct {
 	// Lost are the attachments that are left out of it all. Without an interface
 	// of the datapath nothing goes in or out by them.
 	Lost []Lost
-	// Roles is what to report about roles once the rest is programmed.
+	// Roles holds the report about roles for the time when the rest is programmed.
 	Roles Roles
 }
 
@@ -128,7 +128,7 @@ func Build(tx store.ReadTx, in Input) Wanted {
 	return p.Plan(tx, in)
 }
 
-// Programmed is what the datapath has of an attachment whose packets its programs
+// Programmed returns the rows of the datapath for an attachment whose packets its programs
 // meet at hook: its interface, and its addresses.
 func Programmed(rec journal.Record, hook attach.Hook) state.State {
 	iface := state.Interface{

@@ -22,7 +22,7 @@ import (
 // result of Build, part by part, and an unchanged part keeps its pointer. The zero value has
 // planned nothing yet. Its method must not be called at the same time.
 type Planner struct {
-	// in and revision are what the last plan was made of.
+	// in and revision hold the inputs of the last plan.
 	in       Input
 	revision uint64
 	// attached are the records that a plan goes by, by VPC.
@@ -201,7 +201,7 @@ func (p *Planner) joined(vni uint32, part *state.State, add func(*state.State)) 
 	return &now
 }
 
-// stale is what has to be planned anew.
+// stale lists the parts that have to be planned anew.
 type stale struct {
 	// vpcs are names of VPCs.
 	vpcs map[string]bool

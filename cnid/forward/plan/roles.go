@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
-// Roles is what a node reports about roles. It is never changed.
+// Roles holds the report of a node about roles. It is never changed.
 type Roles struct {
 	// Listed is the revision of the members that the plan lists, by UID of the VPC.
 	Listed map[string]int64

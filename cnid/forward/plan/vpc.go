@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
-// vpcPlan is what a node has to hold of one VPC. It is never changed: another
-// one takes its place.
+// vpcPlan holds the wanted state of one VPC on the node. It is never changed: another vpcPlan
+// takes its place.
 type vpcPlan struct {
 	// part of the datapath; nil: the VPC is not present on this node.
 	part *state.State
@@ -29,7 +29,7 @@ type vpcPlan struct {
 	joint joint
 }
 
-// here is what the rest of the node has to know of a VPC.
+// here holds the facts about a VPC that other parts of the plan of the node use.
 type here struct {
 	vni uint32
 	// live are the records to be programmed, lost those that must not be.
@@ -58,7 +58,7 @@ type vpcBuilder struct {
 	here here
 	// ranges are the subnets of the attachments here.
 	ranges []netip.Prefix
-	// programmed is what the datapath has of the live records.
+	// programmed holds the rows of the datapath for the live records.
 	programmed []state.State
 	// addresses by IP, so that an address is programmed once.
 	addresses map[netip.Addr]state.Address

@@ -91,7 +91,7 @@ type Kernel struct {
 	// repaired are the repairs since TakeRepairs was last called.
 	repaired []finding.Repair
 
-	// leftOut is what the last Apply had to leave out of its plan.
+	// leftOut describes the parts of its plan that the last Apply had to leave out.
 	leftOut atomic.Pointer[[]string]
 
 	// mu guards path, which is replaced when the load-time configuration of its programs

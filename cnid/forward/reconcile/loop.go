@@ -78,21 +78,23 @@ type APIServers interface {
 
 // Sources report what the store has of the API.
 type Sources interface {
-	// Tables are what the store has completely.
+	// Tables returns the tables that the store has completely.
 	Tables() *tablesync.Tables
 	// VPCs returns the names of the VPCs that a pass may program.
 	VPCs() []string
 }
 
-// Programmer is what a Loop programs. A Kernel is one. The scale lab (test/bench/scale)
-// has one without a kernel, so that a machine runs the rest of many daemons.
+// Programmer programs the plans of a Loop. A Kernel implements it. The scale lab
+// (test/bench/scale) has a Programmer without a kernel, so that a machine runs the rest of many
+// daemons.
 //
 // The Loop calls Survey from a second goroutine, everything else from one.
 type Programmer interface {
 	// Prepare makes the devices that exist always and opens the datapath, for this Node
 	// object; nil if that is not known. Only a thorough call checks what exists.
 	Prepare(self *store.Node, thorough bool) error
-	// Made is what the last Prepare has made, also if it failed afterwards.
+	// Made returns the facts about the devices of the last Prepare, also if it failed
+	// afterwards.
 	Made() Made
 	// Existing returns the indexes of the named devices that exist, by name.
 	Existing(names []string) (map[string]int, error)
@@ -108,7 +110,7 @@ type Programmer interface {
 	Survey() (harmed bool, err error)
 }
 
-// Made is what exists of a node's network beside the devices of pods.
+// Made holds the facts about the existing network of a node beside the devices of pods.
 type Made struct {
 	// PodMTU is the MTU for pods in bytes, 0 before the first Prepare.
 	PodMTU int

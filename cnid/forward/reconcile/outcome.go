@@ -22,7 +22,7 @@ type outcome struct {
 	closed []plan.ClosedPort
 	// missing are the attachments whose device is gone from the node.
 	missing []journal.Record
-	// roles is what to report about roles.
+	// roles holds the report about roles.
 	roles plan.Roles
 	// mtu is the MTU of the node's network for pods, in bytes; devices are the indexes
 	// of the devices that exist always, and of the underlay.

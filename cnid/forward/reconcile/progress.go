@@ -40,7 +40,7 @@ type Progress struct {
 	devices []int
 	// mtu for pods, 0 before the first successful pass.
 	mtu int
-	// roles is what to report about roles after the last success.
+	// roles holds the report about roles after the last success.
 	roles plan.Roles
 	// adopted reports that the journal has been compared with the node.
 	adopted bool

@@ -14,7 +14,7 @@ import (
 // them nothing is complete.
 type Tables map[string]Table
 
-// Table is what the store has of a VPC.
+// Table names the rows of a VPC that the store has completely.
 type Table struct {
 	// Members reports that it has all members of the VPC's roles.
 	Members bool

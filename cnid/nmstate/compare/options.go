@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/api/ipfamily"
 )
 
-// bondOption is what an option of the bonding driver takes. Sources:
+// bondOption describes the permitted values of an option of the bonding driver. Sources:
 // Documentation/networking/bonding.rst and bond_opts of Linux.
 type bondOption struct {
 	// words are the words of its numbers. least and most are the limits of a number without

@@ -49,7 +49,7 @@ const (
 	interval = time.Second
 )
 
-// Config is what an Engine is made of.
+// Config configures an Engine.
 type Config struct {
 	// Dir has the transactions, the committed state and the log of the guard. "" is
 	// DefaultDir. A daemon in a container has it at the path that the node has it at.

@@ -56,7 +56,8 @@ func readMount(line string) (h hierarchy, ok bool) {
 	}
 }
 
-// controllers are what the options of a mount of version 1 have besides the common ones.
+// controllers filters the options of a mount of version 1: it leaves out the options that every
+// mount has, and returns the names of the controllers.
 func controllers(options string) string {
 	var names []string
 	for _, option := range strings.Split(options, ",") {

@@ -60,7 +60,8 @@ func partsOf(parts []v1beta1.Part) (list []nmstate.Part) {
 	return list
 }
 
-// ofNode is what a node without an object asks for: nothing. The node itself has to be.
+// ofNode returns the demands of a node without an object: none, beside the UID of the node. The
+// Node object has to exist.
 func ofNode(ctx context.Context, api API, name string) (Wanted, error) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if err := api.Get(ctx, node); err != nil {

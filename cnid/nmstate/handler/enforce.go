@@ -202,7 +202,7 @@ type shower interface {
 	Show(ctx context.Context) (*document.State, error)
 }
 
-// Current is what a Handler reports as the current state of a node.
+// Current returns, in JSON, the current state of a node that a Handler reports.
 func Current(ctx context.Context, e shower) (string, error) {
 	state, err := e.Show(ctx)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestFigures_IdleHandler_ResourcesMeasured(t *testing.T) {
 	}
 }
 
-// processorTime is what this process has used so far.
+// processorTime returns the CPU time that this process has used so far.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Rusage

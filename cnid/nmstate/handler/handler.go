@@ -39,7 +39,7 @@ type API interface {
 	Patch(ctx context.Context, obj kube.Object, kind types.PatchType, data []byte, subresource ...string) error
 }
 
-// Wanted is what the node's object asks for.
+// Wanted holds the demands of the node's object: the desired state and its parts, and targets.
 type Wanted struct {
 	// UID is the UID of the object, "" without an object.
 	UID types.UID
@@ -86,7 +86,7 @@ type Events interface {
 // Handler keeps the NodeNetworkState of a node.
 type Handler struct {
 	cfg Config
-	// wanted is what the object was known to ask for last, if it was known ever.
+	// wanted holds the last demands of the object. known reports that the handler has read them.
 	wanted Wanted
 	known  bool
 	// hash is the hash of the desired state. last has the outcomes of its parts by their first

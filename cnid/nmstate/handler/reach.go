@@ -39,7 +39,7 @@ func APIServer(server string) reach.Target {
 	return target
 }
 
-// targets are what a node has to reach after a change of a part.
+// targets lists the targets that a node has to reach after a change of a part.
 type targets struct {
 	// reach are the targets of the part, and kept the targets of other parts. The latter count
 	// only if they were reached before the change: an unreachable target does not block another

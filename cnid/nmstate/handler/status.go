@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
-// report is what the status of the object shall say.
+// report holds the contents of the status of the object.
 type report struct {
 	// uid and generation identify the object with the reported desired state. With a uid of ""
 	// the status has the current state alone.

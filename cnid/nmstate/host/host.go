@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package host is what package transaction changes: the network of a host, which is the
-// kernel's and the resolver's, without what belongs to others.
+// Package host shows and changes the network of a host for package transaction: the network of
+// the kernel and the file of the resolver, without the interfaces and addresses of others.
 package host
 
 import (
@@ -40,7 +40,8 @@ type Host struct {
 	store *automatic.Store
 
 	mu sync.Mutex
-	// last is what the last Show has hidden, and known are the uplinks that it has shown.
+	// last names the objects that the last Show has hidden, and known the uplinks that it has
+	// shown.
 	last  hidden
 	known []string
 }

@@ -25,7 +25,7 @@ func (o Others) hasAddress(a document.Address) bool {
 	return err == nil && o.Address != nil && o.Address(netip.PrefixFrom(ip, a.PrefixLength))
 }
 
-// hidden is what a state does not show.
+// hidden names the interfaces, and the interfaces with addresses, that a state does not show.
 type hidden struct {
 	// interfaces are the names and alternative names of interfaces of others.
 	interfaces map[string]bool

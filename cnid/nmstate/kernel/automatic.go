@@ -27,7 +27,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/attribute"
 )
 
-// Learned is what a family of an interface has of a lease.
+// Learned holds the address and the routes that a family of an interface has from a lease.
 type Learned struct {
 	// Index is the index of the interface, and Family its AF_INET or AF_INET6.
 	Index  uint32

@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-// kind is what a step does to an interface, as far as rules tell it apart.
+// kind classifies the effect of a step on an interface, as far as rules tell the effects apart.
 type kind int
 
 const (

@@ -108,7 +108,7 @@ func (p *planner) exists(made document.Interface) {
 	p.now[made.Name] = &made
 }
 
-// made is what Create is given of an interface.
+// made returns the settings of an interface that Create takes. Later steps set the rest.
 func (p *planner) made(want *document.Interface) document.Interface {
 	made := document.Interface{
 		Name: want.Name, Type: want.Type, Description: want.Description, MACAddress: want.MACAddress, MTU: want.MTU,

@@ -10,7 +10,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-// leased and advertised are what each interface gets from a server or a router.
+// leased and advertised hold the addresses that each interface gets from a DHCP server and from a
+// router.
 var (
 	leased = map[string]document.Address{
 		document.FamilyIPv4: {IP: "198.51.100.77", PrefixLength: 24, Protocol: document.ProtocolDHCP, ValidLifetime: "3600sec"},

@@ -10,7 +10,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-// cycle is what a VRF does to an interface that comes or goes.
+// cycle repeats the effect of a VRF on an interface that joins or leaves it: an interface that is
+// up loses its IPv6 addresses and its routes.
 func (m *model) cycle(l *link) {
 	if l.up {
 		l.v6 = nil

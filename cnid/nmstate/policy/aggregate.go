@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// Share is what a policy desires of one node.
+// Share holds the desired state of one node that a policy contributes.
 type Share struct {
 	Policy   nmstate.Reference
 	Priority int32
@@ -103,7 +103,7 @@ func compareShares(a, b Share) int {
 	)
 }
 
-// Part is what one owner has of the desired state.
+// Part returns the fields of the desired state that one owner has.
 func (a Aggregation) Part(owner string) map[string]any {
 	return format(bare(a.leaves, func(o string) bool { return o == owner }))
 }

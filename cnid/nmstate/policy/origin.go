@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Past is what a policy did to a node.
+// Past records the changes of a policy to a node, with the state before them.
 type Past struct {
 	// Before is an Excerpt of the node's state without the policy. Changes are the settings that
 	// were applied since: for the policy, and to undo it.
@@ -66,8 +66,8 @@ func without(leaves, before, changes []leaf, known map[string]bool) []leaf {
 	return leaves
 }
 
-// Remaining is what of a state before can be restored when a desired state ends. It has no
-// interface that went by itself, for example hardware that was removed.
+// Remaining returns the fields of a former state that can be restored when a desired state ends.
+// It leaves out interfaces that went by themselves, for example hardware that was removed.
 func Remaining(before, current, ended map[string]any) (map[string]any, error) {
 	leaves, err := parseAll(before, current, ended)
 	if err != nil {

@@ -59,7 +59,7 @@ func (a Aggregation) About(owner string) []string {
 	return slices.Compact(paths)
 }
 
-// asked is what an owner asks for, whether it gets that or not.
+// asked holds the fields that an owner demands. Another owner may have got them.
 type asked struct {
 	owner  string
 	leaves []leaf
@@ -112,7 +112,8 @@ func top(l leaf) string {
 // device is the path of an interface.
 func device(called string) string { return element(path{{key: interfaces}}, called).String() }
 
-// ties are what a leaf depends on: paths of interfaces, and words for destinations and tables.
+// ties returns the dependencies of a leaf: paths of interfaces, and words for destinations and
+// tables.
 func ties(l leaf) []string {
 	var list []string
 	for _, called := range dependsOn(l) {

@@ -38,7 +38,7 @@ func Limit(u nmstate.Unavailable, nodes int) (int, error) {
 // whose token is stolen, and that reports failures as it likes.
 const spare = 1
 
-// Enactment is what became of a policy on a node.
+// Enactment holds the progress of a policy on a node.
 type Enactment struct {
 	Node string
 	// Generation of the policy that the enactment is about.
@@ -57,7 +57,7 @@ type Enactment struct {
 // lives reports whether the node may change now.
 func (e Enactment) lives(now time.Time) bool { return e.Expires.After(now) }
 
-// Queue is what a policy has on its nodes.
+// Queue holds the nodes of a policy with their enactments, for the choice of the next slots.
 type Queue struct {
 	Unavailable nmstate.Unavailable
 	Generation  int64

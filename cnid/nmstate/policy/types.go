@@ -26,7 +26,7 @@ const Manual = "manual"
 // Taint is a taint of a node.
 type Taint struct{ Key, Value, Effect string }
 
-// Node is what a policy can ask of a node.
+// Node holds the facts of a node that a policy can match: labels, taints, readiness and state.
 type Node struct {
 	Name   string
 	Labels map[string]string

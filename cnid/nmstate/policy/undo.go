@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Undo is what a policy that is gone leaves behind, turned back.
+// Undo returns the desired state that turns back the changes of a policy that is gone.
 //
-// removed is what only that policy had (Aggregation.Part), next is the desired state without
-// it, and before is the node's state from before the policy was applied first. A field of
+// removed has the fields that only that policy had (Aggregation.Part), next is the desired state
+// without it, and before is the node's state from before the policy was applied first. A field of
 // next is never touched. Of all others:
 //   - A virtual interface that was not there before becomes absent if Alioth made it.
 //   - An interface that was there gets its fields back as they were. One that the policy

@@ -16,8 +16,8 @@ import (
 
 // Change is a change of a host's network, with the fields that decide about the questions.
 type Change struct {
-	// Before is what the host had, and Committed what earlier changes declared: their gateways
-	// have answered once.
+	// Before holds the state of the host before the change, and Committed the state that
+	// earlier changes declared. The gateways of Committed have answered once.
 	Before, Committed *document.State
 	// Routes are all that the host shall have in its configuration.
 	Routes []document.Route
@@ -32,7 +32,7 @@ type Change struct {
 	Reach, Kept []reach.Target
 }
 
-// kind is what a question is about.
+// kind names the subject of a question.
 type kind int
 
 const (

@@ -153,7 +153,7 @@ func (r *Runner) Watch(ctx context.Context) {
 	}
 }
 
-// wanted is what the object asks for. It was read before the handler runs.
+// wanted returns the demands of the object, from rows that were read before the handler runs.
 func (r *Runner) wanted(context.Context) (w handler.Wanted, err error) {
 	r.store.View(func(tx store.ReadTx) {
 		if node := store.GetNode(tx, r.node); node != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/object"
 )
 
-// Area is what a change may touch, and what an undo compares.
+// Area lists the devices, addresses, names, routes and rules that a change may touch. An undo
+// compares them.
 type Area struct {
 	// Names are the devices that the change names, or makes.
 	Names []string

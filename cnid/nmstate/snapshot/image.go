@@ -27,7 +27,8 @@ type Kernel interface {
 	Settings(name string) (map[string]string, error)
 }
 
-// Image is what a kernel has.
+// Image holds the network state of a kernel: links, addresses, routes and rules, and the VLANs,
+// queues and settings of devices.
 type Image struct {
 	Links     []Message `json:"links"`
 	Addresses []Message `json:"addresses"`
@@ -54,8 +55,8 @@ type Image struct {
 	Filters []Message `json:"-"`
 	// Settings are the settings of devices, by name and path.
 	Settings map[string]map[string]string `json:"settings,omitempty"`
-	// Others is what others had added when an undo began, nil before. Replaced are the routes in
-	// whose place they have written new ones.
+	// Others holds the objects that others had added when an undo began, nil before. Replaced
+	// are the routes in whose place they have written new ones.
 	Others   *Image    `json:"others,omitempty"`
 	Replaced []Message `json:"replaced,omitempty"`
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/target/check"
 )
 
-// Target is what shall be: the state of all interfaces that a desired document changes,
-// and all routes and rules.
+// Target holds the complete desired state of all interfaces that a desired document changes,
+// and all routes and rules of the host.
 type Target struct {
 	// Document is the desired state, with values instead of references to them.
 	Document *document.State
@@ -83,7 +83,7 @@ type resolution struct {
 	invalid map[string]bool
 	// above are the current interfaces that are derived from one.
 	above map[string][]string
-	// claims are what the document says of ports.
+	// claims holds the controllers that the document names for ports, by name of the port.
 	claims map[string]claim
 	// moreVFs: interfaces may appear that are not there yet.
 	moreVFs bool

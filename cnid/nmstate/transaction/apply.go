@@ -38,7 +38,7 @@ type Options struct {
 	Reach, Kept []reach.Target
 }
 
-// Result is what an Apply did.
+// Result lists the steps of an Apply, and holds its open transaction.
 type Result struct {
 	// Steps were carried out. Without any the host had the desired state.
 	Steps []plan.Step

@@ -58,7 +58,7 @@ func (c change) changesResolver() bool {
 	})
 }
 
-// areaOf is what a change may touch.
+// areaOf returns the area that a change may touch.
 func areaOf(c change) snapshot.Area {
 	a := snapshot.Area{Addresses: map[string][]netip.Prefix{}, AltNames: map[string][]string{}}
 	there := map[string]bool{}

@@ -65,7 +65,7 @@ var (
 	ErrNotRestored = errors.New("the state before could not be restored")
 )
 
-// Config is what a Manager needs.
+// Config configures a Manager.
 type Config struct {
 	// Dir has the files of transactions. It survives a boot.
 	Dir  string

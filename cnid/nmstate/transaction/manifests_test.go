@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
-// manifest is what a policy of kubernetes-nmstate's kinds of examples desires, and what it
-// desires after a change.
+// manifest holds the desired state of a policy, of a kind that the examples of kubernetes-nmstate
+// have, and its desired state after a change.
 type manifest struct{ desired, changed string }
 
 // manifests are these kinds without DHCP.

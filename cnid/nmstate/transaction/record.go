@@ -51,16 +51,17 @@ type Record struct {
 	Before *document.State `json:"before"`
 	// Touched are the interfaces that the transaction changes.
 	Touched []string `json:"touched"`
-	// Area is what the transaction may change, Image what the kernel had there before, and
-	// ResolverFile the file of the resolver. An undo restores these.
+	// Area lists the objects that the transaction may change. Image holds the state of the
+	// kernel in the area before, and ResolverFile the file of the resolver. An undo restores
+	// these.
 	Area         snapshot.Area    `json:"area"`
 	Image        *snapshot.Image  `json:"image"`
 	ResolverFile *resolvconf.Copy `json:"resolverFile,omitempty"`
 	// Automatic are the automatic settings before, nil in a record of an earlier release.
 	Automatic *automatic.Wanted `json:"automatic,omitempty"`
-	// Committed is what a commit writes down as the host's committed state.
+	// Committed holds the state that a commit writes down as the host's committed state.
 	Committed *document.State `json:"committed"`
-	// Devices is what a commit writes down of virtual devices.
+	// Devices holds the facts about virtual devices that a commit writes down.
 	Devices *Devices `json:"devices,omitempty"`
 }
 
@@ -70,7 +71,7 @@ type Routing struct {
 	Rules  []document.RouteRule `json:"rules,omitempty"`
 }
 
-// routingOf is what a state has in its configuration.
+// routingOf returns the routes and rules in the configuration of a state.
 func routingOf(s *document.State) (r Routing) {
 	if s.Routes != nil {
 		r.Routes = s.Routes.Config
@@ -81,12 +82,12 @@ func routingOf(s *document.State) (r Routing) {
 	return r
 }
 
-// without is what others do not have.
+// without returns the routes and rules that others do not have.
 func (r Routing) without(others Routing) Routing {
 	return Routing{Routes: without(r.Routes, others.Routes), Rules: without(r.Rules, others.Rules)}
 }
 
-// and is what both have together.
+// and returns the routes and rules of both.
 func (r Routing) and(others Routing) Routing {
 	return Routing{Routes: slices.Concat(r.Routes, others.Routes), Rules: slices.Concat(r.Rules, others.Rules)}
 }

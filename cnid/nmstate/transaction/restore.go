@@ -77,7 +77,8 @@ func (m *Manager) noteOthers(ctx context.Context, r *Record) {
 
 // outcome describes how far a host was led back.
 type outcome struct {
-	// left is what the host lacks, and gone what it can't have any more.
+	// left lists the objects that the host lacks, and gone the objects that it can't have any
+	// more.
 	left []fmt.Stringer
 	gone []string
 	// failure is why something is left, and unseen why that is not known. resolver is why the

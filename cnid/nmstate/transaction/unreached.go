@@ -40,7 +40,7 @@ func (u unreached) Error() string {
 	)
 }
 
-// lack is what plan.Lack says.
+// lack holds a text of plan.Lack.
 type lack string
 
 // String returns the text on one line.

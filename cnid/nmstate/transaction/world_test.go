@@ -165,7 +165,7 @@ func guardedBy(cfg *transaction.Config, start func(id string) (int, error)) safe
 	return s
 }
 
-// asking is what asks some probes after each change.
+// asking returns a function of Safeguards.Probes that asks the given probes after each change.
 func asking(probes ...probe.Probe) func(context.Context, probe.Change) func(*document.State) []probe.Probe {
 	return func(context.Context, probe.Change) func(*document.State) []probe.Probe {
 		return func(*document.State) []probe.Probe { return probes }

@@ -49,17 +49,17 @@ func lookupSlots(backends []bpf.AliothBackend, entries int) []uint16 {
 	for entry := range table {
 		table[entry] = free
 	}
-	wishes := make([]wish, len(backends))
+	candidates := make([]candidate, len(backends))
 	for slot, b := range backends {
-		wishes[slot] = firstWish(b, uint64(entries))
+		candidates[slot] = firstCandidate(b, uint64(entries))
 	}
 	for filled := 0; ; {
-		for slot := range wishes {
-			w := &wishes[slot]
-			for table[w.entry] != free {
-				w.entry = (w.entry + w.skip) % uint64(entries)
+		for slot := range candidates {
+			next := &candidates[slot]
+			for table[next.entry] != free {
+				next.entry = (next.entry + next.skip) % uint64(entries)
 			}
-			table[w.entry] = uint16(slot)
+			table[next.entry] = uint16(slot)
 			if filled++; filled == entries {
 				return table
 			}
@@ -67,13 +67,12 @@ func lookupSlots(backends []bpf.AliothBackend, entries int) []uint16 {
 	}
 }
 
-// wish is the next entry in a backend's permutation, and the distance to the one after
-// it.
-type wish struct{ entry, skip uint64 }
+// candidate is the next entry in a backend's permutation, and the distance to the entry after it.
+type candidate struct{ entry, skip uint64 }
 
-func firstWish(b bpf.AliothBackend, entries uint64) wish {
+func firstCandidate(b bpf.AliothBackend, entries uint64) candidate {
 	name := binary.NativeEndian.AppendUint16(b.Ip.B[:], b.Port)
-	return wish{entry: hash(name, 'o') % entries, skip: hash(name, 's')%(entries-1) + 1}
+	return candidate{entry: hash(name, 'o') % entries, skip: hash(name, 's')%(entries-1) + 1}
 }
 
 // hash mixes the bits of FNV-1a, whose low bits differ little for short names that

@@ -126,7 +126,8 @@ func (w *town) expectNoAddressLeft(t *testing.T) {
 	}
 }
 
-// traces are what a node has, and its Node object.
+// traces returns the census of a node, and a line for each condition and annotation of its Node
+// object.
 func (w *town) traces(t *testing.T, node string) []string {
 	t.Helper()
 	lines, err := census.Node(w.within(t), w.NodeExec, node)

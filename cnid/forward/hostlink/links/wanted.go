@@ -26,7 +26,8 @@ type Wanted struct {
 	MTU int
 }
 
-// State is what links depend on beside the devices of the node.
+// State holds the inputs of the links beside the devices of the node: wanted links, addresses of
+// the nodes, and names of devices.
 type State struct {
 	// Wanted are the links, by device, type and number, each once.
 	Wanted []Wanted
@@ -42,7 +43,7 @@ type State struct {
 	Listed []string
 }
 
-// Peer is what a node knows of another one.
+// Peer holds the addresses of another node.
 type Peer struct {
 	// Addrs are the addresses of its Node object.
 	Addrs []netip.Addr

@@ -44,7 +44,7 @@ const (
 	runs
 )
 
-// signature is what makes two answers the same.
+// signature holds the fields of an answer that decide. Answers with equal signatures are the same.
 type signature struct {
 	result         Result
 	uid, node, mac string

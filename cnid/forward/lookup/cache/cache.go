@@ -27,7 +27,7 @@ type Question struct {
 	VPC, UID string
 }
 
-// Result is what became of a question, as the label of a metric.
+// Result names the outcome of a question, as the label of a metric.
 type Result string
 
 // All results of questions.
@@ -83,7 +83,7 @@ func Causes() []Cause {
 	return []Cause{Returned, Absent, Unusable, Unused, Unread, NodeGone, VPCGone, Full, Lost}
 }
 
-// View is what an event meets.
+// View holds the inputs of an event: the time, the rows of the store and the VPCs of the node.
 type View struct {
 	// Now is the time since the boot (CLOCK_MONOTONIC).
 	Now time.Duration
@@ -98,8 +98,8 @@ type Sources interface {
 	Hosts(vpc string) bool
 }
 
-// Steps are what an event leads to: rows are put, then rows are deleted, and then questions
-// are asked.
+// Steps lists the consequences of an event: the caller puts rows, then deletes rows, and then asks
+// questions.
 type Steps struct {
 	Put    []state.Cached
 	Delete []Key

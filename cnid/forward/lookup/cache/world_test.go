@@ -20,8 +20,8 @@ var ip = netip.MustParseAddr
 // self is the node of the cache.
 const self = "node0"
 
-// world is what a cache sees of its node: the store, the table, and an API server that
-// answers when the test has it answer.
+// world simulates the node of a cache: the store, the table, and an API server that answers when
+// the test has it answer.
 type world struct {
 	t     testing.TB
 	cache *Cache

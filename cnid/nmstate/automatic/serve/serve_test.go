@@ -33,7 +33,7 @@ import (
 type clients struct {
 	configs []dhcp.Config
 	held    []dhcp.Held
-	// advertised is what they have heard of routers.
+	// advertised holds the resolver settings that the clients have received from routers.
 	advertised []dhcp.Advertised
 	changed    chan struct{}
 }

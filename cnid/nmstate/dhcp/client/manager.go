@@ -28,7 +28,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
-// Options are what a Manager is made of.
+// Options configure a Manager.
 type Options struct {
 	// Folder has the leases. It is made if it is missing, for root alone.
 	Folder string

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
-// Phase is what a client does.
+// Phase names the state of a client in its exchange with servers.
 type Phase uint8
 
 // Phases.

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 )
 
-// ticks are what the kernel counts in a second in times of bridges (USER_HZ).
+// ticks is the number of clock ticks per second in the times of bridges (USER_HZ).
 const ticks = 100
 
 // Filters reports whether a device is a bridge that knows VLANs.

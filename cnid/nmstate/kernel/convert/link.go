@@ -27,7 +27,7 @@ type Link struct {
 	// Driver is the kind of a virtual device, "" of others, and Data what only that has.
 	Driver string
 	Data   attributes
-	// portData is what the controller's driver has of a port.
+	// portData holds the attributes that the controller's driver keeps for a port.
 	portData attributes
 }
 

@@ -23,7 +23,8 @@ func ruleFamilies() map[uint8]string {
 	return map[uint8]string{unix.AF_INET: document.FamilyIPv4, unix.AF_INET6: document.FamilyIPv6}
 }
 
-// ruleActions are what rules do, "" is to look up.
+// ruleActions maps the actions of rules in the kernel to their words in documents. "" stands for
+// the lookup of a table.
 func ruleActions() map[uint8]string {
 	return map[uint8]string{
 		unix.FR_ACT_TO_TBL: "", unix.FR_ACT_BLACKHOLE: document.Blackhole, unix.FR_ACT_UNREACHABLE: document.Unreachable,

@@ -22,7 +22,7 @@ const (
 	maxDigits = 15
 	// maxValues is the number of values that one call copies. A node with a thousand
 	// interfaces has about 50,000. Replacements can multiply values, and a budget of
-	// copies is what stops them.
+	// copies limits them.
 	maxValues = 1 << 19
 	// bytesOfValue is the length of text that counts as one value.
 	bytesOfValue = 64

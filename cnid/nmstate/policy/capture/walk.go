@@ -26,7 +26,7 @@ func resolve(r reference, captures map[string]map[string]any) (any, error) {
 	return value, nil
 }
 
-// child is what a step leads to. A field with null is as if it were not there.
+// child returns the value that a step leads to. It treats a field with null as a missing field.
 func child(value any, s step) (any, bool) {
 	switch v := value.(type) {
 	case map[string]any:

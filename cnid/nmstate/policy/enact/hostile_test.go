@@ -24,7 +24,7 @@ type thief struct {
 	plan plan
 }
 
-// plan is what a thief wants.
+// plan names the strategy of a thief.
 type plan int
 
 const (

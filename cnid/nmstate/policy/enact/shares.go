@@ -42,7 +42,7 @@ func (p *pass) applied() []policy.Share {
 	return shares
 }
 
-// goal is what the node's desired state has to be, with its parts and the targets of policies.
+// goal holds the desired state to write for the node, with its parts and the targets of policies.
 type goal struct {
 	policy.Aggregation
 	parts []nmstate.Part

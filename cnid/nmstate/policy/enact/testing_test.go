@@ -61,7 +61,7 @@ type cluster struct {
 	// impossible are the interfaces that no node can have, and dead the targets that no node
 	// reaches.
 	impossible, dead map[string]bool
-	// fault is what the state handler says of an interface that can't be.
+	// fault returns the message of the state handler for an interface that can't exist.
 	fault func(called string) string
 	// fails are nodes whose state handler fails, and lose reports whether a write is lost: the
 	// program dies, and what it had to write after that is lost too.
@@ -220,7 +220,7 @@ func (c *cluster) enforce(node string) bool {
 	return true
 }
 
-// part is what a state handler enforces together.
+// part holds the settings that a state handler enforces together.
 type part struct {
 	path    string
 	desired map[string]any

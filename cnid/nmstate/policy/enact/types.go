@@ -87,7 +87,8 @@ type Nodes struct {
 	Now      time.Time
 }
 
-// Rolled is what becomes of a policy over all nodes.
+// Rolled holds the next step of the rollout of a policy over all nodes: the granted and the
+// released slots, and the status.
 type Rolled struct {
 	// Grant are enactments that get a slot until Expires, and Release those whose slot is
 	// needed no longer.

@@ -64,7 +64,7 @@ func (p *pass) end(e *entry) {
 	e.over = e.is.Undoing == nil
 }
 
-// part is what a policy alone has of the node's desired state.
+// part returns the fields of the node's desired state that the policy of an entry has.
 func (p *pass) part(e *entry) map[string]any {
 	a, _ := policy.Aggregate(p.applied(), p.manual) // readManual has read it
 	return a.Part(e.is.Policy.String())

@@ -18,9 +18,9 @@ import (
 	"github.com/alioth-net/alioth/store/client/kube"
 )
 
-// API is what the handlers ask of the API server. A kube.Client is one. Get and List must
-// return what the API server has, and not what a cache has. Its methods may be called from
-// any goroutine.
+// API sends the requests of the handlers to the API server. A kube.Client implements it. Get and
+// List must return the objects of the API server, and not the objects of a cache. Its methods may
+// be called from any goroutine.
 type API interface {
 	Create(ctx context.Context, object kube.Object) error
 	Patch(ctx context.Context, object kube.Object, kind types.PatchType, data []byte, subresource ...string) error
@@ -29,7 +29,7 @@ type API interface {
 	Get(ctx context.Context, object kube.Object) error
 }
 
-// Config is what the handlers work with. All fields are required, except where a function
+// Config holds the dependencies of the handlers. All fields are required, except where a function
 // says that it does not need one.
 type Config struct {
 	API API

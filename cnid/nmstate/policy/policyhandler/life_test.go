@@ -81,8 +81,8 @@ func (l life) once() {
 	l.must(err)
 }
 
-// report is what a state handler does: it reports the current state, and that it has
-// enforced the desired one.
+// report writes the status as a state handler does: the current state, and that the desired state
+// is enforced.
 func (l life) report(node, current string) { l.Helper(); l.tell(node, current, "") }
 
 // tell is report with the cause of a failure, "" for none.

@@ -15,8 +15,8 @@ import (
 // the kernel refuses them.
 type Maker struct {
 	*rand.Rand
-	// Changes reports that the commands are what a change does: it writes no routes of
-	// protocols of others.
+	// Changes reports that the commands stand for a change of Alioth: they write no routes
+	// of protocols of others.
 	Changes bool
 }
 

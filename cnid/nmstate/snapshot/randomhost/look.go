@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// Look is what iproute2 and /proc/sys/net show of a host, without what the kernel changes by
-// itself: a line for each object, or for each value of a device.
+// Look holds a line for each object of a host that iproute2 shows, and for each value of a device
+// in /proc/sys/net. It leaves out the values that the kernel changes by itself.
 type Look []string
 
 // program is one that shows a host, with what its commands show.
@@ -49,7 +49,7 @@ func programs() []program {
 	}
 }
 
-// Shown is what a host shows now.
+// Shown returns the present look of a host.
 func (h *Host) Shown() (all Look) {
 	h.t.Helper()
 	for _, p := range programs() {
