@@ -38,6 +38,8 @@ UNIT = others=$$($(GO) list $(PACKAGES_test-operator) $(EXCEPT_test-unit)); pack
 # golangci-lint has govet among its linters, so tests do not vet again.
 # Collections of garbage are a fifth to a third of what tests compute.
 RUN_TESTS := GOGC=300 GOMEMLIMIT=4GiB $(GO) test -vet=off $(TESTFLAGS)
+# The limits of time (-timeout) end a test that hangs: a machine may be five times slower than
+# another, also because other steps run beside a step.
 # Packages wait for servers, daemons and the kernel as long as they compute, so more of them
 # run at once than there are processors.
 AT_ONCE   := -p 4
@@ -181,11 +183,11 @@ soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m
 test-unit: $(if $(ONE),,setup) ## Unit, kernel, API-server and namespace tests (root), but for those of test-operator
 	$(PREBUILD) kubernetes helm
 	$(UNIT); \
-	ALIOTH_MUTATE=10s $(RUN_TESTS) $(AT_ONCE) -timeout 20m $(call TESTS,$$packages)
+	ALIOTH_MUTATE=10s $(RUN_TESTS) $(AT_ONCE) -timeout 40m $(call TESTS,$$packages)
 
 test-operator: ## The whole operator, against a fake and a real API server
 	$(PREBUILD) kubernetes
-	$(RUN_TESTS) -timeout 20m $(call TESTS,$(PACKAGES_$@))
+	$(RUN_TESTS) -timeout 40m $(call TESTS,$(PACKAGES_$@))
 
 fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
 	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(RUN_TESTS) -count=1 -timeout 24h -run TestPrograms_MutatedFrames_RulesHold -v ./ebpf/datapath/test/verdicts
@@ -226,7 +228,7 @@ test-hardware: setup ## What needs network hardware, on a lab whose second node 
 
 test-api: ## CRDs, admission policies and the chart against the real API server
 	$(PREBUILD) kubernetes helm
-	$(RUN_TESTS) -p 3 -timeout 20m $(call TESTS,$(PACKAGES_$@))
+	$(RUN_TESTS) -p 3 -timeout 40m $(call TESTS,$(PACKAGES_$@))
 
 test-e2e: ## The whole product on a real cluster, which is then broken in every way that it has to survive
 	scenes=0; $(MAKE) --no-print-directory test-scenes KEEP_LAB=1 || scenes=$$?; $(MAKE) --no-print-directory test-faults && exit $$scenes
