@@ -21,6 +21,7 @@ const root = "../.."
 var wanted = []string{
 	"attachment kind", "DANM network type", "API kind", "field of a VPC", "map", "daemon API",
 	"subcommand", "metric", "drop reason", "API group", "state document", "lists its values",
+	"setting of interfaces", "outside of a State",
 }
 
 func recipes(t *testing.T) []Recipe {
