@@ -193,7 +193,7 @@ func (e *env) stream(t *testing.T, from, to *corev1.Pod, v6 bool) *flow {
 	t.Helper()
 	f := &flow{name: fmt.Sprintf("%s to %s", from.Name, to.Name)}
 	target := netip.AddrPortFrom(scene.IP(to, v6), report.PortStream).String()
-	f.Running = e.begin(t, from, &f.result, "stream", target)
+	f.Running = e.begin(t, from, &f.result, "stream", target, "--interval", stage.Interval())
 	return f
 }
 

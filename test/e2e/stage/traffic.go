@@ -13,6 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/testtool/report"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // Traffic is a long stream from one pod to an address, and may include a fast ping. Both run until
@@ -24,15 +25,19 @@ type Traffic struct {
 	ping   *report.Ping
 }
 
-// StartTraffic starts a stream and a ping each millisecond, and returns once the stream
-// flows.
+// Interval returns the time between two records or pings of traffic: a millisecond, multiplied by the
+// factor of the machine. On a slow machine shorter intervals take the processors from the system
+// under test, and no more packets flow.
+func Interval() string { return waits.Limit(time.Millisecond).String() }
+
+// StartTraffic starts a stream and a fast ping, and returns once the stream flows.
 func (e *Env) StartTraffic(ctx context.Context, t *testing.T, name string, from *corev1.Pod, to netip.Addr) *Traffic {
 	t.Helper()
 	tr := e.StartStream(ctx, t, name, from, to)
 	tr.ping = &report.Ping{}
 	tr.flows = append(
 		tr.flows,
-		e.begin(ctx, from, tr.ping, "/tmp/"+Unique("stop"), "ping", to.String(), "--interval", "1ms", "--wait", "3s"),
+		e.begin(ctx, from, tr.ping, "/tmp/"+Unique("stop"), "ping", to.String(), "--interval", Interval(), "--wait", "3s"),
 	)
 	return tr
 }
@@ -45,7 +50,7 @@ func (e *Env) StartStream(ctx context.Context, t *testing.T, name string, from *
 		ctx,
 		t,
 		tr,
-		e.Begin(ctx, from, &tr.stream, "stream", netip.AddrPortFrom(to, report.PortStream).String()),
+		e.Begin(ctx, from, &tr.stream, "stream", netip.AddrPortFrom(to, report.PortStream).String(), "--interval", Interval()),
 	)
 }
 
@@ -59,7 +64,7 @@ func (e *Env) StartStreamFromHost(
 ) *Traffic {
 	t.Helper()
 	tr := &Traffic{name: name}
-	return e.flows(ctx, t, tr, e.BeginOnHost(ctx, from, &tr.stream, "stream", to.String()))
+	return e.flows(ctx, t, tr, e.BeginOnHost(ctx, from, &tr.stream, "stream", to.String(), "--interval", Interval()))
 }
 
 // flows adds a stream to traffic, and returns once it flows.
