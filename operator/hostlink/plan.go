@@ -28,11 +28,11 @@ func (r *Reconciler) wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostL
 				VNI:       int32(id.VNI),
 				Device:    id.Device,
 				NetworkID: net.NetworkID,
-				MTU:       int32(net.MTU),
+				MTU:       int32(net.Settings.MTU),
 			}
 			continue
 		}
-		spec.MTU = larger(spec.MTU, int32(net.MTU))
+		spec.MTU = larger(spec.MTU, int32(net.Settings.MTU))
 	}
 	for _, def := range multinet.DefinitionsOnLink(tx, id) {
 		if !r.Delegation || !r.defines(tx, def) {

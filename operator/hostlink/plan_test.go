@@ -37,7 +37,7 @@ func claimOf(net *multinet.Network) *multinet.Claim {
 }
 
 func TestLink_Networks_WantedWhileUsed(t *testing.T) {
-	mtu := func(mtu int) func(*multinet.Network) { return func(n *multinet.Network) { n.MTU = mtu } }
+	mtu := func(mtu int) func(*multinet.Network) { return func(n *multinet.Network) { n.Settings.MTU = mtu } }
 	unready := func(n *multinet.Network) { n.Ready = false }
 	spec := func(networkID string, mtu int32) *v1alpha1.HostLinkSpec {
 		return &v1alpha1.HostLinkSpec{Type: "vxlan", VNI: 100, Device: "ens4", NetworkID: networkID, MTU: mtu}
@@ -73,7 +73,7 @@ func TestLink_Networks_WantedWhileUsed(t *testing.T) {
 
 // TestDevice_NetworksWithoutNumber_WantedItself: the NetworkIDs and MTUs of the networks make no difference.
 func TestDevice_NetworksWithoutNumber_WantedItself(t *testing.T) {
-	plain := func(n *multinet.Network) { n.VXLAN, n.MTU = 0, 1400 }
+	plain := func(n *multinet.Network) { n.VXLAN, n.Settings.MTU = 0, 1400 }
 	operatortest.New(t, network("a", 0, nil), network("b", 1, plain), network("c", 2, plain)).View(func(tx store.ReadTx) {
 		got := (&Reconciler{}).wanted(tx, multinet.LinkID{Device: "ens4", Type: multinet.DeviceOnly})
 		if diff := cmp.Diff(&v1alpha1.HostLinkSpec{Type: v1alpha1.HostLinkDevice, Device: "ens4"}, got); diff != "" {
@@ -138,7 +138,7 @@ func TestLink_Definition_OnlyWhileGranted(t *testing.T) {
 		"being deleted":           {rows: []any{definition(func(d *multinet.Definition) { d.Deleting = true }), granted("macvlan")}},
 		"a tenant's number":       {rows: []any{definition(nil), granted("macvlan"), number}},
 		"beside a network": {
-			rows: []any{definition(nil), granted("macvlan"), network("b", 0, func(n *multinet.Network) { n.MTU = 1400 })},
+			rows: []any{definition(nil), granted("macvlan"), network("b", 0, func(n *multinet.Network) { n.Settings.MTU = 1400 })},
 			want: &v1alpha1.HostLinkSpec{Type: "vxlan", VNI: 100, Device: "ens4", NetworkID: "id-b"},
 		},
 		"an IPAM without grant": {rows: []any{definition(func(d *multinet.Definition) {

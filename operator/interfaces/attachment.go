@@ -55,7 +55,9 @@ func (cfg Config) inNetwork(tx store.ReadTx, r request) (pod.Desired, *tenancy.R
 		w.Kind, w.Delegate = netif.KindDelegate, &r.delegate.Delegate
 		return w, nil
 	}
-	w.Link.Parent, w.Link.Mode, w.Link.MTU, w.Link.IPv6 = r.net.HostDevice, r.net.Mode, r.net.MTU, ipv6Of(r.IP6.Mode)
+	routes, rules := w.Link.Routes, w.Link.Rules
+	w.Link = r.net.Settings
+	w.Link.Parent, w.Link.Routes, w.Link.Rules, w.Link.IPv6 = r.net.HostDevice, routes, rules, ipv6Of(r.IP6.Mode)
 	w.Link.VLAN, w.Link.VXLAN = r.net.VLAN, r.net.VXLAN
 	if r.onDevice() {
 		w.Link.Pool, w.Link.VF = r.net.DevicePool, &r.vf

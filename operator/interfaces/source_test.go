@@ -254,7 +254,7 @@ func TestInterfaceList_OneRefused_NoneGiven(t *testing.T) {
 }
 
 func TestInterfaceLink_RoutesAndIPv6_AsRequested(t *testing.T) {
-	net := danmNet("n", withRoute("10.30.0.0/16", "10.20.0.1"), withRoute("fd30::/64", "fd20::1"), func(n *multinet.Network) { n.Table, n.MTU = 252, 1400 })
+	net := danmNet("n", withRoute("10.30.0.0/16", "10.20.0.1"), withRoute("fd30::/64", "fd20::1"), func(n *multinet.Network) { n.Table, n.Settings.MTU = 252, 1400 })
 	desired, refusal := decide(
 		t,
 		`[{"network":"n","ip":"dynamic","ip6":"none","proutes":{"10.9.0.0/16":"10.20.0.2"}},{"network":"n","ip":"dynamic","ip6":"dynamic","proutes6":{"fd90::/64":"fd20::2"}},{"network":"n"}]`,

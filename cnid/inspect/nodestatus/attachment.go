@@ -6,6 +6,8 @@ package nodestatus
 import (
 	"net/netip"
 	"time"
+
+	"github.com/alioth-net/alioth/api/netif"
 )
 
 // Attachment is one interface of one pod. Fields may be added.
@@ -40,23 +42,18 @@ type Attachment struct {
 	Addrs      []netip.Prefix `json:"addrs"`
 	Gateways   []netip.Addr   `json:"gateways"`
 	// MAC is in lower case with colons.
-	MAC string `json:"mac"`
-	// MTU in bytes.
-	MTU     int    `json:"mtu"`
+	MAC     string `json:"mac"`
 	AltName string `json:"altName,omitempty"`
-	// Parent is the device on the node that the interface is derived from, Mode how. IPv6
-	// is off, none or on outside of every VPC.
-	Parent string `json:"parent,omitempty"`
-	// VLAN and VXLAN are the number of the interface's parent link on Parent; 0 for none.
+	// Config has the settings of the interface. MTU, VLAN, Routes and VF replace its fields of the
+	// same names.
+	netif.Config
+	// MTU in bytes.
+	MTU int `json:"mtu"`
+	// VLAN is the number of the VLAN link on Parent below the interface; 0 for none.
 	VLAN   uint32  `json:"vlan,omitempty"`
-	VXLAN  uint32  `json:"vxlan,omitempty"`
-	Mode   string  `json:"mode,omitempty"`
 	Routes []Route `json:"routes,omitempty"`
-	Rules  []Rule  `json:"rules,omitempty"`
-	IPv6   string  `json:"ipv6,omitempty"`
-	// Pool is the extended resource that the device of the interface is from, PCI its
-	// address and VF its settings; empty for an interface without a device.
-	Pool   string `json:"pool,omitempty"`
+	// PCI is the address of the device of Pool, and VF has its settings; empty for an interface
+	// without a device.
 	PCI    string `json:"pci,omitempty"`
 	VF     *VF    `json:"vf,omitempty"`
 	Device Device `json:"device"`
@@ -127,12 +124,6 @@ type Route struct {
 	Dst     netip.Prefix `json:"dst"`
 	Gateway netip.Addr   `json:"gateway,omitzero"`
 	Table   int          `json:"table,omitempty"`
-}
-
-// Rule leads packets from addresses to a routing table.
-type Rule struct {
-	From  netip.Prefix `json:"from"`
-	Table int          `json:"table"`
 }
 
 // HostPort is a port of the node that leads to a port of a pod. Protocol is TCP, UDP

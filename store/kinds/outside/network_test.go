@@ -55,7 +55,7 @@ func TestConvertNetwork_EitherGroup_Read(t *testing.T) {
 	}
 	want := multinet.Network{
 		Meta: store.Meta{UID: "u", ResourceVersion: "3"}, NetworkID: "external", Type: "macvlan", AllowedNamespaces: []string{"a"},
-		HostDevice: "ens4", VLAN: 300, Prefix: "ext", Table: 300, MTU: 1400,
+		HostDevice: "ens4", VLAN: 300, Prefix: "ext", Table: 300, Settings: netif.Config{MTU: 1400},
 		V4: multinet.Range{Prefix: netip.MustParsePrefix("10.100.1.0/24"), Pool: addrRange("10.100.1.100", "10.100.1.200")},
 		V6: multinet.Range{Prefix: netip.MustParsePrefix("2001:db8::/64"), Pool: addrRange("2001:db8::1:1", "2001:db8::1:fffe")},
 		Routes: []multinet.Route{
@@ -372,8 +372,8 @@ func TestConvertNetwork_MacvlanMode_Read(t *testing.T) {
 		}
 		spec := danmv1.NetworkSpec{NetworkID: "net", NetworkType: tc.networkType}
 		row := outsideNetwork(&meta, multinet.Ref{Kind: tc.kind, Name: "net"}, &spec, &danmv1.NetworkStatus{})
-		if row.Mode != tc.mode || (tc.invalid == "") != (row.Invalid == "") || !strings.Contains(row.Invalid, tc.invalid) {
-			t.Errorf("%s: mode %q, invalid %q; want %q and %q", tc.name, row.Mode, row.Invalid, tc.mode, tc.invalid)
+		if row.Settings.Mode != tc.mode || (tc.invalid == "") != (row.Invalid == "") || !strings.Contains(row.Invalid, tc.invalid) {
+			t.Errorf("%s: mode %q, invalid %q; want %q and %q", tc.name, row.Settings.Mode, row.Invalid, tc.mode, tc.invalid)
 		}
 	}
 }

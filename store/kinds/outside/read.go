@@ -52,7 +52,7 @@ func readHost(row *multinet.Network, spec *danmv1.NetworkSpec, invalid *values.F
 		)
 	}
 	row.Table = int(number(o.RTTables, 1<<31-1, "rt_tables", invalid))
-	row.MTU = int(number(o.MTU, 65535, "mtu", invalid))
+	row.Settings.MTU = int(number(o.MTU, 65535, "mtu", invalid))
 	if len(spec.AllowedTenants) > 0 && row.Kind != multinet.KindClusterNetwork {
 		row.AllowedNamespaces = nil
 		invalid.Add("AllowedTenants is for ClusterNetworks alone: remove it")
@@ -81,7 +81,7 @@ func readMode(row *multinet.Network, texts map[string]string, invalid *values.Fa
 			mode,
 		)
 	default:
-		row.Mode = mode
+		row.Settings.Mode = mode
 	}
 }
 

@@ -69,8 +69,9 @@ type Network struct {
 	// HostDevice is the parent device on the nodes, DevicePool the name of an extended
 	// resource; at most one of them is set.
 	HostDevice, DevicePool string
-	// Mode of macvlan interfaces, "" for the driver's default.
-	Mode string
+	// Settings has the fields that all interfaces in the network share, such as Mode and MTU. Each
+	// interface has its own Parent, Routes, Rules and IPv6 beside them.
+	Settings netif.Config
 	// VF has the settings of interfaces of type sriov.
 	VF netif.VF
 	// VLAN ID or VXLAN network identifier on the parent; 0 for none, at most one is set.
@@ -82,8 +83,6 @@ type Network struct {
 	Routes []Route
 	// Table is the number of the routing table for routes that pods request; 0 for none.
 	Table int
-	// MTU in bytes; 0 for the MTU of the parent.
-	MTU   int
 	Ready bool
 	// Reason and Message of the Ready condition.
 	Reason, Message string

@@ -27,7 +27,7 @@ type Traffic struct {
 
 // Interval returns the time between two records or pings of traffic: a millisecond, multiplied by the
 // factor of the machine. On a slow machine shorter intervals take the processors from the system
-// under test, and no more packets flow.
+// under test, and the flow is not denser.
 func Interval() string { return waits.Limit(time.Millisecond).String() }
 
 // StartTraffic starts a stream and a fast ping, and returns once the stream flows.

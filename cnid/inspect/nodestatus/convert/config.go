@@ -24,11 +24,9 @@ func deviceSettings(c netif.Config) *nodestatus.VF {
 
 // configOf converts the settings of an attachment back.
 func configOf(a nodestatus.Attachment) netif.Config {
-	c := netif.Config{
-		Parent: a.Parent, Mode: a.Mode, VLAN: a.VLAN, VXLAN: a.VXLAN, Pool: a.Pool, MTU: a.MTU, IPv6: netif.IPv6(a.IPv6),
-		Routes: each(a.Routes, func(r nodestatus.Route) netif.Route { return netif.Route(r) }),
-		Rules:  each(a.Rules, func(r nodestatus.Rule) netif.Rule { return netif.Rule(r) }),
-	}
+	c := a.Config
+	c.MTU, c.VLAN = a.MTU, a.VLAN
+	c.Routes = each(a.Routes, func(r nodestatus.Route) netif.Route { return netif.Route(r) })
 	if a.VF != nil {
 		c.VLAN, c.VF = a.VF.VLAN, (*journal.DeviceSettings)(a.VF).VF()
 	}
