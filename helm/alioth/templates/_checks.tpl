@@ -8,6 +8,7 @@ each other. Each message has the value and the remedy. They need no cluster, so
 {{- include "alioth.checkRanges" . -}}
 {{- include "alioth.checkSubnets" . -}}
 {{- include "alioth.checkShadows" . -}}
+{{- include "alioth.checkTypes" . -}}
 {{- include "alioth.checkPorts" . -}}
 {{- include "alioth.checkFolders" . -}}
 {{- include "alioth.checkPods" . -}}
@@ -156,6 +157,15 @@ such text begins with the other. .what is the name of the value.
 {{- $longest := eq $family "4" | ternary 25 121 -}}
 {{- if gt (splitList "/" . | last | int) $longest -}}
 {{- fail (printf "shadowCIDRs: %s has too few addresses for the pods of a node: give a range of /%d or larger, such as 169.254.64.0/18 or fd41:6c69:6f74:6801::/64" . $longest) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A type of networks on devices of the nodes can't mean the VPC of the pod, too. */}}
+{{- define "alioth.checkTypes" -}}
+{{- range .Values.multiNetwork.vpcTypes -}}
+{{- if contains (squote .) (include "alioth.dynamicTypes" $) -}}
+{{- fail (printf "multiNetwork.vpcTypes: networks of type %s are on devices of the nodes: name types that mean the VPC of the pod, such as flannel" .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
