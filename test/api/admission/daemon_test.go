@@ -63,6 +63,9 @@ func TestDaemonAddressRelease_OtherNode_Refused(t *testing.T) {
 		{"all at once", daemonOn("node-a"), func(ctx context.Context, c client.Client) error {
 			return c.DeleteAllOf(ctx, &v1alpha1.Address{}, client.DryRunAll)
 		}, "cannot deletecollection"},
+		{"the operator updates none", operator(), func(ctx context.Context, c client.Client) error {
+			return c.Update(ctx, address("10.1.0.1", "node-a"), client.DryRunAll)
+		}, "cannot update"},
 	}
 	for _, c := range []struct {
 		name    string
