@@ -66,7 +66,7 @@ type lease struct {
 	mu    sync.Mutex
 	until time.Time
 	ended bool
-	// refusal is why this release must not lead, nil if it may.
+	// refusal is why the term had to end, nil if it had not.
 	refusal error
 }
 
@@ -86,7 +86,7 @@ func newLease(ctx context.Context, config *rest.Config, cfg Config, identity str
 	return l, nil
 }
 
-// refuse ends the term for a reason that ends later terms of this process too.
+// refuse ends the term for a reason.
 func (l *lease) refuse(why error) {
 	l.mu.Lock()
 	l.refusal = why

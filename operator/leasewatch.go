@@ -35,12 +35,18 @@ type watchedLease struct {
 	// Only the elector uses them.
 	doubted bool
 	next    time.Time
-	// refuse gets the reason that this release must not lead.
+	// limit is the time without an answer of the API server after which the term ends. answered is the
+	// time of the last answer, and seen the last version of the Lease in the watch. Only the elector
+	// uses answered and seen.
+	limit    time.Duration
+	answered time.Time
+	seen     string
+	// refuse gets the reason that the term must end.
 	refuse func(error)
 }
 
 // watchLease returns the client of the Lease, whose watch ends with ctx. refuse gets the reason
-// that this release must not lead.
+// that the term must end.
 func watchLease(ctx context.Context, config *rest.Config, cfg Config, refuse func(error)) (*watchedLease, error) {
 	client, err := coordination.NewForConfig(leaseConfig(config, "http/1.1", cfg.renewDeadline()))
 	if err != nil {
@@ -65,9 +71,13 @@ func watchLease(ctx context.Context, config *rest.Config, cfg Config, refuse fun
 		return lease
 	}
 	return &watchedLease{
-		LeaseInterface: client.Leases(
-			cfg.Namespace,
-		), watched: watched, pause: cfg.renewPeriod(), late: cfg.hedgeAfter(), refuse: refuse,
+		LeaseInterface: client.Leases(cfg.Namespace),
+		watched:        watched,
+		pause:          cfg.renewPeriod(),
+		late:           cfg.hedgeAfter(),
+		limit:          cfg.LeaseDuration,
+		answered:       time.Now(),
+		refuse:         refuse,
 	}, nil
 }
 
@@ -88,9 +98,17 @@ func (f *watchedLease) Leases(string) coordination.LeaseInterface { return f }
 
 // Get implements coordination.LeaseInterface. It returns an error if a newer release has written
 // the state of the cluster, so that the elector never takes the Lease.
+//
+// It ends the term if the API server has not answered for the duration of the Lease, also the term of a
+// replica that stands by: etcd may have been restored meanwhile, and the replica's picture of the
+// cluster is older or newer than the restored objects.
 func (f *watchedLease) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
 	read, err := f.read(ctx, name, options)
 	if err != nil {
+		if silent := time.Since(f.answered); silent >= f.limit {
+			f.refuse(fmt.Errorf("the API server has not answered for %s, all objects are read again: %w",
+				silent.Round(time.Second), err))
+		}
 		return nil, err
 	}
 	if err := checkState(read); err != nil {
@@ -106,6 +124,9 @@ func (f *watchedLease) read(
 	options metav1.GetOptions,
 ) (*coordinationv1.Lease, error) {
 	watched := f.watched()
+	if watched != nil && watched.ResourceVersion != f.seen {
+		f.seen, f.answered = watched.ResourceVersion, time.Now()
+	}
 	if watched != nil && !f.doubted {
 		return watched.DeepCopy(), nil
 	}
@@ -116,10 +137,18 @@ func (f *watchedLease) read(
 	read, err := hedge(ctx, f.late, func(ctx context.Context) (*coordinationv1.Lease, error) {
 		return f.LeaseInterface.Get(ctx, name, options)
 	})
+	f.hear(err)
 	if err == nil && watched != nil && watched.ResourceVersion == read.ResourceVersion {
 		f.doubted = false
 	}
 	return read, err
+}
+
+// hear takes the outcome of a request for a sign of the API server and of etcd behind it, or not.
+func (f *watchedLease) hear(err error) {
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		f.answered = time.Now()
+	}
 }
 
 // Create implements coordination.LeaseInterface.
@@ -129,7 +158,9 @@ func (f *watchedLease) Create(
 	options metav1.CreateOptions,
 ) (*coordinationv1.Lease, error) {
 	f.doubted = true
-	return f.LeaseInterface.Create(ctx, withState(lease), options)
+	created, err := f.LeaseInterface.Create(ctx, withState(lease), options)
+	f.hear(err)
+	return created, err
 }
 
 // Update implements coordination.LeaseInterface.
@@ -140,9 +171,11 @@ func (f *watchedLease) Update(
 ) (*coordinationv1.Lease, error) {
 	f.doubted = true
 	lease = withState(lease)
-	return hedge(ctx, f.late, func(ctx context.Context) (*coordinationv1.Lease, error) {
+	updated, err := hedge(ctx, f.late, func(ctx context.Context) (*coordinationv1.Lease, error) {
 		return f.LeaseInterface.Update(ctx, lease, options)
 	})
+	f.hear(err)
+	return updated, err
 }
 
 // stateAnnotation of the Lease has the number of the format of the cluster's state: the highest of

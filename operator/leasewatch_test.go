@@ -72,6 +72,62 @@ func TestLeaseWatch_BeforeAndAfterWrite_AnswersReads(t *testing.T) {
 	})
 }
 
+// mute is an API server that answers requests for the Lease with an error, nil for none.
+type mute struct {
+	coordination.LeaseInterface
+	err error
+}
+
+func (m *mute) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return leaseAt("7"), m.err
+}
+
+func (m *mute) Update(context.Context, *coordinationv1.Lease, metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	return leaseAt("7"), m.err
+}
+
+// A replica that stands by does not know what changed while the API server did not answer: etcd may
+// have been restored.
+func TestLease_APIServerSilent_TermEnds(t *testing.T) {
+	broken := errors.New("connection refused")
+	conflict := apierrors.NewConflict(coordinationv1.Resource("leases"), leaseName, nil)
+	for name, tt := range map[string]struct {
+		silent  time.Duration
+		update  error // the outcome of a write before the last read
+		renewed bool  // the watch reports a renewal before the last read
+		ends    bool
+	}{
+		"for a moment":                    {silent: 4 * time.Second, update: broken},
+		"for the duration of the Lease":   {silent: 5 * time.Second, update: broken, ends: true},
+		"but a write is a conflict":       {silent: 5 * time.Second, update: conflict},
+		"but the watch reports a renewal": {silent: 5 * time.Second, update: broken, renewed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api, watched, ended := &mute{}, leaseAt("6"), error(nil)
+				f := &watchedLease{
+					LeaseInterface: api, late: time.Minute, limit: 5 * time.Second, answered: time.Now(),
+					watched: func() *coordinationv1.Lease { return watched },
+					refuse:  func(err error) { ended = err },
+				}
+				read := func() { _, _ = f.Get(t.Context(), leaseName, metav1.GetOptions{}) }
+				read()
+				time.Sleep(tt.silent) //nolint:forbidigo // virtual time
+				api.err = tt.update
+				_, _ = f.Update(t.Context(), watched, metav1.UpdateOptions{})
+				if tt.renewed {
+					watched = leaseAt("7")
+				}
+				api.err = broken
+				read()
+				if tt.ends != (ended != nil) || tt.ends && !errors.Is(ended, broken) {
+					t.Errorf("the term ended with %v, want an end: %v", ended, tt.ends)
+				}
+			})
+		})
+	}
+}
+
 // noted is an API server with one Lease that others have written.
 type noted struct {
 	coordination.LeaseInterface

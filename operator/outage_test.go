@@ -210,6 +210,28 @@ func TestReplica_WatchHangs_TakesOver(t *testing.T) {
 	r.leader(leases, lease, func(holder string) bool { return holder != "" && holder != first })
 }
 
+// TestOutage_ReplicaStandsBy_TermEnds: etcd may be restored in an outage, and a replica that stands by
+// must not lead with a picture of before.
+func TestOutage_ReplicaStandsBy_TermEnds(t *testing.T) {
+	r := newRig(t)
+	r.create(newNamespace("standby-lease", ""))
+	r.operate(electing("standby-lease"))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "standby-lease", Name: leaseName}}
+	r.leader(r.leases(), lease, func(holder string) bool { return holder != "" })
+
+	far := *r
+	far.config = rest.CopyConfig(r.config)
+	w := newWire(t, far.config)
+	cfg := electing("standby-lease")
+	cfg.HealthAddr, cfg.MetricsAddr = freeAddr(t), freeAddr(t)
+	far.operate(cfg)
+	r.eventually(func() error { return isReady(t, cfg.HealthAddr) })
+	w.set(true)
+	r.eventually(func() error { return atLeast(t, cfg.MetricsAddr, 2) })
+	w.set(false)
+	r.eventually(func() error { return isReady(t, cfg.HealthAddr) })
+}
+
 // isReady returns an error unless the operator is ready.
 func isReady(t *testing.T, addr string) error {
 	t.Helper()

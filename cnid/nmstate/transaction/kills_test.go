@@ -21,7 +21,7 @@ import (
 // TestTransaction_KillsOnRandomHosts_Restored kills the process that applies a document before any of its
 // steps, its guard, or both. The guard restores the host, or else the next process does.
 func TestTransaction_KillsOnRandomHosts_Restored(t *testing.T) {
-	randomhost.Worlds(t, 15, func(t *testing.T, r *rand.Rand) {
+	randomhost.Worlds(t, 6, func(t *testing.T, r *rand.Rand) {
 		m := randomhost.Maker{Rand: r}
 		h := randomhost.Furnished(t, m)
 		dir := t.TempDir()

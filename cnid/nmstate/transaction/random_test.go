@@ -81,7 +81,7 @@ func (m *met) all(t *testing.T) {
 	}
 }
 
-const randomHosts = 500
+const randomHosts = 200
 
 // errEnd stands for the end of the process.
 var errEnd = errors.New("the process ends")

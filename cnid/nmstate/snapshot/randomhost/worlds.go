@@ -20,10 +20,10 @@ import (
 )
 
 // Worlds plays a test in some random worlds, in each with random numbers of its own, and in
-// forty times as many in a soak.
+// a hundred times as many in a soak.
 func Worlds(t *testing.T, count int, play func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
-	seed, count := soak.Worlds(t, 40*count, count)
+	seed, count := soak.Worlds(t, 100*count, count)
 	for n := range uint64(count) {
 		t.Run(soak.World(seed+n), func(t *testing.T) {
 			t.Parallel()
