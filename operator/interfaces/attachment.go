@@ -49,16 +49,15 @@ func (cfg Config) inNetwork(tx store.ReadTx, r request) (pod.Desired, *tenancy.R
 		Families: ipam.Families{
 			V4: r.IP.Mode == annotations.AddressDynamic, V6: r.IP6.Mode == annotations.AddressDynamic,
 		},
-		Link: netif.Config{Routes: r.routes(), Rules: r.rules()},
 	}
 	if r.delegate != nil { // the rest of the interface is the plugins'
 		w.Kind, w.Delegate = netif.KindDelegate, &r.delegate.Delegate
+		w.Link.Routes, w.Link.Rules = r.routes(), r.rules()
 		return w, nil
 	}
-	routes, rules := w.Link.Routes, w.Link.Rules
 	w.Link = r.net.Settings
-	w.Link.Parent, w.Link.Routes, w.Link.Rules, w.Link.IPv6 = r.net.HostDevice, routes, rules, ipv6Of(r.IP6.Mode)
-	w.Link.VLAN, w.Link.VXLAN = r.net.VLAN, r.net.VXLAN
+	w.Link.Routes, w.Link.Rules, w.Link.IPv6 = r.routes(), r.rules(), ipv6Of(r.IP6.Mode)
+	w.Link.Parent, w.Link.VLAN, w.Link.VXLAN = r.net.HostDevice, r.net.VLAN, r.net.VXLAN
 	if r.onDevice() {
 		w.Link.Pool, w.Link.VF = r.net.DevicePool, &r.vf
 	}

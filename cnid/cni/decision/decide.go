@@ -136,7 +136,7 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []netif.Interfa
 		Binding:  first.Binding, Interface: first.Interface, HostPorts: first.HostPorts,
 	}
 	if no := conflict(tx, q.parties(), pod, asking); no != nil {
-		return answer{seen: true, elsewhere: no.lasting, warning: no.message, reason: no.reason, missing: no.message}
+		return answer{seen: true, elsewhere: no.Lasting, warning: no.Message, reason: no.Reason, missing: no.Message}
 	}
 	return answer{seen: true, decisions: decisions}
 }

@@ -192,7 +192,7 @@ func (d *Decisions) confirm(tx store.ReadTx, rec journal.Record) error {
 	probed, _ := d.cfg.Held.Probed()
 	with := parties{cfg: d.cfg.Plan, probed: probed, attached: d.cfg.Journal.Records(), listens: d.cfg.Listens}
 	if no := conflict(tx, with, pod, rec); no != nil {
-		return &attachment.NotReady{Reason: no.message}
+		return &attachment.NotReady{Reason: no.Message}
 	}
 	return nil
 }

@@ -22,41 +22,44 @@ import (
 // protocol, by its IANA number, at an address or, with the zero value, at any.
 type Listens func(protocol uint8, ip netip.Addr, port uint16) (bool, error)
 
-// HostPortRace explains why rec, which is in the journal, can't have a port: of two
+// HostPortRace explains why rec, which is in the journal, can't have a port, or returns nil: of two
 // ADDs at one time, which saw nothing of each other, the later gives way.
-func HostPortRace(tx store.ReadTx, cfg Config, records []journal.Record, rec journal.Record) string {
+func HostPortRace(tx store.ReadTx, cfg Config, records []journal.Record, rec journal.Record) *Refusal {
 	earlier := slices.DeleteFunc(slices.Clone(records), func(other journal.Record) bool { return other.Seq >= rec.Seq })
 	for _, port := range rec.HostPorts {
 		if holder, ok := holderOf(tx, cfg, port, earlier, rec.Pod.UID); ok {
 			return leadsTo(port, holder)
 		}
 	}
-	return ""
+	return nil
 }
 
-func leadsTo(port journal.HostPort, holder journal.Pod) string {
-	return fmt.Sprintf(
+func leadsTo(port journal.HostPort, holder journal.Pod) *Refusal {
+	return conflict(
 		"hostPort %s already leads to pod %s on this node; choose another port, or wait until that pod is deleted",
 		port,
 		holder,
 	)
 }
 
-// PortRefusal explains why a port of the node must not lead to a pod.
-type PortRefusal struct {
-	// Reason is one of package v1alpha1, Message explains it for a person. Both depend on
-	// the cause alone.
-	Reason, Message string
-	// Lasting: no row of the store is the cause.
+// Refusal explains why a pod must not have an address or a port on this node, for a person. The
+// reason and the message depend on the cause alone.
+type Refusal struct {
+	tenancy.Refusal
+	// Lasting is true if no row of the store is the cause, so that no change of the store ends the
+	// refusal.
 	Lasting bool
 }
 
-func conflict(format string, args ...any) *PortRefusal {
-	return &PortRefusal{Reason: v1alpha1.HostPortConflictReason, Message: fmt.Sprintf(format, args...)}
+func refuse(reason, format string, args ...any) *Refusal {
+	return &Refusal{Refusal: tenancy.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}}
 }
 
-func lasting(format string, args ...any) *PortRefusal {
-	refusal := conflict(format, args...)
+func conflict(format string, args ...any) *Refusal {
+	return refuse(v1alpha1.HostPortConflictReason, format, args...)
+}
+
+func lasting(refusal *Refusal) *Refusal {
 	refusal.Lasting = true
 	return refusal
 }
@@ -69,26 +72,26 @@ func HostPortConflict(
 	records []journal.Record,
 	asking journal.Record,
 	listens Listens,
-) *PortRefusal {
+) *Refusal {
 	for _, port := range asking.HostPorts {
 		if port.Protocol == "UDP" && port.HostPort == cfg.TunnelPort {
-			return lasting("hostPort %s is the port of the tunnel between nodes; choose another one", port)
+			return lasting(conflict("hostPort %s is the port of the tunnel between nodes; choose another one", port))
 		}
 		if port.Protocol == "TCP" && port.HostPort == cfg.ProxyHealthPort {
-			return lasting("hostPort %s is the port of the node's health check for load balancers; choose another one", port)
+			return lasting(conflict("hostPort %s is the port of the node's health check for load balancers; choose another one", port))
 		}
 		if refusal := whyClosed(tx, cfg, asking, port); refusal != nil {
 			return refusal
 		}
 		if holder, ok := holderOf(tx, cfg, port, records, asking.Pod.UID); ok {
-			return lasting("%s", leadsTo(port, holder))
+			return lasting(leadsTo(port, holder))
 		}
 		listening, err := listens(hostProtocol(port.Protocol), port.HostIP, port.HostPort)
 		if err != nil {
-			return lasting("hostPort %s: can't find out whether the node itself listens there: %v", port, err)
+			return lasting(conflict("hostPort %s: can't find out whether the node itself listens there: %v", port, err))
 		}
 		if listening {
-			return lasting("hostPort %s is taken: a program on node %s itself listens there; choose another one", port, cfg.Node)
+			return lasting(conflict("hostPort %s is taken: a program on node %s itself listens there; choose another one", port, cfg.Node))
 		}
 	}
 	return nil
@@ -98,18 +101,18 @@ func HostPortConflict(
 // independent of other pods: the pod's tenant has no grant, a Service has the port on
 // every node, or the address is one that the node uses for itself. The end of a grant, or
 // a later Service, closes the port of a running pod too.
-func whyClosed(tx store.ReadTx, cfg Config, rec journal.Record, port journal.HostPort) *PortRefusal {
+func whyClosed(tx store.ReadTx, cfg Config, rec journal.Record, port journal.HostPort) *Refusal {
 	namespace := store.GetNamespace(tx, rec.Pod.Namespace)
 	if namespace == nil { // one without pods
-		return &PortRefusal{Reason: v1alpha1.HostPortNotGrantedReason, Message: fmt.Sprintf(
-			"hostPort %s: namespace %s does not exist", port, rec.Pod.Namespace)}
+		return refuse(v1alpha1.HostPortNotGrantedReason,
+			"hostPort %s: namespace %s does not exist", port, rec.Pod.Namespace)
 	}
 	if !tenancy.HostPortGranted(tx, namespace.Tenant, port.Protocol, port.HostPort) {
-		return &PortRefusal{Reason: v1alpha1.HostPortNotGrantedReason, Message: fmt.Sprintf(
+		return refuse(v1alpha1.HostPortNotGrantedReason,
 			"hostPort %s: no HostAccess grants it to tenant %q; ask the cluster's operator for one, or reach the pod by a Service",
 			port,
 			namespace.Tenant,
-		)}
+		)
 	}
 	if owner := tenancy.OwnerOfNodePort(tx, port.Protocol, port.HostPort); owner != nil {
 		return conflict(
@@ -174,7 +177,7 @@ func HostPorts(pod *store.Pod) []journal.HostPort {
 // it, and runs.
 type ClosedPort struct {
 	Pod     journal.Pod
-	Refusal PortRefusal
+	Refusal tenancy.Refusal
 }
 
 // hostPorts plans the node's ports of all pods, and lists the closed ones. Of two ports that
@@ -184,7 +187,7 @@ func (b *nodeBuilder) hostPorts() {
 	for at, rec := range b.live {
 		for _, port := range rec.HostPorts {
 			if refusal := whyClosed(b.tx, b.in.Config, rec, port); refusal != nil {
-				b.plan.closed = append(b.plan.closed, ClosedPort{rec.Pod, *refusal})
+				b.plan.closed = append(b.plan.closed, ClosedPort{rec.Pod, refusal.Refusal})
 				continue
 			}
 			if _, clash := holderOf(b.tx, b.in.Config, port, b.live[:at], rec.Pod.UID); !clash {

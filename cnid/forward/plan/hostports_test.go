@@ -92,7 +92,7 @@ func TestHostPorts_ServicePort_LeadsToNoPod(t *testing.T) {
 					continue
 				}
 				refusal := got.Closed[0].Refusal
-				if got.Closed[0].Pod != w.records[0].Pod || refusal.Reason != v1alpha1.HostPortConflictReason || refusal.Lasting ||
+				if got.Closed[0].Pod != w.records[0].Pod || refusal.Reason != v1alpha1.HostPortConflictReason ||
 					!strings.Contains(refusal.Message, c.want) {
 					t.Errorf("closed: %+v", got.Closed)
 				}
@@ -179,8 +179,8 @@ func TestHostPorts_Closed_FreeForOthers(t *testing.T) {
 		t.Errorf("ports %+v, closed %+v", got.Filter.HostPorts, got.Closed)
 	}
 	w.store.View(func(tx store.ReadTx) {
-		if why := HostPortRace(tx, testConfig(), w.records, w.records[1]); why != "" {
-			t.Error(why)
+		if why := HostPortRace(tx, testConfig(), w.records, w.records[1]); why != nil {
+			t.Error(why.Message)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/quote"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
@@ -78,7 +79,7 @@ func shadowOf(rec journal.Record, ip netip.Addr) netip.Addr {
 }
 
 // ProbeConflict explains why a pod with network probes or hooks can't have one of the
-// addresses on this node, and what to do; or "" when nothing is in the way. Only
+// addresses on this node, and what to do; or returns nil. Only
 // records older than before count; 0 means all. Those in journal.PhaseLeaving count
 // too: the kubelet may probe what has just left.
 func ProbeConflict(
@@ -87,22 +88,22 @@ func ProbeConflict(
 	pod *store.Pod,
 	addrs []netip.Addr,
 	before uint64,
-) string {
+) *Refusal {
 	if !pod.NetworkProbes {
-		return ""
+		return nil
 	}
 	for _, ip := range addrs {
 		other, leaving := probedPod(tx, records, pod.UID, ip, before)
 		switch {
 		case other == nil:
 		case leaving:
-			return fmt.Sprintf(
+			return probeConflict(
 				"IP %s was pod %s's on this node, which the kubelet may still probe for a moment; this pod gets it after that",
 				ip,
 				other,
 			)
 		default:
-			return fmt.Sprintf(
+			return probeConflict(
 				"IP %s also belongs to pod %s of another VPC on this node, which has network probes or hooks too: the kubelet"+
 					" couldn't tell them apart; use exec probes and hooks in one of them, give one another IP, or keep them on different nodes",
 				ip,
@@ -110,41 +111,45 @@ func ProbeConflict(
 			)
 		}
 	}
-	return ""
+	return nil
 }
 
 // ProbeRefusal explains why a pod can't have its network probes and hooks on this
-// node, whatever else is there, and what to do; or "". The kubelet would dial
+// node, whatever else is there, and what to do, or returns nil. The kubelet would dial
 // something of the node's for it.
-func ProbeRefusal(tx store.ReadTx, cfg Config, pod *store.Pod, addrs []netip.Addr) string {
+func ProbeRefusal(tx store.ReadTx, cfg Config, pod *store.Pod, addrs []netip.Addr) *Refusal {
 	if pod.ProbeHost != "" {
-		return fmt.Sprintf(
+		return lasting(probeConflict(
 			"a probe or hook names the host %s, which the kubelet would dial on the node's network; leave the field host away:"+
 				" the pod's own address is probed, and httpGet.httpHeaders can name a virtual host",
 			quote.Text(pod.ProbeHost),
-		)
+		))
 	}
 	if !pod.NetworkProbes {
-		return ""
+		return nil
 	}
 	own, servers := ownAddresses(tx, cfg), apiServerAddresses(tx, cfg)
 	for _, ip := range addrs {
 		switch {
 		case own.has(ip):
-			return fmt.Sprintf(
+			return lasting(probeConflict(
 				"IP %s is also this node's, or in a range of the infrastructure (chart value infrastructureCIDRs), where the kubelet"+
 					" has business of its own; give the pod another IP or another node, or exec probes and hooks only",
 				ip,
-			)
+			))
 		case pod.NetworkHooks && slices.Contains(servers, ip):
-			return fmt.Sprintf(
+			return lasting(probeConflict(
 				"IP %s is also the API server's, and the kubelet's calls of a hook can't be distinguished from those of the API server;"+
 					" give the pod another IP, or exec hooks only",
 				ip,
-			)
+			))
 		}
 	}
-	return ""
+	return nil
+}
+
+func probeConflict(format string, args ...any) *Refusal {
+	return refuse(v1alpha1.ProbeConflictReason, format, args...)
 }
 
 // nodesOwn are addresses under which the kubelet's connects must reach what they name.
