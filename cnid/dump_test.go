@@ -22,21 +22,21 @@ func (l *lab) differences(t *testing.T) (found []verify.Difference) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := l.nodes[0].script
+	reported := l.nodes[0].script
 	err = s.Update(func(tx store.Tx) error {
-		for _, vpc := range told.VPCs {
+		for _, vpc := range reported.VPCs {
 			claim := store.VNIClaim{Meta: meta("claim-" + vpc.Name), VNI: vpc.VNI, VPC: vpc.Name, VPCUID: vpc.UID}
 			if err := store.PutVNIClaim(tx, &claim); err != nil {
 				return err
 			}
 		}
-		return told.fill(tx)
+		return reported.fill(tx)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := verify.Input{Pods: map[string]verify.Pod{}}
-	for _, pod := range told.Pods {
+	for _, pod := range reported.Pods {
 		in.Pods[pod.UID] = verify.Pod{Running: true}
 	}
 	for _, m := range l.nodes {

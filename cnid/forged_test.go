@@ -46,9 +46,9 @@ func TestForgedAnnotation_NoAdmissionPolicy_NothingAttached(t *testing.T) {
 	refused("with nothing of its own", "the pod's Address objects have not arrived yet")
 	n.claimAddress(t, thief)
 	refused("with another's annotation over its own", v1alpha1.AttachmentsAnnotation+" and the pod's Address objects disagree")
-	said := n.get(t, thief).Annotations
-	said[v1alpha1.AttachmentsAnnotation] = `[{"name":"eth0","kind":"veth","outside":"physical","addresses":["192.0.2.77/24"]}]`
-	says(said)
+	reported := n.get(t, thief).Annotations
+	reported[v1alpha1.AttachmentsAnnotation] = `[{"name":"eth0","kind":"veth","outside":"physical","addresses":["192.0.2.77/24"]}]`
+	says(reported)
 	refused("with a way out of every VPC", "its AttachmentClaim has not arrived")
 
 	if err := n.lab.cni(t, "ADD", victim); err != nil {

@@ -75,7 +75,7 @@ func (m *machine) attachPhysical(t *testing.T, pod, name, addr string) {
 }
 
 // attachMore gives a pod of the script one more attachment.
-func (m *machine) attachMore(t *testing.T, pod string, said netif.Interface) {
+func (m *machine) attachMore(t *testing.T, pod string, reported netif.Interface) {
 	t.Helper()
 	m.script.Pods = slices.Clone(m.script.Pods)
 	at := slices.IndexFunc(m.script.Pods, func(row store.Pod) bool { return row.Name == pod })
@@ -83,7 +83,7 @@ func (m *machine) attachMore(t *testing.T, pod string, said netif.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.script.Pods[at].Attachments, err = annotations.FormatAttachments(append(list, said)); err != nil {
+	if m.script.Pods[at].Attachments, err = annotations.FormatAttachments(append(list, reported)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -289,11 +289,11 @@ func TestTrace_InterfaceWithoutPrograms_Explained(t *testing.T) {
 	}
 	for address, tells := range map[string]bool{"198.51.100.7": true, "198.51.100.99": false} {
 		steps := h.walk(t, h.beside, netip.AddrPortFrom(netip.MustParseAddr(address), 80))
-		told := strings.Contains(
+		noted := strings.Contains(
 			strings.Join(steps[0].Facts, "\n"),
 			`pod ns/o1 has 198.51.100.7 on interface eth0 in network "physical" outside of every VPC, to which Alioth does not forward`,
 		)
-		if told != tells || !steps[0].Dropped {
+		if noted != tells || !steps[0].Dropped {
 			t.Errorf("trace to %s: %+v", address, steps)
 		}
 	}

@@ -40,9 +40,9 @@ func (l *lab) onVXLAN(t *testing.T) (near, far *labPod) {
 	row := multinet.HostLink{Meta: meta(name), Name: name, LinkID: multinet.LinkID{Device: "eth0", Type: multinet.VXLAN, VNI: 700}, NetworkID: "red"}
 	var pods [2]*labPod
 	for i, m := range l.nodes {
-		said := inRed("eth0", byte(i+1))
-		prefix := said.Addresses[0]
-		text, err := annotations.FormatAttachments([]netif.Interface{said})
+		reported := inRed("eth0", byte(i+1))
+		prefix := reported.Addresses[0]
+		text, err := annotations.FormatAttachments([]netif.Interface{reported})
 		if err != nil {
 			t.Fatal(err)
 		}

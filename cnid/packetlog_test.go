@@ -123,16 +123,16 @@ func TestFlowLog_Flow_NamesAndNodesIncluded(t *testing.T) {
 	far.expectFlow(t, connect("b1", "fd10:10:0:1::11"), "node2 VPC blue from pod ns/b3: TCP [fd10:10:0:1::11]:80 (ns/b3) > [fd10:10:0:1::10]:")
 
 	// A reader of old events gets the reported ones only.
-	told := 0
+	message := 0
 	err := nodestatus.FetchPackets(t.Context(), near.cfg.socket(), nodestatus.FlowsPath, nodestatus.Watch{}, func(packet nodestatus.Packet) error {
-		told++
+		message++
 		if !packet.Passed {
 			t.Errorf("%s is no flow", packet)
 		}
 		return nil
 	})
-	if err != nil || told == 0 {
-		t.Errorf("%d flows are kept, %v", told, err)
+	if err != nil || message == 0 {
+		t.Errorf("%d flows are kept, %v", message, err)
 	}
 }
 

@@ -223,7 +223,7 @@ func (w *world) isReported(object client.Object) error {
 func isServed(object client.Object) error {
 	switch o := object.(type) {
 	case *corev1.Pod:
-		return told(v1alpha1.AttachedReason)(o)
+		return hasReason(v1alpha1.AttachedReason)(o)
 	case *corev1.Service:
 		if len(o.Status.LoadBalancer.Ingress) == 0 {
 			return errors.New("it shows no address")

@@ -26,19 +26,19 @@ func TestPod_AnnotationsFull_RefusedWithReason(t *testing.T) {
 	w.create(full)
 	w.create(bound("calm", "red", "", "node-1"))
 	w.settle()
-	if err := told(v1alpha1.AnnotationsTooLargeReason)(w.pod("full")); err != nil {
+	if err := hasReason(v1alpha1.AnnotationsTooLargeReason)(w.pod("full")); err != nil {
 		t.Error(err)
 	}
-	if n := w.operators[0].said["full "+v1alpha1.AnnotationsTooLargeReason]; n != 1 {
+	if n := w.operators[0].events["full "+v1alpha1.AnnotationsTooLargeReason]; n != 1 {
 		t.Errorf("%d events tell of it, want one", n)
 	}
-	if err := told(v1alpha1.AttachedReason)(w.pod("calm")); err != nil {
+	if err := hasReason(v1alpha1.AttachedReason)(w.pod("calm")); err != nil {
 		t.Errorf("another pod of the tenant: %v", err)
 	}
 	held := w.addresses(full)
 	edit(w, full, func(pod *corev1.Pod) { fill(pod, validation.TotalAnnotationSizeLimitB/2) })
 	w.settle()
-	if err := told(v1alpha1.AttachedReason)(w.pod("full")); err != nil {
+	if err := hasReason(v1alpha1.AttachedReason)(w.pod("full")); err != nil {
 		t.Errorf("once it has room: %v", err)
 	}
 	if now := w.addresses(full); len(held) != 2 || strings.Join(now, " ") != strings.Join(held, " ") {

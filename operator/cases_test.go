@@ -78,7 +78,7 @@ func TestAddress_OwnDecisionHeardLate_Kept(t *testing.T) {
 			if now := w.addresses(web); len(held) != 2 || !slices.Equal(now, held) {
 				t.Errorf("the pod was told %v and holds %v", held, now)
 			}
-			if err := told(v1alpha1.AttachedReason)(w.pod("web")); err != nil {
+			if err := hasReason(v1alpha1.AttachedReason)(w.pod("web")); err != nil {
 				t.Error(err)
 			}
 			w.settle()
@@ -115,7 +115,7 @@ func TestAddress_ObjectsGoBeforeStatusHeard_Kept(t *testing.T) {
 				o.hearAll(&corev1.Pod{})
 			}
 			teller.run(teller.control("pod"), requestFor("shop", "web"))
-			before := toldTo(w.pod("web"))
+			before := attachedTo(w.pod("web"))
 			for _, name := range w.addresses(w.pod("web")) {
 				w.api.drop(&v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: name}})
 			}
@@ -127,7 +127,7 @@ func TestAddress_ObjectsGoBeforeStatusHeard_Kept(t *testing.T) {
 				w.crash(teller)
 			}
 			w.settle()
-			if after := toldTo(w.pod("web")); before == nil || !reflect.DeepEqual(before, after) {
+			if after := attachedTo(w.pod("web")); before == nil || !reflect.DeepEqual(before, after) {
 				t.Errorf("the pod was told %+v, and now %+v", before, after)
 			}
 			if held := w.addresses(w.pod("web")); len(held) != 2 || !slices.Contains(held, "red.10.0.1.9") {
@@ -178,7 +178,7 @@ func TestRefusedPod_CopiedAnnotations_Removed(t *testing.T) {
 	w.settle()
 	edit(w, w.pod("refused"), func(pod *corev1.Pod) { pod.Annotations = w.pod("given").Annotations })
 	w.settle()
-	if pod := w.pod("refused"); toldTo(pod) != nil || told(v1alpha1.NetworkNotFoundReason)(pod) != nil {
+	if pod := w.pod("refused"); attachedTo(pod) != nil || hasReason(v1alpha1.NetworkNotFoundReason)(pod) != nil {
 		t.Errorf("annotations %v, condition %+v", pod.Annotations, readiness(pod))
 	}
 	w.checkAtRest()
@@ -200,7 +200,7 @@ func TestAddress_PodForceDeleted_StaysUntilNodeReleases(t *testing.T) {
 	}
 	w.host("node-1").up = true // back, and the sandbox is found to be nobody's
 	w.settle()
-	if toldTo(w.pod("next")) == nil {
+	if attachedTo(w.pod("next")) == nil {
 		t.Errorf("the successor has %+v once the node is back", readiness(w.pod("next")))
 	}
 	w.checkAtRest()
@@ -241,7 +241,7 @@ func TestAddresses_DeletedByHand_ReturnToLivingPods(t *testing.T) {
 	if held := w.addresses(w.pod("fixed")); !slices.Contains(held, "red.10.0.1.9") {
 		t.Errorf("the pod that was told red.10.0.1.9 holds %v", held)
 	}
-	if len(after) != len(names) || toldTo(w.pod("waiting")) != nil {
+	if len(after) != len(names) || attachedTo(w.pod("waiting")) != nil {
 		t.Errorf("Addresses were %v, are %v", names, after)
 	}
 	w.host("node-1").up = true
@@ -271,7 +271,7 @@ func TestOperator_APIRestored_WaitsForLivingSandboxes(t *testing.T) {
 			w.do(one)
 		}
 	}
-	if toldTo(w.pod("newcomer")) != nil {
+	if attachedTo(w.pod("newcomer")) != nil {
 		t.Fatal("the newcomer was told an address before node-1 had answered")
 	}
 	hurried.up = true
@@ -338,7 +338,7 @@ func TestRunningPods_NamespaceOrNetworkMoves_Stay(t *testing.T) {
 	if now := w.addresses(w.pod("stays")); !slices.Equal(now, held) {
 		t.Errorf("the running pod held %v, holds %v after its Network moved", held, now)
 	}
-	if got := toldTo(w.pod("after")); got == nil || got.VPC != "blue" {
+	if got := attachedTo(w.pod("after")); got == nil || got.VPC != "blue" {
 		t.Errorf("a new pod was told %+v, want VPC blue", got)
 	}
 	if text := networkMessage(w, "red"); !strings.Contains(text, "1 pod(s) keep another VPC: Pod shop/stays (VPC red)") {

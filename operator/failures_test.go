@@ -90,7 +90,7 @@ func TestWrites_EachFails_NothingLostOrLeaked(t *testing.T) {
 					return effect()
 				}
 				life(w)
-				if next := w.api.objects[keyOf(newPod("shop", "next", "", ""))].(*corev1.Pod); toldTo(next) == nil {
+				if next := w.api.objects[keyOf(newPod("shop", "next", "", ""))].(*corev1.Pod); attachedTo(next) == nil {
 					w.fail("the successor did not get its address: %+v", readiness(next))
 				}
 				if _, left := w.api.objects[keyOf(newVPC("blue", nil))]; left {

@@ -85,7 +85,7 @@ func TestInstance_ForeignCRD_ServedWithoutReservations(t *testing.T) {
 	pod.Labels = map[string]string{multitenancyv1alpha1.PodNetworkInstanceLabel: "reserving"}
 	r.schedule(pod, node.Name)
 	sees(r, pod, func(pod *corev1.Pod) error {
-		if err := told(v1alpha1.PodNetworkInstanceNotReadyReason)(pod); err != nil || !strings.Contains(fmt.Sprint(pod.Status.Conditions), instancesCRD) {
+		if err := hasReason(v1alpha1.PodNetworkInstanceNotReadyReason)(pod); err != nil || !strings.Contains(fmt.Sprint(pod.Status.Conditions), instancesCRD) {
 			return fmt.Errorf("the pod is told %+v, %w", pod.Status.Conditions, err)
 		}
 		return nil

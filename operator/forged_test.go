@@ -102,11 +102,11 @@ func TestAllocationStatus_Forged_GivesNothing(t *testing.T) {
 				}
 				w.settle()
 				w.keepsOthersOut()
-				told := toldTo(w.pod("gated"))
-				if network == "red" && (told == nil || told.VPC != "red") || network == "none" && told != nil {
-					t.Errorf("the pod has the allocation status %+v", told)
+				first := attachedTo(w.pod("gated"))
+				if network == "red" && (first == nil || first.VPC != "red") || network == "none" && first != nil {
+					t.Errorf("the pod has the allocation status %+v", first)
 				}
-				if n := w.operators[0].said["gated "+v1alpha1.AllocationReplacedReason]; n != 1 {
+				if n := w.operators[0].events["gated "+v1alpha1.AllocationReplacedReason]; n != 1 {
 					t.Errorf("%d events tell of the replacement, want one", n)
 				}
 				w.checkAtRest()
@@ -135,8 +135,8 @@ func TestAllocationStatus_NamesWholeSubnet_OthersKeepAddresses(t *testing.T) {
 	w.settle()
 	w.keepsOthersOut()
 	for _, pod := range sorted[*corev1.Pod](w.api) {
-		if told := toldTo(pod); (told != nil) != (pod.Namespace == "bank") {
-			t.Errorf("pod %s/%s has the allocation status %+v", pod.Namespace, pod.Name, told)
+		if first := attachedTo(pod); (first != nil) != (pod.Namespace == "bank") {
+			t.Errorf("pod %s/%s has the allocation status %+v", pod.Namespace, pod.Name, first)
 		}
 	}
 	w.checkAtRest()
@@ -157,14 +157,14 @@ func TestAllocationStatus_ForgedOnAttachedPod_WrittenAgain(t *testing.T) {
 				w.addVictim()
 				w.create(bound("web", "red", `{"ip": "10.0.1.7"}`, "node-1"), bound("other", "red", `{"ip": "10.0.1.8"}`, "node-2"))
 				w.settle()
-				before, held := toldTo(w.pod("web")), w.addresses(w.pod("web"))
+				before, held := attachedTo(w.pod("web")), w.addresses(w.pod("web"))
 				forge(w)
 				if restarts {
 					w.restart()
 				}
 				w.settle()
 				w.keepsOthersOut()
-				after := toldTo(w.pod("web"))
+				after := attachedTo(w.pod("web"))
 				if after == nil || after.VPC != before.VPC || !slices.Equal(after.Addresses, before.Addresses) || !slices.Equal(w.addresses(w.pod("web")), held) {
 					t.Errorf("the pod had %+v, has %+v and holds %v", before, after, w.addresses(w.pod("web")))
 				}
@@ -222,16 +222,16 @@ func TestAddress_PodDecidedAnew_NoOtherGetsIt(t *testing.T) {
 	w.create(bound("rival", "second", `{"ip": "10.0.1.9"}`, "node-2"))
 	w.operate()
 	w.settle()
-	if told := toldTo(w.pod("web")); told == nil || told.VPC != "blue" {
-		t.Errorf("the pod has %+v, want an address of the VPC that its Network names", told)
+	if first := attachedTo(w.pod("web")); first == nil || first.VPC != "blue" {
+		t.Errorf("the pod has %+v, want an address of the VPC that its Network names", first)
 	}
 	if reason := readiness(w.pod("rival")).Reason; reason != v1alpha1.IPInUseReason {
 		t.Errorf("the rival has reason %s", reason)
 	}
 	w.mustDelete(w.pod("web"))
 	w.settle()
-	if told := toldTo(w.pod("rival")); told == nil || !strings.HasPrefix(told.Addresses[0].String(), "10.0.1.9/") {
-		t.Errorf("the rival has %+v after the pod has ended", told)
+	if first := attachedTo(w.pod("rival")); first == nil || !strings.HasPrefix(first.Addresses[0].String(), "10.0.1.9/") {
+		t.Errorf("the rival has %+v after the pod has ended", first)
 	}
 	w.checkAtRest()
 }

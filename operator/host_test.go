@@ -96,8 +96,8 @@ func (h *host) keptFor(s *sandbox) bool {
 	if podIsEnding(pod) {
 		return false
 	}
-	told := toldTo(pod)
-	return told != nil && told.VPC == s.attachment.VPC && reflect.DeepEqual(told.Addresses, s.attachment.Addresses)
+	first := attachedTo(pod)
+	return first != nil && first.VPC == s.attachment.VPC && reflect.DeepEqual(first.Addresses, s.attachment.Addresses)
 }
 
 // choices lists the actions that kubelet and daemon can take now.

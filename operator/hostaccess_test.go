@@ -16,12 +16,12 @@ import (
 func TestAdmissionGrants_HostAccess_FollowObjects(t *testing.T) {
 	r := newRig(t)
 	// One of an object that was deleted while no operator ran.
-	told := hostGrants(map[string]v1alpha1.HostGrant{"gone": {HostNetwork: true}})
-	r.create(told)
+	grants := hostGrants(map[string]v1alpha1.HostGrant{"gone": {HostNetwork: true}})
+	r.create(grants)
 	r.operate(testConfig())
 	says := func(want map[string]v1alpha1.HostGrant) {
 		t.Helper()
-		sees(r, told, func(g *v1alpha1.AdmissionGrants) error {
+		sees(r, grants, func(g *v1alpha1.AdmissionGrants) error {
 			if !equality.Semantic.DeepEqual(g.HostAccess, want) {
 				return fmt.Errorf("admission is told %v, want %v", g.HostAccess, want)
 			}

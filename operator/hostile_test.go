@@ -47,7 +47,7 @@ func TestForgedAddress_PodOfOtherNode_NoEffect(t *testing.T) {
 			}()
 		}
 		w.settle()
-		got := toldTo(w.pod("victim"))
+		got := attachedTo(w.pod("victim"))
 		if got == nil || got.VPC != "red" || strings.HasPrefix(got.Addresses[0].String(), "10.0.1.7/") || len(w.host("node-1").sandboxes) != 1 {
 			t.Errorf("the pod was told %+v", got)
 		}
@@ -63,7 +63,7 @@ func TestForgedAddress_PodOfOtherNode_NoEffect(t *testing.T) {
 		if after := w.addresses(w.pod("victim")); len(before) != 2 || !slices.Equal(before, after) {
 			t.Errorf("the pod held %v, holds %v", before, after)
 		}
-		if n := w.operators[0].said["node-2 "+v1alpha1.AddressNotOfNodeReason]; n != 1 {
+		if n := w.operators[0].forged["node-2 "+v1alpha1.AddressNotOfNodeReason]; n != 1 {
 			t.Errorf("%d events of the node tell of it", n)
 		}
 		w.checkAtRest()
@@ -80,7 +80,7 @@ func TestForgedAddress_PodOfOtherNode_NoEffect(t *testing.T) {
 		if now := w.addresses(w.pod("victim")); !slices.Contains(now, "red.10.0.1.9") {
 			t.Errorf("the pod that was told red.10.0.1.9 holds %v", now)
 		}
-		if toldTo(w.pod("rival")) != nil {
+		if attachedTo(w.pod("rival")) != nil {
 			t.Error("the rival has it, too")
 		}
 		w.checkAtRest()
@@ -103,8 +103,8 @@ func TestAddress_NodeTokenDeletes_NobodyGetsIt(t *testing.T) {
 		}
 		w.settle()
 	}
-	if after := w.addresses(w.pod("held")); len(before) != 2 || !slices.Equal(before, after) || toldTo(w.pod("rival")) != nil {
-		t.Errorf("the pod held %v, holds %v; the rival was told %+v", before, after, toldTo(w.pod("rival")))
+	if after := w.addresses(w.pod("held")); len(before) != 2 || !slices.Equal(before, after) || attachedTo(w.pod("rival")) != nil {
+		t.Errorf("the pod held %v, holds %v; the rival was told %+v", before, after, attachedTo(w.pod("rival")))
 	}
 	w.checkAtRest()
 }
@@ -112,15 +112,15 @@ func TestAddress_NodeTokenDeletes_NobodyGetsIt(t *testing.T) {
 func TestNode_KeepsTooManyVNIs_Event(t *testing.T) {
 	w := calm(t)
 	answer := w.api.objects[keyOf(&v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall("node-2")}})].(*v1alpha1.RollCall)
-	said := clone(answer)
+	forged := clone(answer)
 	for vni := range int32(4096) {
-		said.Spec.VNIs = append(said.Spec.VNIs, 100_000-vni)
+		forged.Spec.VNIs = append(forged.Spec.VNIs, 100_000-vni)
 	}
 	h := w.host("node-2")
 	h.up = false // the daemon would answer anew
-	w.api.keep(said, answer)
+	w.api.keep(forged, answer)
 	w.settle()
-	if n := w.operators[0].said["node-2 "+v1alpha1.TooManyVNIsReason]; n != 1 {
+	if n := w.operators[0].forged["node-2 "+v1alpha1.TooManyVNIsReason]; n != 1 {
 		t.Errorf("%d events of the node tell of it", n)
 	}
 	h.up = true
@@ -136,7 +136,7 @@ func TestNode_ReadyButSilent_Event(t *testing.T) {
 	for range 3 { // of 45 s each at least
 		w.settle()
 	}
-	if n := w.operators[0].said["node-2 "+v1alpha1.RollCallUnansweredReason]; n != 1 {
+	if n := w.operators[0].forged["node-2 "+v1alpha1.RollCallUnansweredReason]; n != 1 {
 		t.Errorf("%d events of the node tell of it", n)
 	}
 	h.up = true
@@ -149,11 +149,11 @@ func TestNode_ReadyButSilent_Event(t *testing.T) {
 func TestDefaultVPC_KubeletReportsItsAddresses_StaysReady(t *testing.T) {
 	w := calm(t)
 	node := w.api.objects[keyOf(newNode("node-2"))].(*corev1.Node)
-	said := clone(node)
+	forged := clone(node)
 	for _, ip := range []string{"10.244.0.77", "10.244.255.254", "fd10:244::77"} {
-		said.Status.Addresses = append(said.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+		forged.Status.Addresses = append(forged.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
 	}
-	w.api.keep(said, node)
+	w.api.keep(forged, node)
 	w.settle()
 	for range 2 { // once more, as after a change of anything else
 		w.settle()
@@ -162,7 +162,7 @@ func TestDefaultVPC_KubeletReportsItsAddresses_StaysReady(t *testing.T) {
 	if ready := meta.FindStatusCondition(vpc.Status.Conditions, v1alpha1.ReadyCondition); ready == nil || ready.Status != metav1.ConditionTrue {
 		t.Errorf("the default VPC is %+v", ready)
 	}
-	if n := w.operators[0].said["node-2 "+v1alpha1.NodeAddressDoubtedReason]; n != 3 {
+	if n := w.operators[0].forged["node-2 "+v1alpha1.NodeAddressDoubtedReason]; n != 3 {
 		t.Errorf("%d events of the node tell of its 3 addresses", n)
 	}
 	w.checkAtRest()
@@ -207,8 +207,8 @@ func TestPodFields_CopiedFromOtherPod_GiveNothing(t *testing.T) {
 			if after := w.addresses(w.pod("victim")); len(before) != 2 || !slices.Equal(before, after) {
 				t.Errorf("the pod held %v, holds %v", before, after)
 			}
-			if held := w.addresses(w.pod("rival")); len(held) > 0 || toldTo(w.pod("rival")) != nil || len(w.host("node-2").sandboxes) > 0 {
-				t.Errorf("the rival holds %v, was told %+v, and has %d sandboxes", held, toldTo(w.pod("rival")), len(w.host("node-2").sandboxes))
+			if held := w.addresses(w.pod("rival")); len(held) > 0 || attachedTo(w.pod("rival")) != nil || len(w.host("node-2").sandboxes) > 0 {
+				t.Errorf("the rival holds %v, was told %+v, and has %d sandboxes", held, attachedTo(w.pod("rival")), len(w.host("node-2").sandboxes))
 			}
 		})
 	}
@@ -243,8 +243,8 @@ func TestNodeConditions_Forged_NothingReleased(t *testing.T) {
 	} {
 		edit(w, newNode("node-2"), func(node *corev1.Node) { node.Status.Conditions = conditions })
 		w.settle()
-		if told := toldTo(w.pod("next")); told != nil {
-			t.Fatalf("%s: the address of a pod that may run is given to another: %+v", name, told)
+		if first := attachedTo(w.pod("next")); first != nil {
+			t.Fatalf("%s: the address of a pod that may run is given to another: %+v", name, first)
 		}
 		if got := w.api.objects[keyOf(heir)].(*v1alpha1.VPC).Status.VNI; got != 0 {
 			t.Fatalf("%s: the VNI %d that the node may use is given to another VPC", name, got)
@@ -252,7 +252,7 @@ func TestNodeConditions_Forged_NothingReleased(t *testing.T) {
 	}
 	h.up = true
 	w.settle()
-	if got := w.api.objects[keyOf(heir)].(*v1alpha1.VPC).Status.VNI; got != vni || toldTo(w.pod("next")) == nil {
+	if got := w.api.objects[keyOf(heir)].(*v1alpha1.VPC).Status.VNI; got != vni || attachedTo(w.pod("next")) == nil {
 		t.Errorf("after the answer of the node the VPC has VNI %d, want %d, and the pod %+v", got, vni, readiness(w.pod("next")))
 	}
 	w.checkAtRest()
@@ -267,16 +267,16 @@ func TestTerm_NodeReadinessFlaps_NotDelayedFurther(t *testing.T) {
 		w.host("node-2").up = false
 		w.restart()
 		w.create(bound("web", "red", "", "node-1"))
-		said, at := 0, w.clock
+		forged, at := 0, w.clock
 		return w.until("the pod to have addresses", func() error {
 			if fickle && w.clock.After(at) {
-				status := [...]corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue}[said%2]
-				said, at = said+1, w.clock
+				status := [...]corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue}[forged%2]
+				forged, at = forged+1, w.clock
 				edit(w, newNode("node-2"), func(node *corev1.Node) {
 					node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
 				})
 			}
-			return told(v1alpha1.AttachedReason)(w.pod("web"))
+			return hasReason(v1alpha1.AttachedReason)(w.pod("web"))
 		})
 	}
 	silent, fickle := waits(false), waits(true)

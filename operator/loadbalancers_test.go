@@ -442,10 +442,10 @@ func TestExternalIPs_NotGranted_Event(t *testing.T) {
 	pool := newPool("external-ips", []string{"external-ips", "*"}, "198.51.100.7-198.51.100.10")
 	pool.Spec.Use = v1alpha1.PoolForExternalIPs
 	r.create(pool)
-	told := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalIPGrants}}
+	grants := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalIPGrants}}
 	says := func(want ...v1alpha1.ExternalIPGrant) {
 		t.Helper()
-		sees(r, told, func(g *v1alpha1.AdmissionGrants) error {
+		sees(r, grants, func(g *v1alpha1.AdmissionGrants) error {
 			if !equality.Semantic.DeepEqual(g.ExternalIPs, want) {
 				return fmt.Errorf("admission is told %v, want %v", g.ExternalIPs, want)
 			}

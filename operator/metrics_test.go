@@ -82,8 +82,8 @@ func TestMetrics_OperatorAtWork_Counted(t *testing.T) {
 	leak := heldBy("metrics", "metrics-net1", "10.10.1.98")
 	leak.Spec.Node = "no-such-node"
 	r.create(leak)
-	sees(r, served, told(v1alpha1.AttachedReason))
-	sees(r, refused, told(v1alpha1.NICInvalidReason))
+	sees(r, served, hasReason(v1alpha1.AttachedReason))
+	sees(r, refused, hasReason(v1alpha1.NICInvalidReason))
 	r.gone(leak)
 
 	atLeast := []struct {
@@ -136,7 +136,7 @@ func TestMetrics_EachOne_ValidAndDocumented(t *testing.T) {
 	r.operate(cfg)
 	r.network("metric-names")
 	refused := r.schedule(newPod("metric-names", "refused", "n", `{name: eth0}`), "node-1")
-	sees(r, refused, told(v1alpha1.NICInvalidReason))
+	sees(r, refused, hasReason(v1alpha1.NICInvalidReason))
 	// A write is counted once it is answered, when the pod has its status already.
 	var text string
 	var own []string

@@ -268,7 +268,7 @@ func TestNetwork_PodWithoutAddresses_GoesAfterIt(t *testing.T) {
 	w.create(web)
 	w.settle()
 	claims := sorted[*v1alpha1.AttachmentClaim](w.api)
-	if err := told(v1alpha1.AttachedReason)(w.pod("web")); err != nil || len(claims) != 1 {
+	if err := hasReason(v1alpha1.AttachedReason)(w.pod("web")); err != nil || len(claims) != 1 {
 		t.Fatalf("%d claims, error %v", len(claims), err)
 	}
 	w.mustDelete(claims[0]) // by hand

@@ -53,7 +53,7 @@ func (r *rig) onLAN(namespace, name string, number int, port int32) *corev1.Pod 
 	}
 	pod.Annotations = map[string]string{annotations.InterfacesKey: string(list)}
 	r.schedule(pod, "node-1")
-	sees(r, pod, told(v1alpha1.AttachedReason))
+	sees(r, pod, hasReason(v1alpha1.AttachedReason))
 	return pod
 }
 

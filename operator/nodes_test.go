@@ -56,7 +56,7 @@ func TestDefaultVPC_EachNode_HasAddresses(t *testing.T) {
 
 	r.create(newNamespace("nodes-plain", ""))
 	pod := r.schedule(newPod("nodes-plain", "p", "", ""), "node-1")
-	sees(r, pod, told(v1alpha1.AttachedReason))
+	sees(r, pod, hasReason(v1alpha1.AttachedReason))
 	r.holds(string(pod.UID), "nodes-default", 2)
 
 	r.delete(early)
@@ -94,19 +94,19 @@ func TestAddresses_NodeWithoutDaemon_Released(t *testing.T) {
 	r.network("bare")
 	r.create(newNode("bare-node"))
 	pod := r.schedule(newPod("bare", "first", "n", `{"ip": "10.10.1.40"}`), "bare-node")
-	sees(r, pod, told(v1alpha1.AttachedReason))
+	sees(r, pod, hasReason(v1alpha1.AttachedReason))
 	r.delete(pod)
 	r.holds(string(pod.UID), "bare", 0)
 
 	answer := newAnswer("bare-node")
 	r.create(answer)
 	pod = r.schedule(newPod("bare", "second", "n", `{"ip": "10.10.1.40"}`), "bare-node")
-	sees(r, pod, told(v1alpha1.AttachedReason))
+	sees(r, pod, hasReason(v1alpha1.AttachedReason))
 	r.delete(pod)
 	successor := r.schedule(newPod("bare", "third", "n", `{"ip": "10.10.1.40"}`), "node-1")
-	sees(r, successor, told(v1alpha1.IPReleasingReason))
+	sees(r, successor, hasReason(v1alpha1.IPReleasingReason))
 	r.delete(answer)
-	sees(r, successor, told(v1alpha1.AttachedReason))
+	sees(r, successor, hasReason(v1alpha1.AttachedReason))
 	r.holds(string(pod.UID), "bare", 0)
 }
 
@@ -132,13 +132,13 @@ func TestAddresses_NodeLost_ReleasedOnlyWhenFenced(t *testing.T) {
 			r.create(node)
 			r.create(newAnswer(node.Name))
 			pod := r.schedule(newPod("fence", "lost-"+node.Name, "n", `{"ip": "10.10.1.40"}`), node.Name)
-			sees(r, pod, told(v1alpha1.AttachedReason))
+			sees(r, pod, hasReason(v1alpha1.AttachedReason))
 			r.delete(pod) // by force, as when the node does not answer
 			successor := r.schedule(newPod("fence", "next-"+node.Name, "n", `{"ip": "10.10.1.40"}`), "node-1")
-			sees(r, successor, told(v1alpha1.IPReleasingReason))
+			sees(r, successor, hasReason(v1alpha1.IPReleasingReason))
 			r.holds(string(pod.UID), "fence", 2)
 			tc.fence(r, node)
-			sees(r, successor, told(v1alpha1.AttachedReason))
+			sees(r, successor, hasReason(v1alpha1.AttachedReason))
 			r.holds(string(pod.UID), "fence", 0)
 			r.delete(successor)
 			for _, address := range r.held(string(successor.UID)) {

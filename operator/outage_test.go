@@ -146,13 +146,13 @@ func TestOutage_APIServer_TermEndsProcessStays(t *testing.T) {
 	far.operate(cfg)
 	r.network("outage")
 	first := r.schedule(newPod("outage", "first", "n", ""), "node-1")
-	sees(r, first, told(v1alpha1.AttachedReason))
+	sees(r, first, hasReason(v1alpha1.AttachedReason))
 
 	w.set(true)
 	second := r.schedule(newPod("outage", "second", "n", ""), "node-1")
 	r.eventually(func() error { return atLeast(t, cfg.MetricsAddr, 2) })
 	w.set(false)
-	sees(r, second, told(v1alpha1.AttachedReason))
+	sees(r, second, hasReason(v1alpha1.AttachedReason))
 	if a, b := r.held(string(first.UID)), r.held(string(second.UID)); len(a) != 2 || len(b) != 2 {
 		t.Errorf("the pods hold %d and %d addresses, want 2 each", len(a), len(b))
 	}

@@ -101,9 +101,9 @@ func TestPodNetworkInstance_Pods_GetItsAddresses(t *testing.T) {
 
 	// Another pod never has a reserved address, and may not ask for one.
 	own := r.schedule(newPod("pni", "own", "pni", `{"subnet": "net2"}`), "node-1")
-	sees(r, own, told(v1alpha1.AttachedReason))
+	sees(r, own, hasReason(v1alpha1.AttachedReason))
 	asks := r.schedule(newPod("pni", "asks", "pni", fmt.Sprintf(`{"ip": %q}`, reserved[1])), "node-1")
-	sees(r, asks, told(v1alpha1.IPReservedReason))
+	sees(r, asks, hasReason(v1alpha1.IPReservedReason))
 	for _, address := range r.held(string(own.UID)) {
 		if slices.Contains(reserved, address.Spec.IP) {
 			t.Errorf("%s is reserved, and pod %s has it", address.Spec.IP, own.Name)
@@ -117,7 +117,7 @@ func TestPodNetworkInstance_Pods_GetItsAddresses(t *testing.T) {
 		pod.Labels = map[string]string{multitenancyv1alpha1.PodNetworkInstanceLabel: "pni"}
 		pods = append(pods, r.schedule(pod, labelled.Name))
 		if name != "web-2" {
-			sees(r, pod, told(v1alpha1.AttachedReason))
+			sees(r, pod, hasReason(v1alpha1.AttachedReason))
 			has = append(has, r.reports(pod, multitenancyv1alpha1.ConfigReady))
 		}
 	}
@@ -126,7 +126,7 @@ func TestPodNetworkInstance_Pods_GetItsAddresses(t *testing.T) {
 	if !slices.Equal(has, reserved) {
 		t.Errorf("the pods have %v, reserved are %v", has, reserved)
 	}
-	sees(r, pods[2], told(v1alpha1.SubnetExhaustedReason))
+	sees(r, pods[2], hasReason(v1alpha1.SubnetExhaustedReason))
 	r.reports(pods[2], multitenancyv1alpha1.ConfigNoAddresses)
 	r.endInstance(instance, pods)
 	sees(r, network, podNetworkIs(multitenancyv1alpha1.PodNetworkReady, v1alpha1.ReadyReason))

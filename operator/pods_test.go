@@ -32,7 +32,7 @@ func TestPod_DualStackNetwork_GetsBothAddresses(t *testing.T) {
 		newNetwork("told-a", "vpc-1", "told"),
 	)
 	pod := r.schedule(newPod("told-a", "web", "vpc-1", `{"name": "net0", "ip": "10.10.1.12", "subnet": "net1"}`), "node-1")
-	sees(r, pod, told(v1alpha1.AttachedReason))
+	sees(r, pod, hasReason(v1alpha1.AttachedReason))
 
 	if got := pod.Annotations[arktosv1.ReadinessAnnotation]; got != "true" {
 		t.Errorf("readiness is %q, want true", got)
@@ -121,14 +121,14 @@ func TestNICAnnotation_Requests_Served(t *testing.T) {
 			r := r.within(t)
 			pod := r.schedule(newPod("nic", fmt.Sprintf("p%d", i), tc.label, tc.nic), "node-1")
 			if tc.reason != "" {
-				sees(r, pod, told(tc.reason))
+				sees(r, pod, hasReason(tc.reason))
 				r.warned(pod, tc.reason)
 				if held := r.held(string(pod.UID)); len(held) > 0 {
 					t.Errorf("a refused pod holds %v", held)
 				}
 				return
 			}
-			sees(r, pod, told(v1alpha1.AttachedReason))
+			sees(r, pod, hasReason(v1alpha1.AttachedReason))
 			held := r.held(string(pod.UID))
 			if len(held) != tc.families || !netip.MustParsePrefix(tc.want).Contains(netip.MustParseAddr(held[0].Spec.IP)) {
 				t.Errorf("got %v, want %d with one of %s", held, tc.families, tc.want)
@@ -166,30 +166,30 @@ func TestRefusedPod_CauseGone_Served(t *testing.T) {
 	r := start(t)
 	r.create(newNamespace("healpod", "healpod"))
 	pod := r.schedule(newPod("healpod", "p", "n", `{"subnet": "net2"}`), "node-1")
-	sees(r, pod, told(v1alpha1.NetworkNotFoundReason))
+	sees(r, pod, hasReason(v1alpha1.NetworkNotFoundReason))
 	net := newNetwork("healpod", "n", "healpod")
 	r.create(net)
-	sees(r, pod, told(v1alpha1.NetworkNotReadyReason))
+	sees(r, pod, hasReason(v1alpha1.NetworkNotReadyReason))
 	r.create(newVPC("healpod", []string{"healpod"}, "10.10.0.0/16"))
 	r.create(newSubnet("healpod-1", "healpod", "net1", "10.10.1.0/24"))
-	sees(r, pod, told(v1alpha1.SubnetNotFoundReason))
+	sees(r, pod, hasReason(v1alpha1.SubnetNotFoundReason))
 	r.create(newSubnet("healpod-2", "healpod", "net2", "10.10.2.0/24"))
-	sees(r, pod, told(v1alpha1.AttachedReason))
+	sees(r, pod, hasReason(v1alpha1.AttachedReason))
 }
 
 func TestPod_IPOfEndingPod_Waits(t *testing.T) {
 	r := start(t)
 	r.network("fixed")
 	first := r.schedule(newPod("fixed", "first", "n", `{"ip": "10.10.1.20"}`), "node-1")
-	sees(r, first, told(v1alpha1.AttachedReason))
+	sees(r, first, hasReason(v1alpha1.AttachedReason))
 	second := r.schedule(newPod("fixed", "second", "n", `{"ip": "10.10.1.20"}`), "node-1")
-	sees(r, second, told(v1alpha1.IPInUseReason))
+	sees(r, second, hasReason(v1alpha1.IPInUseReason))
 	r.delete(first)
-	sees(r, second, told(v1alpha1.IPReleasingReason))
+	sees(r, second, hasReason(v1alpha1.IPReleasingReason))
 	for _, address := range r.held(string(first.UID)) {
 		r.delete(&address) // as the node's daemon does
 	}
-	sees(r, second, told(v1alpha1.AttachedReason))
+	sees(r, second, hasReason(v1alpha1.AttachedReason))
 }
 
 func TestPods_SubnetFull_WaitForRoom(t *testing.T) {
@@ -201,15 +201,15 @@ func TestPods_SubnetFull_WaitForRoom(t *testing.T) {
 		pods = append(pods, r.schedule(newPod("full", fmt.Sprintf("p%d", i), "n", nic), "node-1"))
 	}
 	for _, pod := range pods {
-		sees(r, pod, told(v1alpha1.AttachedReason))
+		sees(r, pod, hasReason(v1alpha1.AttachedReason))
 	}
 	late := r.schedule(newPod("full", "late", "n", nic), "node-1")
-	sees(r, late, told(v1alpha1.SubnetExhaustedReason))
+	sees(r, late, hasReason(v1alpha1.SubnetExhaustedReason))
 	r.delete(pods[2])
 	for _, address := range r.held(string(pods[2].UID)) {
 		r.delete(&address)
 	}
-	sees(r, late, told(v1alpha1.AttachedReason))
+	sees(r, late, hasReason(v1alpha1.AttachedReason))
 }
 
 func TestPodAnnotations_Forged_Overwritten(t *testing.T) {
@@ -227,7 +227,7 @@ func TestPodAnnotations_Forged_Overwritten(t *testing.T) {
 			arktosv1.UserInputAnnotation:   `{"vpc": "other", "net": "other", "ip": "10.10.1.77"}`,
 		}
 		r.schedule(pod, "node-1")
-		sees(r, pod, told(tc.reason))
+		sees(r, pod, hasReason(tc.reason))
 		if tc.reason == v1alpha1.AttachedReason {
 			list, err := annotations.ParseAttachments(pod.Annotations[v1alpha1.AttachmentsAnnotation])
 			if err != nil || list[0].VPC != "forged" {
@@ -267,11 +267,11 @@ func TestOperator_PredecessorDiedMidway_Finishes(t *testing.T) {
 		address("10.10.1.31", "fd10:10:0:1::31", blocked),
 		address("fd10:10:0:1::31", "10.10.1.99", somebody))
 	r.operate(testConfig())
-	sees(r, half, told(v1alpha1.AttachedReason))
+	sees(r, half, hasReason(v1alpha1.AttachedReason))
 	if got := r.held(string(half.UID)); len(got) != 2 || got[0].Spec.IP != "10.10.1.30" || got[1].Spec.IP != "fd10:10:0:1::30" {
 		t.Errorf("the half-made set became %v", got)
 	}
-	sees(r, blocked, told(v1alpha1.AttachedReason))
+	sees(r, blocked, hasReason(v1alpha1.AttachedReason))
 	got := r.held(string(blocked.UID))
 	if len(got) != 2 || got[0].Spec.IP == "10.10.1.31" {
 		t.Errorf("the set that can't be completed became %v, want another one", got)
@@ -282,7 +282,7 @@ func TestLivingPod_AddressLost_GetsItBack(t *testing.T) {
 	r := start(t)
 	r.network("lost")
 	pod := r.schedule(newPod("lost", "p", "n", ""), "node-1")
-	sees(r, pod, told(v1alpha1.AttachedReason))
+	sees(r, pod, hasReason(v1alpha1.AttachedReason))
 	before := r.held(string(pod.UID))
 	for _, address := range before {
 		r.delete(&address)
@@ -316,7 +316,7 @@ func TestPods_ManyAtOnce_DistinctAddresses(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, pod := range pods {
-		sees(r, pod, told(v1alpha1.AttachedReason))
+		sees(r, pod, hasReason(v1alpha1.AttachedReason))
 		seen[pod.Annotations[arktosv1.UserInputAnnotation]] = true
 	}
 	if len(seen) != count {

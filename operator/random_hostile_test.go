@@ -81,7 +81,7 @@ func (c *chaos) abuseCreate() {
 		if pod.Spec.NodeName == stolen {
 			continue
 		}
-		if all = append(all, pod); toldTo(pod) == nil {
+		if all = append(all, pod); attachedTo(pod) == nil {
 			waiting = append(waiting, pod)
 		}
 	}
@@ -113,7 +113,7 @@ func (c *chaos) abuseCreate() {
 // pod gets other addresses then.
 func (c *chaos) rob(vpc string, ip netip.Addr) {
 	for _, pod := range sorted[*corev1.Pod](c.api) {
-		if told := toldTo(pod); told != nil && told.VPC == vpc && strings.Contains(fmt.Sprint(told.Addresses), ip.String()+"/") {
+		if first := attachedTo(pod); first != nil && first.VPC == vpc && strings.Contains(fmt.Sprint(first.Addresses), ip.String()+"/") {
 			if c.robbed == nil {
 				c.robbed = map[types.UID]bool{}
 			}
@@ -147,14 +147,14 @@ func (w *world) mayBeOff(h *host, s *sandbox) bool {
 func (w *world) keepsToItsOwn() {
 	w.t.Helper()
 	for _, pod := range sorted[*corev1.Pod](w.api) {
-		told := toldTo(pod)
-		if told == nil || podIsEnding(pod) {
+		first := attachedTo(pod)
+		if first == nil || podIsEnding(pod) {
 			continue
 		}
-		if told.VPC != "red" && told.VPC != "blue" && told.VPC != v1alpha1.DefaultVPCName {
-			w.fail("pod %s was told VPC %s", pod.Name, told.VPC)
+		if first.VPC != "red" && first.VPC != "blue" && first.VPC != v1alpha1.DefaultVPCName {
+			w.fail("pod %s was told VPC %s", pod.Name, first.VPC)
 		}
-		text, before := fmt.Sprint(told.VPC, told.Addresses), w.toldBefore[pod.UID]
+		text, before := fmt.Sprint(first.VPC, first.Addresses), w.toldBefore[pod.UID]
 		if before == "" && !w.holdsAny(pod.UID) { // the backup is from after the deletion
 			before = bereft
 			w.remember(pod.UID, bereft)
@@ -172,11 +172,11 @@ func (w *world) keepsToItsOwn() {
 	}
 }
 
-func (w *world) remember(uid types.UID, told string) {
+func (w *world) remember(uid types.UID, first string) {
 	if w.toldBefore == nil {
 		w.toldBefore = map[types.UID]string{}
 	}
-	w.toldBefore[uid] = told
+	w.toldBefore[uid] = first
 }
 
 // bereft stands for the allocation of a pod whose Addresses were all deleted by hand.

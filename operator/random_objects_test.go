@@ -67,7 +67,7 @@ func (c *chaos) changePool() {
 func (c *chaos) deleteAddresses() {
 	living := map[string]bool{}
 	for _, pod := range sorted[*corev1.Pod](c.api) {
-		living[string(pod.UID)] = !podIsEnding(pod) && toldTo(pod) != nil
+		living[string(pod.UID)] = !podIsEnding(pod) && attachedTo(pod) != nil
 	}
 	for _, service := range sorted[*corev1.Service](c.api) {
 		living[string(service.UID)] = true

@@ -394,7 +394,7 @@ func podScenes() []scene {
 		{v1alpha1.IPInUseReason, "Pod", func(r *rig) client.Object {
 			nic := `{"ip": "10.10.1.40"}`
 			first := r.schedule(newPod("reasons", "first", "n", nic), "node-1")
-			sees(r, first, told(v1alpha1.AttachedReason))
+			sees(r, first, hasReason(v1alpha1.AttachedReason))
 			return aPod("second", "n", nic)(r)
 		}},
 		{v1alpha1.IPReleasingReason, "Pod", func(r *rig) client.Object {
@@ -422,7 +422,7 @@ func says(object client.Object, reason string) error {
 	case *v1alpha1.SharedService:
 		return ready(object.Status.Conditions, reason)
 	case *corev1.Pod:
-		return told(reason)(object)
+		return hasReason(reason)(object)
 	}
 	return fmt.Errorf("unexpected %T", object)
 }

@@ -287,7 +287,7 @@ func (r *rig) schedule(pod *corev1.Pod, node string) *corev1.Pod {
 }
 
 // told makes a check of the pod's NetworkReady condition.
-func told(reason string) func(*corev1.Pod) error {
+func hasReason(reason string) func(*corev1.Pod) error {
 	return func(pod *corev1.Pod) error {
 		for _, c := range pod.Status.Conditions {
 			if c.Type != v1alpha1.NetworkReadyCondition {

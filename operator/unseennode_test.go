@@ -29,15 +29,15 @@ func TestPod_NodeUnseen_WaitsForIt(t *testing.T) {
 			if held := w.addresses(w.pod("early")); len(held) > 0 || len(w.pod("early").Status.Conditions) > 0 {
 				t.Errorf("before its node is seen, the pod has %v and is told %+v", held, w.pod("early").Status.Conditions)
 			}
-			if told := toldTo(w.pod("asks")); told == nil || told.Kind != netif.KindPair {
-				t.Errorf("a pod that names its network is told %+v", told)
+			if first := attachedTo(w.pod("asks")); first == nil || first.Kind != netif.KindPair {
+				t.Errorf("a pod that names its network is told %+v", first)
 			}
 			seen := newNode("node-3")
 			seen.Labels = c.labels
 			w.create(seen)
 			w.settle()
-			if told := toldTo(w.pod("early")); told == nil || told.Kind != c.kind {
-				t.Errorf("once its node is seen, the pod is told %+v, want an interface of kind %q: %+v", told, c.kind, w.pod("early").Status.Conditions)
+			if first := attachedTo(w.pod("early")); first == nil || first.Kind != c.kind {
+				t.Errorf("once its node is seen, the pod is told %+v, want an interface of kind %q: %+v", first, c.kind, w.pod("early").Status.Conditions)
 			}
 		})
 	}

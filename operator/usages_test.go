@@ -28,7 +28,7 @@ func (r *rig) tenantSubnet(name, cidr string) (*v1alpha1.VPC, *v1alpha1.Subnet) 
 func (r *rig) gets(namespace, name, ip string) *corev1.Pod {
 	r.t.Helper()
 	pod := r.schedule(newPod(namespace, name, "n", ""), "node-1")
-	sees(r, pod, told(v1alpha1.AttachedReason))
+	sees(r, pod, hasReason(v1alpha1.AttachedReason))
 	if held := r.held(string(pod.UID)); len(held) != 1 || held[0].Spec.IP != ip {
 		r.t.Fatalf("pod %s holds %+v, want %s", name, held, ip)
 	}

@@ -255,7 +255,7 @@ type instance struct {
 	ctx      context.Context //nolint:containedctx // the life of the process that this stands for
 	kill     context.CancelFunc
 	// said counts events by the name of their object and their reason.
-	said map[string]int
+	events map[string]int
 	// reconciles counts runs per controller, failures the runs with an error.
 	reconciles map[string]int
 	// pausesGrow: the pause after an error doubles, as in the real queues.
@@ -301,7 +301,7 @@ func newInstance(
 	now func() time.Time,
 	hook func(o *instance, verb string, object client.Object, effect func() error) error,
 ) (*instance, error) {
-	o := &instance{name: name, inputs: newInformers(api), now: now, reconciles: map[string]int{}, said: map[string]int{}}
+	o := &instance{name: name, inputs: newInformers(api), now: now, reconciles: map[string]int{}, events: map[string]int{}}
 	o.ctx, o.kill = context.WithCancel(context.Background())
 	m, err := newMetrics(&state{})
 	if err != nil {
@@ -405,7 +405,7 @@ type recorder struct{ of *instance }
 // Eventf implements events.EventRecorder.
 func (r recorder) Eventf(about, _ runtime.Object, _, reason, _, _ string, _ ...any) {
 	if object, ok := about.(client.Object); ok {
-		r.of.said[object.GetName()+" "+reason]++
+		r.of.events[object.GetName()+" "+reason]++
 	}
 }
 

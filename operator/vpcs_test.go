@@ -164,7 +164,7 @@ func TestSubnet_AddressesLeft_HeldAndHoldersNamed(t *testing.T) {
 	subnet := newSubnet("heldsub-s", "heldsub", "s", "10.0.1.0/24")
 	r.create(newNamespace("heldsub", "heldsub"), newVPC("heldsub", []string{"heldsub"}, "10.0.0.0/16"), subnet, newNetwork("heldsub", "n", "heldsub"))
 	pod := r.schedule(newPod("heldsub", "p", "n", ""), "node-1")
-	sees(r, pod, told(v1alpha1.AttachedReason))
+	sees(r, pod, hasReason(v1alpha1.AttachedReason))
 	sees(r, usageOf(v1alpha1.UsageOfSubnet, "heldsub-s"), func(u *v1alpha1.Usage) error {
 		if u.Status.Used != 1 || u.Status.Free == nil || *u.Status.Free != 252 || len(u.Status.Cursors) != 1 {
 			return fmt.Errorf("the figures are %+v; want 1 used, 252 free and a cursor", u.Status)
@@ -230,7 +230,7 @@ func TestNetworks_NamesakesInTwoNamespaces_BothUsable(t *testing.T) {
 		return ready(n.Status.Conditions, v1alpha1.ReadyReason)
 	})
 	pod := r.schedule(newPod(nets[1].Namespace, "p", "n", ""), "node-1")
-	sees(r, pod, told(v1alpha1.AttachedReason))
+	sees(r, pod, hasReason(v1alpha1.AttachedReason))
 	if held := r.held(string(pod.UID)); len(held) != 1 || held[0].Spec.VPC != nets[1].Spec.VPCID {
 		t.Errorf("the pod holds %v, want an address of its own namespace's Network", held)
 	}
@@ -249,12 +249,12 @@ func TestNetwork_PodsLeft_Held(t *testing.T) {
 	r.create(newNamespace("heldnet", "heldnet"), newVPC("heldnet", []string{"heldnet"}, "10.0.0.0/16"),
 		newSubnet("heldnet-s", "heldnet", "s", "10.0.1.0/24"), net)
 	pod := r.schedule(newPod("heldnet", "p", "n", ""), "node-1")
-	sees(r, pod, told(v1alpha1.AttachedReason))
+	sees(r, pod, hasReason(v1alpha1.AttachedReason))
 	r.delete(net)
 	sees(r, net, networkReady(v1alpha1.DeletingReason))
 	late := r.schedule(newPod("heldnet", "late", "n", ""), "node-1")
-	sees(r, late, told(v1alpha1.NetworkNotReadyReason))
+	sees(r, late, hasReason(v1alpha1.NetworkNotReadyReason))
 	r.delete(pod)
 	r.gone(net)
-	sees(r, late, told(v1alpha1.NetworkNotFoundReason))
+	sees(r, late, hasReason(v1alpha1.NetworkNotFoundReason))
 }

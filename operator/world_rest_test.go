@@ -58,7 +58,7 @@ func (w *world) checkAtRest() {
 
 func (w *world) checkPod(pod *corev1.Pod, held []string) {
 	w.t.Helper()
-	attachment := toldTo(pod)
+	attachment := attachedTo(pod)
 	var want []string
 	if attachment != nil {
 		for _, prefix := range attachment.Addresses {

@@ -301,7 +301,7 @@ func (w *world) check() {
 }
 
 // toldTo returns the attachment in a pod's status, nil for none.
-func toldTo(pod *corev1.Pod) *netif.Interface {
+func attachedTo(pod *corev1.Pod) *netif.Interface {
 	list, err := annotations.ParseAttachments(pod.Annotations[v1alpha1.AttachmentsAnnotation])
 	if err != nil || len(list) != 1 || pod.Annotations[arktosv1.ReadinessAnnotation] != "true" {
 		return nil

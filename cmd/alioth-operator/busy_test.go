@@ -114,7 +114,7 @@ func (w *world) serve(duration time.Duration) {
 		<-tick.C
 		pod = w.schedule(fmt.Sprint("pod-", i), "")
 	}
-	w.eventually(w.told(pod, v1alpha1.AttachedReason))
+	w.eventually(w.reported(pod, v1alpha1.AttachedReason))
 }
 
 // takeover kills the leader of two replicas at a random moment, and returns the time until the

@@ -67,7 +67,7 @@ func TestOperator_KilledAtAnyMoment_NothingLost(t *testing.T) {
 	last := startReplica(t, c.config, c.name)
 	c.eventually(last.leads)
 	for _, pod := range c.living {
-		c.eventually(c.told(pod, v1alpha1.AttachedReason))
+		c.eventually(c.reported(pod, v1alpha1.AttachedReason))
 	}
 	c.eventually(c.asIntended)
 

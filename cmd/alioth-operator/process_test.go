@@ -132,7 +132,7 @@ func (w *world) eventually(check func() error) {
 }
 
 // told makes a check of a pod's condition.
-func (w *world) told(pod *corev1.Pod, reason string) func() error {
+func (w *world) reported(pod *corev1.Pod, reason string) func() error {
 	return func() error {
 		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err
@@ -183,7 +183,7 @@ func TestLeader_StoppedPastLease_WritesNothing(t *testing.T) {
 	w := newWorld(t, "stopped")
 	r := startReplica(t, w.config, w.name)
 	first := w.schedule("first", "")
-	w.eventually(w.told(first, v1alpha1.AttachedReason))
+	w.eventually(w.reported(first, v1alpha1.AttachedReason))
 	w.eventually(r.ready)
 
 	terms, err := r.metric(termsMetric)
@@ -211,7 +211,7 @@ func TestLeader_StoppedPastLease_WritesNothing(t *testing.T) {
 	}
 
 	giveBack()
-	w.eventually(w.told(second, v1alpha1.AttachedReason))
+	w.eventually(w.reported(second, v1alpha1.AttachedReason))
 	w.eventually(r.leads)
 }
 
@@ -226,7 +226,7 @@ func TestStandby_LeaderKilledOrEnds_TakesOver(t *testing.T) {
 		began := time.Now()
 		leader.signal(end)
 		pod := w.schedule(fmt.Sprintf("after-%d", i), "")
-		w.eventually(w.told(pod, v1alpha1.AttachedReason))
+		w.eventually(w.reported(pod, v1alpha1.AttachedReason))
 		t.Logf("%.1f s from %s to a pod's addresses from the other replica", time.Since(began).Seconds(), end)
 		<-leader.ended
 		if end == syscall.SIGTERM && leader.status != nil {
@@ -256,7 +256,7 @@ func TestReplicas_APIServerOutage_Survive(t *testing.T) {
 	b := startReplica(t, w.config, w.name)
 	w.eventually(b.ready)
 	before := w.schedule("before", "")
-	w.eventually(w.told(before, v1alpha1.AttachedReason))
+	w.eventually(w.reported(before, v1alpha1.AttachedReason))
 
 	server.Server(t).Interrupt()
 	w.eventually(a.is("alioth_operator_leader", 0)) // its lease ran out
@@ -264,7 +264,7 @@ func TestReplicas_APIServerOutage_Survive(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := w.schedule("after", "")
-	w.eventually(w.told(after, v1alpha1.AttachedReason))
+	w.eventually(w.reported(after, v1alpha1.AttachedReason))
 	for _, r := range []*replica{a, b} {
 		w.eventually(r.ready)
 	}
@@ -288,7 +288,7 @@ func (w *world) refusals() {
 	}
 	w.create(vpc, subnet, network)
 	pod := w.schedule("refused", `{"ip": "10.0.4.1"}`)
-	w.eventually(w.told(pod, v1alpha1.IPReservedReason))
+	w.eventually(w.reported(pod, v1alpha1.IPReservedReason))
 	for object, conditions := range map[client.Object]*[]metav1.Condition{
 		vpc: &vpc.Status.Conditions, subnet: &subnet.Status.Conditions, network: &network.Status.Conditions,
 	} {
@@ -372,7 +372,7 @@ func TestReplicas_Idle_OnlyLeaseRequested(t *testing.T) {
 	standby := startReplica(t, w.config, w.name)
 	w.eventually(standby.ready)
 	pod := w.schedule("served", "")
-	w.eventually(w.told(pod, v1alpha1.AttachedReason))
+	w.eventually(w.reported(pod, v1alpha1.AttachedReason))
 	w.refusals()
 	w.eventually(func() error { return idle(leader.gateway.since(0)) })
 	w.silent(leader, standby)

@@ -33,11 +33,11 @@ type function struct {
 // The first function is the program's beginning.
 func functions(t *testing.T, spec *ebpf.ProgramSpec, log string) (list map[string]*function, entry string) {
 	t.Helper()
-	said := regexp.MustCompile(`stack depth ([0-9+]+)`).FindStringSubmatch(log)
-	if said == nil {
+	reported := regexp.MustCompile(`stack depth ([0-9+]+)`).FindStringSubmatch(log)
+	if reported == nil {
 		t.Fatal("the verifier tells nothing of the stack")
 	}
-	sizes := strings.Split(said[1], "+")
+	sizes := strings.Split(reported[1], "+")
 	list = map[string]*function{}
 	var current *function
 	for _, ins := range spec.Instructions {

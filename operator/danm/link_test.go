@@ -77,7 +77,7 @@ func TestLinkCondition_DeviceMissing_PolicyNamed(t *testing.T) {
 	complains := func(reason string) *multinet.LinkReport {
 		return reportOf("a", multinet.LinkFailure{LinkID: multinet.LinkID{Device: "bond0"}, Reason: reason, Message: "the node has no device bond0"})
 	}
-	const told = "1 node(s) lack VLAN 100 on bond0: a (%s); the first says: the node has no device bond0"
+	const lacking = "1 node(s) lack VLAN 100 on bond0: a (%s); the first says: the node has no device bond0"
 	for name, c := range map[string]struct {
 		reason string
 		policy *nmstate.Policy
@@ -101,7 +101,7 @@ func TestLinkCondition_DeviceMissing_PolicyNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			network := net(multinet.KindDanmNet, "a", "net", 0, func(n *multinet.Network) { n.HostDevice, n.VLAN = "bond0", 100 })
 			operatortest.New(t, nodeRow("a"), complains(c.reason), c.policy, network).View(func(tx store.ReadTx) {
-				if want, got := fmt.Sprintf(told, c.reason)+c.says, linkOf(tx, network).message; got != want {
+				if want, got := fmt.Sprintf(lacking, c.reason)+c.says, linkOf(tx, network).message; got != want {
 					t.Errorf("got  %q\nwant %q", got, want)
 				}
 				w := watch{kind: outside.Networks[0]}

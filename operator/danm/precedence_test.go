@@ -36,7 +36,7 @@ func TestOverlap_EachPairOfKinds_MoreRightsWin(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		loser, winner *multinet.Network
-		told, untold  string
+		text, untold  string
 	}{
 		{"an administrator after a tenant", onSegment(tenant, "a", "net", 0, nil), onSegment(cluster, "", "wan", 9, nil), "ClusterNetwork wan", ""},
 		{"an administrator's, not for the tenant", onSegment(tenant, "a", "net", 0, nil), onSegment(cluster, "", "wan", 9, secret), "a ClusterNetwork of the cluster's administrators", "wan"},
@@ -52,8 +52,8 @@ func TestOverlap_EachPairOfKinds_MoreRightsWin(t *testing.T) {
 					t.Errorf("the winner: %s: %s", d.Reason, d.Message)
 				}
 				d := decide(tx, tc.loser, nil, Limits{})
-				if d.IsReady() || d.Reason != v1alpha1.OverlapReason || !strings.Contains(d.Message, tc.told) {
-					t.Errorf("the loser: %s: %s, want %q", d.Reason, d.Message, tc.told)
+				if d.IsReady() || d.Reason != v1alpha1.OverlapReason || !strings.Contains(d.Message, tc.text) {
+					t.Errorf("the loser: %s: %s, want %q", d.Reason, d.Message, tc.text)
 				}
 				if tc.untold != "" && strings.Contains(d.Message, tc.untold) {
 					t.Errorf("the loser is told of another tenant: %s", d.Message)

@@ -81,7 +81,7 @@ func changes() map[string]struct {
 	const kind = nmstatev1.NodeNetworkConfigurationPolicyKind
 	plain := policyRow(kind, "a", nil)
 	next := policyRow(kind, "a", func(p *nmstate.Policy) { p.Generation++ })
-	said := policyRow(kind, "a", func(p *nmstate.Policy) { p.Degraded = true })
+	degraded := policyRow(kind, "a", func(p *nmstate.Policy) { p.Degraded = true })
 	aborted := policyRow(kind, "a", func(p *nmstate.Policy) { p.Aborted = true })
 	other := policyRow(nmstatev1.NodeNetConfPolicyKind, "c", nil)
 	slotted := enactmentRow("n1", "a", nmstate.Progressing)
@@ -93,7 +93,7 @@ func changes() map[string]struct {
 		"a new policy":                  {feed.Change{New: plain}, "[a b]", "[n1 n2]"},
 		"a policy is gone":              {feed.Change{Old: plain}, "[a b]", "[n1 n2]"},
 		"a new generation":              {feed.Change{Old: plain, New: next}, "[a b]", "[n1 n2]"},
-		"a status":                      {feed.Change{Old: plain, New: said}, "[a]", "[]"},
+		"a status":                      {feed.Change{Old: plain, New: degraded}, "[a]", "[]"},
 		"a policy is aborted":           {feed.Change{Old: plain, New: aborted}, "[a]", "[n1 n2]"},
 		"a policy of the other kind":    {feed.Change{New: other}, "[a b]", "[n1 n2]"},
 		"a slot":                        {feed.Change{Old: enactmentRow("n1", "a", nmstate.Progressing), New: slotted}, "[a]", "[n1]"},

@@ -223,7 +223,7 @@ func TestExternalIPs_NotGranted_Told(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		service *store.Service
-		said    string
+		message string
 	}{
 		"none":       {naming(), ""},
 		"granted":    {naming("192.0.2.1", "192.0.2.2"), ""},
@@ -231,8 +231,8 @@ func TestExternalIPs_NotGranted_Told(t *testing.T) {
 	} {
 		operatortest.New(t, rows(c.service, pool)...).View(func(tx store.ReadTx) {
 			got := ungranted(tx, c.service)
-			if (got == nil) != (c.said == "") || got != nil && (got.Reason != v1alpha1.ExternalIPsNotGrantedReason || !strings.Contains(got.Message, c.said)) {
-				t.Errorf("%s: got %+v, want %q", name, got, c.said)
+			if (got == nil) != (c.message == "") || got != nil && (got.Reason != v1alpha1.ExternalIPsNotGrantedReason || !strings.Contains(got.Message, c.message)) {
+				t.Errorf("%s: got %+v, want %q", name, got, c.message)
 			}
 		})
 	}

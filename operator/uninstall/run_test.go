@@ -286,7 +286,7 @@ func (in *installation) held(t *testing.T) (finalizers []string, addresses int) 
 
 // said returns how many roll calls there are, and the types of the node's
 // conditions.
-func (in *installation) said(t *testing.T) (calls int, conditions []corev1.NodeConditionType) {
+func (in *installation) written(t *testing.T) (calls int, conditions []corev1.NodeConditionType) {
 	t.Helper()
 	var list v1alpha1.RollCallList
 	node := &corev1.Node{}
@@ -319,7 +319,7 @@ func TestUninstall_NodesClean_EverythingReleased(t *testing.T) {
 	if err := errors.Join(errOperator, errDaemon); err != nil || *deployment.Spec.Replicas != 1 || len(set.Spec.Template.Spec.NodeSelector) != 1 {
 		t.Errorf("somebody else's workloads have changed (%v)", err)
 	}
-	if calls, conditions := in.said(t); calls != 0 || !slices.Equal(conditions, []corev1.NodeConditionType{corev1.NodeReady}) {
+	if calls, conditions := in.written(t); calls != 0 || !slices.Equal(conditions, []corev1.NodeConditionType{corev1.NodeReady}) {
 		t.Errorf("%d roll calls are left, and the node's conditions %v; want somebody else's alone", calls, conditions)
 	}
 	var pods corev1.PodList
@@ -356,7 +356,7 @@ func TestUninstall_PodsHaveAddresses_Refused(t *testing.T) {
 	if finalizers, addresses := in.held(t); len(finalizers) != 7 || addresses != 4 || !in.running(t) {
 		t.Errorf("something changed: finalizers %q, %d addresses, running %t", finalizers, addresses, in.running(t))
 	}
-	if calls, conditions := in.said(t); calls != 1 || len(conditions) != 3 {
+	if calls, conditions := in.written(t); calls != 1 || len(conditions) != 3 {
 		t.Errorf("something changed: %d roll calls, conditions %v", calls, conditions)
 	}
 	if err := in.Delete(t.Context(), address); err != nil { // leave the next tests a cluster that is not in use

@@ -40,7 +40,7 @@ func holding(vni uint32) []any {
 func TestDecide_VPC_OneVNIAndRangesChecked(t *testing.T) {
 	fresh, wants := unclaimed("blue", 0, "10.0.0.0/8"), unclaimed("blue", 7, "10.0.0.0/16")
 	red := operatortest.VPC("red", 7, nil, "10.0.0.0/16")
-	told := operatortest.VPC("blue", 9, nil, "10.0.0.0/16")
+	numbered := operatortest.VPC("blue", 9, nil, "10.0.0.0/16")
 	deflt := operatortest.VPC("default", 5, nil, "192.168.0.0/16")
 	node := &store.Node{Meta: operatortest.Meta("n", 0), Name: "node-1", AllAddresses: operatortest.Addrs("192.168.77.1")}
 	wide := operatortest.VPC("default", 5, nil, "10.0.0.0/16", "192.168.0.0/16")
@@ -62,7 +62,7 @@ func TestDecide_VPC_OneVNIAndRangesChecked(t *testing.T) {
 		{name: "the one asked for is another's", vpc: wants, rows: []any{red, claimOf(red, 7)}, reason: v1alpha1.VNITakenReason, text: `VPC "red"`},
 		{name: "the one asked for turned out to be taken", vpc: wants, taken: []uint32{7}, reason: v1alpha1.VNITakenReason},
 		{name: "one that another VPC has without a claim", vpc: wants, rows: []any{red}, reason: v1alpha1.VNITakenReason, text: `VPC "red"`},
-		{name: "a lost claim is claimed again as it was", vpc: told, claim: 9, reason: v1alpha1.VNIPendingReason},
+		{name: "a lost claim is claimed again as it was", vpc: numbered, claim: 9, reason: v1alpha1.VNIPendingReason},
 		{name: "a claim made before a crash is adopted", vpc: wants, rows: []any{claimOf(wants, 7)}, vni: 7, reason: v1alpha1.ReadyReason},
 		{
 			name: "a claim of an earlier VPC of the name is not ours", vpc: wants,
@@ -74,14 +74,14 @@ func TestDecide_VPC_OneVNIAndRangesChecked(t *testing.T) {
 			reason: v1alpha1.VNITakenReason, text: "(missing: node-1)",
 		},
 		{name: "one that nodes hold is not chosen", vpc: fresh, rows: holding(7), claim: 8, reason: v1alpha1.VNIPendingReason},
-		{name: "a lost claim is claimed again though nodes hold it", vpc: told, rows: holding(9), claim: 9, reason: v1alpha1.VNIPendingReason},
+		{name: "a lost claim is claimed again though nodes hold it", vpc: numbered, rows: holding(9), claim: 9, reason: v1alpha1.VNIPendingReason},
 		{
 			name: "a range that covers the service range", vpc: fresh, rows: []any{claimOf(fresh, 3)}, vni: 3,
 			reason: v1alpha1.RangeReservedReason, text: "10.0.0.0/8 overlaps the cluster's service range (10.96.0.0/16)",
 		},
 		{
-			name: "a range of a service range that was added", vpc: told, rows: []any{
-				claimOf(told, 9), &store.ServiceCIDR{Name: "more", Prefixes: operatortest.Prefixes("fd97::/112", "10.0.7.0/24")},
+			name: "a range of a service range that was added", vpc: numbered, rows: []any{
+				claimOf(numbered, 9), &store.ServiceCIDR{Name: "more", Prefixes: operatortest.Prefixes("fd97::/112", "10.0.7.0/24")},
 			}, vni: 9,
 			reason: v1alpha1.RangeReservedReason, text: `overlaps the service range of ServiceCIDR "more" (10.0.7.0/24)`,
 		},
@@ -105,7 +105,7 @@ func TestDecide_VPC_OneVNIAndRangesChecked(t *testing.T) {
 			}, vni: 5, reason: v1alpha1.RangeReservedReason, text: "192.168.0.0/16 of the default VPC contains the address 192.168.77.1 of node node-1",
 		},
 		{
-			name: "another VPC may", vpc: told, rows: []any{claimOf(told, 9), &store.Node{Name: "n", AllAddresses: operatortest.Addrs("10.0.0.1")}}, vni: 9,
+			name: "another VPC may", vpc: numbered, rows: []any{claimOf(numbered, 9), &store.Node{Name: "n", AllAddresses: operatortest.Addrs("10.0.0.1")}}, vni: 9,
 			reason: v1alpha1.ReadyReason,
 		},
 	} {

@@ -82,15 +82,15 @@ func TestKinds_LaterVersionValue_LeftOutOrFaulted(t *testing.T) {
 		}
 		set(sample.Object, field.path, later)
 		row, err = convert(t, kind, sample)
-		told := faultOf(row)
+		reported := faultOf(row)
 		if err != nil {
-			told = err.Error()
+			reported = err.Error()
 			if _, ok := errors.AsType[*values.UnknownError](err); !ok {
 				t.Errorf("%s: the error has another type than of values.Known: %v", field, err)
 			}
 		}
-		if !strings.Contains(told, field.name()) || !strings.Contains(told, later) || !strings.Contains(told, ": use ") {
-			t.Errorf("%s: the value %s is not refused, or without field and remedy: %q", field, later, told)
+		if !strings.Contains(reported, field.name()) || !strings.Contains(reported, later) || !strings.Contains(reported, ": use ") {
+			t.Errorf("%s: the value %s is not refused, or without field and remedy: %q", field, later, reported)
 		}
 	}
 	for name := range harmless {

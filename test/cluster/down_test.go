@@ -22,7 +22,7 @@ import (
 
 // frozenCases has, for each kind of cgroup, the file that freezes it with the text to write, and
 // the file that reports it with its text then.
-var frozenCases = map[string]struct{ file, freeze, told, frozen string }{
+var frozenCases = map[string]struct{ file, freeze, reported, frozen string }{
 	"cgroup v1": {"freezer.state", "FROZEN", "freezer.state", "FROZEN\n"},
 	"cgroup2":   {"cgroup.freeze", "1", "cgroup.events", "frozen 1\n"},
 }
@@ -47,9 +47,9 @@ func TestDown_FrozenCgroup_ProcessesEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			waits.Until(t, time.Minute, "the group to be frozen", func() error {
-				told, err := os.ReadFile(filepath.Join(group, how.told))
-				if err == nil && !strings.Contains(string(told), how.frozen) {
-					err = fmt.Errorf("%s tells %q", how.told, told)
+				reported, err := os.ReadFile(filepath.Join(group, how.reported))
+				if err == nil && !strings.Contains(string(reported), how.frozen) {
+					err = fmt.Errorf("%s tells %q", how.reported, reported)
 				}
 				return err
 			})

@@ -54,8 +54,8 @@ func TestPages_GoVersion_EqualsChecks(t *testing.T) {
 			t.Errorf("%s does not say which Go it needs", page)
 		}
 		for _, match := range found {
-			if said := match[1]; said != wanted.String() {
-				t.Errorf("%s names Go %s: the checks of make want %s", page, said, wanted)
+			if found := match[1]; found != wanted.String() {
+				t.Errorf("%s names Go %s: the checks of make want %s", page, found, wanted)
 			}
 		}
 	}

@@ -265,7 +265,7 @@ func (f *fleet) awaitRefused(t *testing.T, from []*corev1.Pod, targets ...string
 	t.Helper()
 	refused := func(heard map[string][]string) bool {
 		return len(heard) == len(targets) && allAre(heard, func(got []string) bool {
-			return !slices.ContainsFunc(got, func(told string) bool { return !strings.Contains(told, "refused") })
+			return !slices.ContainsFunc(got, func(text string) bool { return !strings.Contains(text, "refused") })
 		})
 	}
 	each(t, from, func(ctx context.Context, pod *corev1.Pod) error {

@@ -157,11 +157,11 @@ func (w *town) expectHealthChecks(t *testing.T) {
 	for i, node := range w.Lab.Nodes() {
 		url := "http://" + netip.AddrPortFrom(node.IPv4, uint16(w.local.Spec.HealthCheckNodePort)).String()
 		err := scene.Until(within(t, patience), "the health check of "+node.Name, func(ctx context.Context) (bool, string, error) {
-			said, err := w.host.Exec(ctx, w.Tool, "get", url)
-			said = strings.ReplaceAll(said, " ", "") // kube-proxy writes some
-			has := err == nil && strings.Contains(said, `"localEndpoints":1`)
-			hasNot := strings.Contains(said, `"localEndpoints":0`) && strings.Contains(fmt.Sprint(err), "503")
-			return i == 0 && has || i == 1 && hasNot, fmt.Sprint(said, err), nil
+			answer, err := w.host.Exec(ctx, w.Tool, "get", url)
+			answer = strings.ReplaceAll(answer, " ", "") // kube-proxy writes some
+			has := err == nil && strings.Contains(answer, `"localEndpoints":1`)
+			hasNot := strings.Contains(answer, `"localEndpoints":0`) && strings.Contains(fmt.Sprint(err), "503")
+			return i == 0 && has || i == 1 && hasNot, fmt.Sprint(answer, err), nil
 		})
 		if err != nil {
 			t.Error(err)
@@ -212,7 +212,7 @@ func (w *town) awaitKubeProxy(t *testing.T, mode string) {
 	t.Helper()
 	for _, node := range w.Lab.Nodes() {
 		err := scene.Until(within(t, patience), "kube-proxy on "+node.Name, func(ctx context.Context) (bool, string, error) {
-			said, err := w.Lab.NodeExec(ctx, node.Name, w.Tool, "get", "http://"+addons.KubeProxyHealth+"/healthz")
+			answer, err := w.Lab.NodeExec(ctx, node.Name, w.Tool, "get", "http://"+addons.KubeProxyHealth+"/healthz")
 			if err != nil {
 				return false, "", err
 			}
@@ -220,7 +220,7 @@ func (w *town) awaitKubeProxy(t *testing.T, mode string) {
 			for _, p := range w.published {
 				for _, port := range p.service.Spec.Ports {
 					if !strings.Contains(rules, fmt.Sprint(port.NodePort)) {
-						return false, fmt.Sprintf("%s; %d bytes of rules without port %d", said, len(rules), port.NodePort), nil
+						return false, fmt.Sprintf("%s; %d bytes of rules without port %d", answer, len(rules), port.NodePort), nil
 					}
 				}
 			}

@@ -29,15 +29,15 @@ func (e *env) ctl(t *testing.T, arguments ...string) (out string, status int) {
 	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(patience))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, e.Lab.Aliothctl(), arguments...)
-	var said strings.Builder
-	cmd.Stderr = &said
+	var printed strings.Builder
+	cmd.Stderr = &printed
 	text, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		status = exit.ExitCode()
 	}
 	if err != nil && status != 1 {
-		t.Fatalf("aliothctl %s: %v\n%s%s", strings.Join(arguments, " "), err, text, said.String())
+		t.Fatalf("aliothctl %s: %v\n%s%s", strings.Join(arguments, " "), err, text, printed.String())
 	}
 	return string(text), status
 }

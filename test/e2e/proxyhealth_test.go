@@ -49,12 +49,12 @@ func (e *env) awaitHealth(t *testing.T, host *cluster.Host, at netip.Addr, page 
 	t.Helper()
 	url := fmt.Sprintf("http://%s/%s", netip.AddrPortFrom(at, proxyhealth.Port), page)
 	err := scene.Until(within(t, patience), url, func(ctx context.Context) (bool, string, error) {
-		said, err := host.Exec(ctx, e.Tool, "get", url)
+		answer, err := host.Exec(ctx, e.Tool, "get", url)
 		if !well {
-			return err != nil && strings.Contains(err.Error(), "503"), fmt.Sprint(said, err), nil
+			return err != nil && strings.Contains(err.Error(), "503"), fmt.Sprint(answer, err), nil
 		}
 		var body map[string]any
-		return err == nil && json.Unmarshal([]byte(said), &body) == nil && body["lastUpdated"] != nil, fmt.Sprint(said, err), nil
+		return err == nil && json.Unmarshal([]byte(answer), &body) == nil && body["lastUpdated"] != nil, fmt.Sprint(answer, err), nil
 	})
 	if err != nil {
 		t.Error(err)

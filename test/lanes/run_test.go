@@ -184,8 +184,8 @@ func TestSteps_MachineFactor_Passed(t *testing.T) {
 			if set == "" {
 				os.Unsetenv(waits.Variable)
 			}
-			var said strings.Builder
-			if err := bePatient(&said); err != nil {
+			var printed strings.Builder
+			if err := bePatient(&printed); err != nil {
 				t.Fatal(err)
 			}
 			r, out := newRun(t, t.TempDir(), map[string]string{"step": "echo factor-$" + waits.Variable}, lane{Name: "one", Steps: []string{"step"}})
@@ -193,8 +193,8 @@ func TestSteps_MachineFactor_Passed(t *testing.T) {
 			if want := fmt.Sprintf("factor-%d\n", waits.Factor()); !strings.Contains(out.String(), want) || set != "" && want != "factor-"+set+"\n" {
 				t.Errorf("the step lacks %q:\n%s", want, out)
 			}
-			if want := fmt.Sprintf("times %d,", waits.Factor()); !strings.Contains(said.String(), want) {
-				t.Errorf("the run does not say %q: %s", want, &said)
+			if want := fmt.Sprintf("times %d,", waits.Factor()); !strings.Contains(printed.String(), want) {
+				t.Errorf("the run does not say %q: %s", want, &printed)
 			}
 		})
 	}

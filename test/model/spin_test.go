@@ -63,9 +63,9 @@ func in(t *testing.T, dir, name string, args ...string) string {
 // search that stops at its limit of steps has not seen all states.
 func (m model) holds(t *testing.T, defines ...string) {
 	t.Helper()
-	said := m.check(t, "-O2", defines...)
-	if !strings.Contains(said, "errors: 0") || strings.Contains(said, "Search not completed") || strings.Contains(said, "max search depth") {
-		t.Errorf("spin says:\n%s", said)
+	output := m.check(t, "-O2", defines...)
+	if !strings.Contains(output, "errors: 0") || strings.Contains(output, "Search not completed") || strings.Contains(output, "max search depth") {
+		t.Errorf("spin says:\n%s", output)
 	}
 }
 
@@ -73,10 +73,10 @@ func (m model) holds(t *testing.T, defines ...string) {
 // this text. It is found soon, so that to compile the search takes most of the time.
 func (m model) fails(t *testing.T, assertion string, defines ...string) {
 	t.Helper()
-	said := m.check(t, "-O0", defines...)
-	_, violated, found := strings.Cut(said, "assertion violated")
+	output := m.check(t, "-O0", defines...)
+	_, violated, found := strings.Cut(output, "assertion violated")
 	line, _, _ := strings.Cut(violated, "\n")
 	if !found || !strings.Contains(line, assertion) {
-		t.Errorf("spin finds no violation of %q:\n%s", assertion, said)
+		t.Errorf("spin finds no violation of %q:\n%s", assertion, output)
 	}
 }

@@ -127,13 +127,13 @@ func compare(t *testing.T, w *policyspec.World, index *rules.Index, p policyspec
 	}
 	got := index.Judge(&rules.Packet{From: end(&p.From), To: end(&p.To), Protocol: p.Protocol, Port: uint16(p.Port), Probe: p.Probe})
 	want, by := w.Evaluate(p)
-	if causes := (policyspec.By{Egress: said(got.Egress), Ingress: said(got.Ingress)}); got.Allowed() != want || causes != by {
+	if causes := (policyspec.By{Egress: decisionText(got.Egress), Ingress: decisionText(got.Ingress)}); got.Allowed() != want || causes != by {
 		t.Fatalf("%+v is allowed: %t by %v, want %t by %v", p, got.Allowed(), causes, want, by)
 	}
 }
 
 // said describes a decision as the evaluator does.
-func said(d rules.Decision) string {
+func decisionText(d rules.Decision) string {
 	switch {
 	case d.Cause == nil:
 		return ""

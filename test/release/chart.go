@@ -49,11 +49,11 @@ func runHelm(ctx context.Context, tools *build.Builder, args ...string) (string,
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "helm"), args...)
-	var told bytes.Buffer
-	cmd.Stderr = &told
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("run helm %s: %w\n%s", args[0], err, told.Bytes())
+		return "", fmt.Errorf("run helm %s: %w\n%s", args[0], err, stderr.Bytes())
 	}
 	return string(out), nil
 }

@@ -219,12 +219,12 @@ func (l *lab) converseOutside(t *testing.T, targets ...string) func() []report.C
 func (l *lab) converseFrom(t *testing.T, host *cluster.Host, targets ...string) func() []report.Conversation {
 	t.Helper()
 	stop := filepath.Join(t.TempDir(), "stop")
-	ctx, said := stage.Within(t, 3*stage.Patience), make(chan error, 1)
+	ctx, outcome := stage.Within(t, 3*stage.Patience), make(chan error, 1)
 	var out string
 	go func() {
 		var err error
 		out, err = l.on(host)(ctx, append([]string{"converse", "--stop-file", stop, "--begun-file", stop + ".begun"}, targets...)...)
-		said <- err
+		outcome <- err
 	}()
 	until(t, "the host to get an answer", func(ctx context.Context) (bool, string, error) {
 		_, err := host.Exec(ctx, "test", "-e", stop+".begun")
@@ -235,7 +235,7 @@ func (l *lab) converseFrom(t *testing.T, host *cluster.Host, targets ...string) 
 		if _, err := host.Exec(patience(t), "touch", stop); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-said; err != nil {
+		if err := <-outcome; err != nil {
 			t.Fatal(err)
 		}
 		results, err := scene.ParseLines[[]report.Conversation](out)

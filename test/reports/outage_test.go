@@ -99,11 +99,11 @@ func (o *outage) stepIfAllWait() {
 // TestOutage_SeveralCases_HappensOnce has cases that end at different moments.
 func TestOutage_SeveralCases_HappensOnce(t *testing.T) {
 	var mu sync.Mutex
-	var said []string
+	var answers []string
 	say := func(word string) {
 		mu.Lock()
 		defer mu.Unlock()
-		said = append(said, word)
+		answers = append(answers, word)
 	}
 	step := func(word string) func(context.Context, *lab) error {
 		return func(context.Context, *lab) error { say(word); return nil }
@@ -120,17 +120,17 @@ func TestOutage_SeveralCases_HappensOnce(t *testing.T) {
 	meanwhile := Report{Name: "ends meanwhile", Run: func(t *testing.T, _ *lab) { o.during(t, func() { t.Skip() }) }}
 
 	o.through(t, nil, []Report{before, through("one"), meanwhile, through("other")})
-	if want := strings.Fields("prepares prepares begins acts acts ends looks looks"); !slices.Equal(said, want) {
-		t.Errorf("the order is %q, want %q", said, want)
+	if want := strings.Fields("prepares prepares begins acts acts ends looks looks"); !slices.Equal(answers, want) {
+		t.Errorf("the order is %q, want %q", answers, want)
 	}
-	said = nil
+	answers = nil
 	o.through(t, nil, []Report{meanwhile})
-	if want := []string{"begins", "ends"}; !slices.Equal(said, want) {
-		t.Errorf("where all cases end meanwhile, the order is %q, want %q", said, want)
+	if want := []string{"begins", "ends"}; !slices.Equal(answers, want) {
+		t.Errorf("where all cases end meanwhile, the order is %q, want %q", answers, want)
 	}
-	said = nil
+	answers = nil
 	o.through(t, nil, []Report{before})
-	if len(said) > 0 {
-		t.Errorf("without a case that awaits it there is %q", said)
+	if len(answers) > 0 {
+		t.Errorf("without a case that awaits it there is %q", answers)
 	}
 }

@@ -32,13 +32,13 @@ func TestLimit_Factor_Followed(t *testing.T) {
 // failing is a test that fails as the package wants.
 type failing struct {
 	testing.TB
-	said string
+	text string
 }
 
 func (f *failing) Helper() {}
 
 func (f *failing) Fatalf(format string, arguments ...any) {
-	f.said = fmt.Sprintf(format, arguments...)
+	f.text = fmt.Sprintf(format, arguments...)
 	runtime.Goexit()
 }
 
@@ -51,7 +51,7 @@ func fails(t *testing.T, wait func(*failing)) string {
 		wait(f)
 	}()
 	<-ended
-	return f.said
+	return f.text
 }
 
 func TestUntil_ConditionOrLimit_Ends(t *testing.T) {
@@ -68,17 +68,17 @@ func TestUntil_ConditionOrLimit_Ends(t *testing.T) {
 		t.Errorf("looked %d times, want 8", seen)
 	}
 	never := func() error { return errors.New("too few") }
-	if said := fails(t, func(f *failing) { waits.Until(f, time.Millisecond, "there are more", never) }); !strings.HasSuffix(
-		said,
+	if text := fails(t, func(f *failing) { waits.Until(f, time.Millisecond, "there are more", never) }); !strings.HasSuffix(
+		text,
 		"until there are more: too few",
 	) {
-		t.Errorf("a wait in vain says %q", said)
+		t.Errorf("a wait in vain says %q", text)
 	}
-	if said := fails(t, func(f *failing) { waits.True(f, 0, "there are more", func() bool { return false }) }); !strings.HasSuffix(
-		said,
+	if text := fails(t, func(f *failing) { waits.True(f, 0, "there are more", func() bool { return false }) }); !strings.HasSuffix(
+		text,
 		"until there are more: not so yet",
 	) {
-		t.Errorf("a wait in vain says %q", said)
+		t.Errorf("a wait in vain says %q", text)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestReceive_ValueOrNone_ReceivedOrMissed(t *testing.T) {
 	if got := waits.Receive(t, time.Minute, "a value", filled) + waits.Receive(t, time.Minute, "the end", closed); got != 7 {
 		t.Errorf("received %d, want 7", got)
 	}
-	if said := fails(t, func(f *failing) { waits.Receive(f, time.Millisecond, "a value comes", filled) }); !strings.HasSuffix(said, "until a value comes") {
-		t.Errorf("a wait in vain says %q", said)
+	if text := fails(t, func(f *failing) { waits.Receive(f, time.Millisecond, "a value comes", filled) }); !strings.HasSuffix(text, "until a value comes") {
+		t.Errorf("a wait in vain says %q", text)
 	}
 }

@@ -94,15 +94,15 @@ func TestParse_WrongValue_RefusedWithPath(t *testing.T) {
 		t.Fatalf("the schema has %d fields", len(fields))
 	}
 	for _, f := range fields {
-		for said, value := range wrongValues(f.kind) {
+		for text, value := range wrongValues(f.kind) {
 			text, err := json.Marshal(f.document(value))
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = ParseJSON(text)
-			start := fmt.Sprintf("state document: %s: %s: want ", strings.TrimPrefix(f.path, "."), said)
+			start := fmt.Sprintf("state document: %s: %s: want ", strings.TrimPrefix(f.path, "."), text)
 			if f.path == "" {
-				start = "state document: the document: " + said + ": want "
+				start = "state document: the document: " + text + ": want "
 			}
 			switch {
 			case err == nil || !strings.HasPrefix(err.Error(), start):

@@ -66,12 +66,12 @@ func outside(network string, routes ...netif.Route) func(*journal.Record) {
 	return func(rec *journal.Record) { rec.Outside, rec.Routes, rec.MTU = network, routes, 0 }
 }
 
-const said = `[{"name":"eth0","kind":"veth","vpc":"blue"},{"name":"net1","kind":"veth","vpc":"red","definition":"shop/red"},{"name":"net2","kind":"macvlan","outside":"DanmNet/shop/ext"}]`
+const reported = `[{"name":"eth0","kind":"veth","vpc":"blue"},{"name":"net1","kind":"veth","vpc":"red","definition":"shop/red"},{"name":"net2","kind":"macvlan","outside":"DanmNet/shop/ext"}]`
 
 func row(status string) *store.Pod {
 	return &store.Pod{
 		Meta: store.Meta{UID: pod.UID}, Namespace: pod.Namespace, Name: pod.Name, Node: "n1", NetworkReady: true,
-		Attachments: said, Selections: "red", NetworkStatus: status,
+		Attachments: reported, Selections: "red", NetworkStatus: status,
 	}
 }
 
@@ -213,11 +213,11 @@ func TestNetworkStatus_SinglePodNetwork_NotWritten(t *testing.T) {
 	if got := networkstatus.Of(single, alone, known{}); len(got) != 1 || got[0].Name != "shop/blue" {
 		t.Errorf("a pod with a definition has %v", got)
 	}
-	if got := networkstatus.Of(described(t, said), records()[:3], known{}); len(got) != 3 {
+	if got := networkstatus.Of(described(t, reported), records()[:3], known{}); len(got) != 3 {
 		t.Errorf("a pod with three interfaces has %v", got)
 	}
 	// NPWG 1.2: one definition twice is two entries.
-	twice := described(t, said)
+	twice := described(t, reported)
 	twice[2].Outside, twice[2].Definition = "", "shop/red"
 	if got := networkstatus.Of(twice, records()[:3], known{}); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" ||
 		got[1].Interface == got[2].Interface {
@@ -236,7 +236,7 @@ func TestNetworkStatus_ForgedAnnotation_ObjectsDecide(t *testing.T) {
 	}
 	if err := rows.Update(func(tx store.Tx) error {
 		err := putObjects(tx, forged, 1)
-		forged.Attachments = strings.ReplaceAll(said, "shop/red", "shop/theirs")
+		forged.Attachments = strings.ReplaceAll(reported, "shop/red", "shop/theirs")
 		return errors.Join(err, store.PutPod(tx, forged))
 	}); err != nil {
 		t.Fatal(err)
@@ -300,7 +300,7 @@ func TestNetworkStatus_DescriptionMissing_WrittenWhenComplete(t *testing.T) {
 
 // A second pod shows that the reporter has come past the first one.
 func TestNetworkStatus_Unchanged_NotWritten(t *testing.T) {
-	text, err := annotations.FormatNetworkStatus(networkstatus.Of(described(t, said), records()[:3], known{}))
+	text, err := annotations.FormatNetworkStatus(networkstatus.Of(described(t, reported), records()[:3], known{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func TestNetworkStatus_DelegatedInterface_PluginResultReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recs := records()[:3]
 			recs[0].Routes = tc.asked
-			list := networkstatus.Of(described(t, said), recs, known{result: &tc.result})
+			list := networkstatus.Of(described(t, reported), recs, known{result: &tc.result})
 			if diff := cmp.Diff(tc.want, list[2], cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -408,7 +408,7 @@ func (k known) Described(path string) *annotations.DeviceInfo { return k.files[p
 func TestNetworkStatus_VirtualFunction_DeviceInfoPresent(t *testing.T) {
 	recs := records()[:3]
 	recs[0].PCI = "0000:03:10.1"
-	list := networkstatus.Of(described(t, said), recs, known{})
+	list := networkstatus.Of(described(t, reported), recs, known{})
 	want := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", PFAddress: "0000:03:00.0"}}
 	if diff := cmp.Diff(want, list[2].DeviceInfo); diff != "" {
 		t.Errorf("of %s (-want +got):\n%s", list[2].Interface, diff)
@@ -433,7 +433,7 @@ func TestNetworkStatus_SeveralDeviceSources_BestSourceUsed(t *testing.T) {
 	of := func(result *attach.Result, change func(*journal.Record)) *annotations.DeviceInfo {
 		recs := records()[:3]
 		change(&recs[0])
-		return networkstatus.Of(described(t, said), recs, known{result, files})[2].DeviceInfo
+		return networkstatus.Of(described(t, reported), recs, known{result, files})[2].DeviceInfo
 	}
 	own := func(rec *journal.Record) { rec.PCI, rec.Pool = "0000:03:10.1", "vendor.example/fast" }
 	bare := func(*journal.Record) {}

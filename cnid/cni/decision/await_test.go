@@ -47,7 +47,7 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, APIServers: unnamed{}, Store: s, Log: slog.New(slog.DiscardHandler),
 		Sources: sources{}, NodeMarked: broadcast.Open, Held: release.NewHeld(j), Journal: j,
 		Listens:  func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
-		Events:   &told{},
+		Events:   &reported{},
 		Progress: programmed{asked: func() { once.Do(func() { close(looking) }) }},
 	})
 	ended := make(chan error, 1)

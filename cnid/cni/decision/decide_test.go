@@ -432,9 +432,9 @@ type unnamed struct{}
 func (unnamed) Addresses() []netip.Addr { return nil }
 
 // told has the events for pods.
-type told struct{ events []string }
+type reported struct{ events []string }
 
 // Refused implements Events.
-func (t *told) Refused(pod journal.Pod, reason, message string) {
+func (t *reported) Refused(pod journal.Pod, reason, message string) {
 	t.events = append(t.events, pod.String()+" "+reason+" "+message)
 }

@@ -150,7 +150,7 @@ func TestDecision_PortRaceLost_ToldAtNextAttempt(t *testing.T) {
 	d := newDecided()
 	d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
 	d.fill(t, s)
-	events := &told{}
+	events := &reported{}
 	asked := New(Config{
 		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, APIServers: unnamed{}, Store: s, Held: release.NewHeld(j), Journal: j,
 		Sources: sources{}, NodeMarked: broadcast.Open, Progress: programmed{}, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
@@ -192,12 +192,12 @@ func TestDecision_PortRaceLost_ToldAtNextAttempt(t *testing.T) {
 func TestDecision_DaemonUnknownToAPI_NotAttached(t *testing.T) {
 	s, j := newRows(t), newJournal(t)
 	newDecided().fill(t, s)
-	var told broadcast.Signal
+	var reported broadcast.Signal
 	var announced atomic.Bool
 	asked := New(Config{
 		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, APIServers: unnamed{}, Store: s, Held: release.NewHeld(j), Journal: j,
 		Sources: sources{}, Progress: programmed{}, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
-		NodeMarked: func() (bool, <-chan struct{}) { changed := told.Next(); return announced.Load(), changed },
+		NodeMarked: func() (bool, <-chan struct{}) { changed := reported.Next(); return announced.Load(), changed },
 		Log:        slog.New(slog.DiscardHandler),
 	})
 	ended, cancel := context.WithCancel(t.Context())
@@ -212,7 +212,7 @@ func TestDecision_DaemonUnknownToAPI_NotAttached(t *testing.T) {
 		decided <- err
 	}()
 	announced.Store(true)
-	told.Send()
+	reported.Send()
 	if err := <-decided; err != nil {
 		t.Errorf("once the API knows of the daemon: %v", err)
 	}

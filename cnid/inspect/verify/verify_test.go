@@ -32,11 +32,11 @@ func TestVerify_ConsistentCluster_NoDifference(t *testing.T) {
 func TestVerify_OutsideAndFurtherAttachments_NoDifference(t *testing.T) {
 	w := newWorld(t)
 	tell := func(pod string, list ...netif.Interface) {
-		said, err := annotations.ParseAttachments(w.pods[pod].Attachments)
+		reported, err := annotations.ParseAttachments(w.pods[pod].Attachments)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w.pods[pod].Attachments, err = annotations.FormatAttachments(append(said, list...)); err != nil {
+		if w.pods[pod].Attachments, err = annotations.FormatAttachments(append(reported, list...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestVerify_OutsideAndFurtherAttachments_NoDifference(t *testing.T) {
 }
 
 func TestVerify_VNIRestsForReason_NoDifference(t *testing.T) {
-	said := func(call string, vnis ...uint32) *store.RollCall {
+	reported := func(call string, vnis ...uint32) *store.RollCall {
 		return &store.RollCall{Meta: store.Meta{UID: "a1"}, Name: "node.node1", Call: call, VNIs: vnis, NodeUID: "uid-node1"}
 	}
 	for _, tc := range []struct {
@@ -83,9 +83,9 @@ func TestVerify_VNIRestsForReason_NoDifference(t *testing.T) {
 		answer *store.RollCall
 		want   int
 	}{
-		{"a node has not answered", said("earlier"), 0},
-		{"a node holds it", said("now", 40), 0},
-		{"no node holds it", said("now", 20), 1},
+		{"a node has not answered", reply("earlier"), 0},
+		{"a node holds it", reply("now", 40), 0},
+		{"no node holds it", reply("now", 20), 1},
 		{"it is a node that does not count", &store.RollCall{Meta: store.Meta{UID: "a2"}, Name: "node.gone", Call: "earlier", NodeUID: "gone"}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -152,7 +152,7 @@ func (w *world) addPod(t *testing.T, name, node, mac, ip4, ip6 string) {
 	uid := "uid-" + name
 	addrs := prefixes(ip4+"/24", ip6+"/64")
 	gateways := ips("10.10.1.1", "fd10:0:0:1::1")
-	told, err := annotations.FormatAttachments([]netif.Interface{{
+	reported, err := annotations.FormatAttachments([]netif.Interface{{
 		Name: "eth0", Kind: "veth", VPC: "blue", Subnet: "net1", Addresses: addrs, Gateways: gateways, MAC: mac,
 	}})
 	if err != nil {
@@ -163,7 +163,7 @@ func (w *world) addPod(t *testing.T, name, node, mac, ip4, ip6 string) {
 		Namespace:     "ns",
 		Name:          name,
 		Node:          node,
-		Attachments:   told,
+		Attachments:   reported,
 		NetworkReady:  true,
 		Reason:        v1alpha1.AttachedReason,
 		NetworkProbes: true,

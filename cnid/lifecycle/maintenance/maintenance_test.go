@@ -45,18 +45,18 @@ func TestMaintenance_InterfaceUnrestorable_ReportedOnce(t *testing.T) {
 		err     error
 	}
 	var next found
-	var told reports
+	var reported reports
 	var repairs repairs
 	r := NewRestorer(RestorerConfig{
 		Attachments: restores(func(journal.Key) (bool, error) { return next.deleted, next.err }),
-		Reporter:    &told,
+		Reporter:    &reported,
 		Metrics:     &repairs,
 		Log:         slog.New(slog.DiscardHandler),
 	})
 	for _, next = range []found{{}, {true, busy}, {true, busy}, {true, nil}, {true, busy}} {
 		r.restore(t.Context(), recordOf("p1", 1, 1400))
 	}
-	if diff := cmp.Diff(reports{"p1 busy", "p1 <nil>", "p1 busy"}, told); diff != "" || repairs != 1 {
+	if diff := cmp.Diff(reports{"p1 busy", "p1 <nil>", "p1 busy"}, reported); diff != "" || repairs != 1 {
 		t.Errorf("%d repairs; told (-want +got):\n%s", repairs, diff)
 	}
 }

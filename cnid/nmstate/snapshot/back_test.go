@@ -119,7 +119,7 @@ func TestRestore_Requests_LeadBackToSnapshot(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			requests, gone := Back(before, &c.now, c.area, 0)
-			if diff := cmp.Diff(c.want, told(requests)); diff != "" {
+			if diff := cmp.Diff(c.want, reported(requests)); diff != "" {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(c.gone, gone); diff != "" {
@@ -130,7 +130,7 @@ func TestRestore_Requests_LeadBackToSnapshot(t *testing.T) {
 }
 
 // told returns what requests do, with the index of the device.
-func told(requests []Request) (list []string) {
+func reported(requests []Request) (list []string) {
 	for _, r := range requests {
 		text := r.What
 		switch {
@@ -177,7 +177,7 @@ func TestRestore_Expired_NotRestored(t *testing.T) {
 	}
 	requests, _ := Back(before, &Image{Links: before.Links}, Area{Names: []string{"eth1"}}, time.Minute)
 	want := []string{"add the route fd02::/64 of table 254 by 5", "add the route fd03::/64 of table 254 by 5"}
-	if diff := cmp.Diff(want, told(requests)); diff != "" {
+	if diff := cmp.Diff(want, reported(requests)); diff != "" {
 		t.Fatal(diff)
 	}
 	if left := object.Routes().Attributes(requests[0].Body).Value(object.RouteExpires); left != 30 {
@@ -231,7 +231,7 @@ func TestRestore_DaemonRoute_Kept(t *testing.T) {
 		"remove the route 198.18.0.0/24 of table 254 by 5",
 		"add the route 203.0.113.0/24 of table 254 by 5", "add the route 198.18.0.0/24 of table 254 by 5",
 	}
-	if diff := cmp.Diff(want, told(requests)); diff != "" {
+	if diff := cmp.Diff(want, reported(requests)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -254,7 +254,7 @@ func TestRestore_RouteWithOtherAttributes_Kept(t *testing.T) {
 			before := &Image{Links: []Message{device(5, "eth1", "", 0)}, Routes: []Message{metrics(kind, protocol, 1400)}}
 			now := &Image{Links: before.Links, Routes: []Message{metrics(kind, protocol, 1300)}}
 			requests, _ := Back(before, now, Area{Names: []string{"eth1"}}, 0)
-			if diff := cmp.Diff(want, told(requests)); diff != "" {
+			if diff := cmp.Diff(want, reported(requests)); diff != "" {
 				t.Errorf("attribute %d, protocol %d: %s", kind, protocol, diff)
 			}
 		}
@@ -274,8 +274,8 @@ func TestRestore_ExistingRouteInSlot_NotNew(t *testing.T) {
 		all := &Image{Links: []Message{device(5, "eth1", "", 0), device(6, "eth2", "", 0)}, Routes: []Message{through(5), through(6)}}
 		a := Area{Names: []string{"eth1"}}
 		requests, _ := Back(all.Within(a), &Image{Links: all.Links, Routes: []Message{through(6)}}, a, 0)
-		if !slices.ContainsFunc(told(requests), func(text string) bool { return strings.HasPrefix(text, "add ") && strings.HasSuffix(text, " by 5") }) {
-			t.Errorf("family %d: got %v", family, told(requests))
+		if !slices.ContainsFunc(reported(requests), func(text string) bool { return strings.HasPrefix(text, "add ") && strings.HasSuffix(text, " by 5") }) {
+			t.Errorf("family %d: got %v", family, reported(requests))
 		}
 	}
 }
@@ -300,7 +300,7 @@ func TestRestore_RemainderOnOtherDevice_RouteFound(t *testing.T) {
 	a := Area{Names: []string{"eth1"}}
 	requests, _ := Back(all.Within(a), &Image{Links: all.Links, Routes: []Message{to(6)}}, a, 0)
 	want := []string{"remove the route ::/0 of table 254 by 6", "add the route ::/0 of table 254 by 5 by 6"}
-	if diff := cmp.Diff(want, told(requests)); diff != "" {
+	if diff := cmp.Diff(want, reported(requests)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -314,7 +314,7 @@ func TestRestore_RouteReaddedByChange_Removed(t *testing.T) {
 	a := Area{Names: []string{"eth1"}}
 	requests, _ := Back(before, now, a, 0)
 	want := []string{"remove the route 198.51.100.0/24 of table 254 by 5", "add the route 198.51.100.0/24 of table 254 by 5"}
-	if diff := cmp.Diff(want, told(requests)); diff != "" {
+	if diff := cmp.Diff(want, reported(requests)); diff != "" {
 		t.Error(diff)
 	}
 	if others := before.WithOthers(now, a, 0).Others.Routes; len(others) != 1 || others[0][5] != unix.RTPROT_BOOT {
@@ -348,7 +348,7 @@ func TestRestore_ForeignAddress_Kept(t *testing.T) {
 		}},
 	} {
 		requests, _ := Back(before, now, c.area, 0)
-		if diff := cmp.Diff(c.want, told(requests)); diff != "" {
+		if diff := cmp.Diff(c.want, reported(requests)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -368,7 +368,7 @@ func TestRestore_AddressWithdrawn_NotRestored(t *testing.T) {
 	now := &Image{Links: i.Links, Addresses: i.Addresses[:1]}
 	requests, _ := Back(i.WithoutWithdrawn(now), now, Area{Names: []string{"eth1", "eth2"}}, 0)
 	want := []string{"add 10.0.0.1/24 to eth2 on 6", "add 198.51.100.1/24 to eth1 on 5"}
-	if diff := cmp.Diff(want, slices.Sorted(slices.Values(told(requests)))); diff != "" {
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(reported(requests)))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -392,7 +392,7 @@ func TestRestore_RouteWithdrawn_NotRestored(t *testing.T) {
 		"add the route 198.18.4.0/24 of table 254",
 	}
 	slices.Sort(want)
-	if diff := cmp.Diff(want, slices.Sorted(slices.Values(told(requests)))); diff != "" {
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(reported(requests)))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -482,7 +482,7 @@ func TestRestore_BridgeWithoutAddress_Recreated(t *testing.T) {
 		"an undo ended between":           {[]Message{there, object.AppendAttribute(port, unix.IFLA_MASTER, native(5))}, a, []string{"delete " + passingPort}},
 	} {
 		requests, _ := Back(&Image{Links: []Message{bridge}}, &Image{Links: c.now}, c.area, 0)
-		if diff := cmp.Diff(c.want, told(requests)); diff != "" {
+		if diff := cmp.Diff(c.want, reported(requests)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 		if len(requests) > 2 && object.LinkOf(requests[len(requests)-3].Body).Get(unix.IFLA_ADDRESS) != nil {

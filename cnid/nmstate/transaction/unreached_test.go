@@ -28,8 +28,8 @@ func TestVerification_Failure_ExpectedFoundAndTimeReported(t *testing.T) {
 	before := w.show(t)
 	const desired = "interfaces: [{name: eth0, mtu: 1400}]"
 	_, err := w.with(t, desired, transaction.Options{}, func(cfg *transaction.Config) { cfg.Host = forgetful{cfg.Host} })
-	said := regexp.MustCompile(`the host does not have the desired state: eth0\.mtu: expected 1400, found 1500; it is so since 20\S+T\S+`)
-	if !errors.Is(err, transaction.ErrRolledBack) || !said.MatchString(err.Error()) {
+	reported := regexp.MustCompile(`the host does not have the desired state: eth0\.mtu: expected 1400, found 1500; it is so since 20\S+T\S+`)
+	if !errors.Is(err, transaction.ErrRolledBack) || !reported.MatchString(err.Error()) {
 		t.Errorf("got %v", err)
 	}
 	w.same(t, before)

@@ -24,24 +24,24 @@ func (p *passes) Ask() uint64 {
 
 func TestAPIHost_Name_ResolvedAndCachedForWhile(t *testing.T) {
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
-	var said []netip.Addr
+	var reported []netip.Addr
 	var failure error
 	var changes passes
 	lookup := func(_ context.Context, host string) ([]netip.Addr, error) {
 		if host != "api.example" {
 			t.Errorf("asked for %q", host)
 		}
-		return said, failure
+		return reported, failure
 	}
 	f := New("api.example", lookup, &changes, slog.New(slog.DiscardHandler))
 	began := time.Unix(1000, 0)
 	steps := []struct {
-		name    string
-		said    []netip.Addr
-		failure error
-		after   time.Duration
-		want    []netip.Addr
-		changes passes
+		name     string
+		reported []netip.Addr
+		failure  error
+		after    time.Duration
+		want     []netip.Addr
+		changes  passes
 	}{
 		{"nothing yet", nil, errors.New("no server"), 0, nil, 0},
 		{"the first, in the form of IPv6", []netip.Addr{netip.AddrFrom16(a.As16())}, nil, time.Second, []netip.Addr{a}, 1},
@@ -51,7 +51,7 @@ func TestAPIHost_Name_ResolvedAndCachedForWhile(t *testing.T) {
 		{"the first was named too long ago", []netip.Addr{b}, nil, 3 * keep, []netip.Addr{b}, 3},
 	}
 	for _, s := range steps {
-		said, failure = s.said, s.failure
+		reported, failure = s.reported, s.failure
 		if err := f.look(t.Context(), began.Add(s.after)); !errors.Is(err, s.failure) {
 			t.Errorf("%s: %v", s.name, err)
 		}

@@ -31,7 +31,7 @@ func asked(change func(*store.Pod)) *store.Pod {
 }
 
 // told gives a pod its allocation status: an address of its node, and two by the API.
-func told(pod *store.Pod) {
+func assign(pod *store.Pod) {
 	attachment := func(name, vpc, ip string) netif.Interface {
 		return netif.Interface{
 			Name: name, Kind: netif.KindExternal, VPC: vpc, Subnet: "sub", MAC: "00:00:00:00:00:01",
@@ -79,7 +79,7 @@ func decided(t *testing.T, pod *store.Pod, rows ...any) (c *content) {
 }
 
 func TestDecide_PodAddresses_Reported(t *testing.T) {
-	pod := asked(told)
+	pod := asked(assign)
 	got := decided(t, pod, addresses(pod, nil)...)
 	info := multitenancyv1alpha1.InterfaceInfo{
 		NCID: "uid-" + v1alpha1.AddressName("v", netip.MustParseAddr("10.0.1.2")), PrimaryIP: "10.0.1.2/32", MacAddress: "00:00:00:00:00:02",
@@ -116,13 +116,13 @@ func TestDecide_InterfaceUnclaimed_NotReady(t *testing.T) {
 		change func(*store.Address)
 		want   multitenancyv1alpha1.PodNetworkConfigState
 	}{
-		"all is claimed":                      {told, nil, "Ready"},
-		"the last one is being claimed":       {told, of("eth2", unconfirmed), "Pending"},
-		"the first one is being claimed":      {told, of("eth0", unconfirmed), "Pending"},
-		"another pod holds one":               {told, of("eth1", func(row *store.Address) { row.Holder.UID = "former" }), "Pending"},
-		"one is on another node":              {told, of("eth1", func(row *store.Address) { row.Node = "node-2" }), "Pending"},
-		"one is Alioth's own":                 {told, of("eth1", func(row *store.Address) { row.External = false }), "Pending"},
-		"one is of another interface":         {told, of("eth1", func(row *store.Address) { row.Attachment = "eth7" }), "Pending"},
+		"all is claimed":                      {reported, nil, "Ready"},
+		"the last one is being claimed":       {reported, of("eth2", unconfirmed), "Pending"},
+		"the first one is being claimed":      {reported, of("eth0", unconfirmed), "Pending"},
+		"another pod holds one":               {reported, of("eth1", func(row *store.Address) { row.Holder.UID = "former" }), "Pending"},
+		"one is on another node":              {reported, of("eth1", func(row *store.Address) { row.Node = "node-2" }), "Pending"},
+		"one is Alioth's own":                 {reported, of("eth1", func(row *store.Address) { row.External = false }), "Pending"},
+		"one is of another interface":         {reported, of("eth1", func(row *store.Address) { row.Attachment = "eth7" }), "Pending"},
 		"claimed, and not told":               {nil, nil, "Pending"},
 		"no instance":                         {refused(v1alpha1.PodNetworkInstanceNotFoundReason), nil, "PNINotFound"},
 		"an instance that is not Ready":       {refused(v1alpha1.PodNetworkInstanceNotReadyReason), nil, "PNINotReady"},
@@ -130,8 +130,8 @@ func TestDecide_InterfaceUnclaimed_NotReady(t *testing.T) {
 		"no device":                           {refused(v1alpha1.NodeCapacityReason), nil, "NodeCapacityExceeded"},
 		"no address":                          {refused(v1alpha1.SubnetExhaustedReason), nil, "IPsExhausted"},
 		"a tenant that the VPC doesn't allow": {refused(v1alpha1.TenantNotAllowedReason), nil, "InternalError"},
-		"deleting":                            {func(p *store.Pod) { told(p); p.Deleting = true }, nil, "Deleting"},
-		"ended":                               {func(p *store.Pod) { told(p); p.Terminal = true }, nil, "Deleting"},
+		"deleting":                            {func(p *store.Pod) { assign(p); p.Deleting = true }, nil, "Deleting"},
+		"ended":                               {func(p *store.Pod) { assign(p); p.Terminal = true }, nil, "Deleting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := asked(c.pod)
@@ -153,7 +153,7 @@ func TestDecide_Pods_OnlyPodsOfAPIHaveConfigs(t *testing.T) {
 		"with any label":                 {func(p *store.Pod) { p.Labels = map[string]string{multitenancyv1alpha1.PodNetworkLabel: ""} }, true},
 		"without a label":                {func(p *store.Pod) { p.Labels = nil }, false},
 		"on another node":                {func(p *store.Pod) { p.Node = "node-2" }, false},
-		"that only says that it is":      {func(p *store.Pod) { told(p); p.Node = "node-2" }, false},
+		"that only says that it is":      {func(p *store.Pod) { assign(p); p.Node = "node-2" }, false},
 		"bound nowhere":                  {func(p *store.Pod) { p.Node = "" }, false},
 		"that asks for Alioth's network": {func(p *store.Pod) { p.Network = "net" }, false},
 	} {

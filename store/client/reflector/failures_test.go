@@ -155,16 +155,16 @@ func listed(t *testing.T, version string, objects ...*v1alpha1.Address) string {
 // there returns the first events of a watch that begins with the existing objects.
 func there(t *testing.T, version string, objects ...*v1alpha1.Address) string {
 	t.Helper()
-	text := told(t, "BOOKMARK", &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}})
+	text := message(t, "BOOKMARK", &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}})
 	for _, obj := range objects {
-		text += told(t, "ADDED", obj)
+		text += message(t, "ADDED", obj)
 	}
-	return text + told(t, "BOOKMARK", &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{
+	return text + message(t, "BOOKMARK", &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{
 		ResourceVersion: version, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 	}})
 }
 
-func told(t *testing.T, kind string, object any) string {
+func message(t *testing.T, kind string, object any) string {
 	t.Helper()
 	return fmt.Sprintf(`{"type":%q,"object":%s}`+"\n", kind, jsonOf(t, object))
 }
@@ -174,8 +174,8 @@ func TestWatch_Ends_ContinuedOrListedAgain(t *testing.T) {
 	tooMany := apierrors.NewTooManyRequests("later", 0).Status()
 	broken := apierrors.NewInternalError(io.ErrClosedPipe).Status()
 	later := versioned("10.0.0.2", "12")
-	added := told(t, "ADDED", later)
-	bookmark := told(t, "BOOKMARK", &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "15"}})
+	added := message(t, "ADDED", later)
+	bookmark := message(t, "BOOKMARK", &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "15"}})
 	for name, tc := range map[string]struct {
 		end  http.HandlerFunc
 		want string
@@ -184,12 +184,12 @@ func TestWatch_Ends_ContinuedOrListedAgain(t *testing.T) {
 		"after a bookmark":                       {says(http.StatusOK, added, bookmark), "15"},
 		"in the middle of an event":              {says(http.StatusOK, added, bookmark[:40]), "12"},
 		"with something else than an event":      {says(http.StatusOK, added, "<html>"), "12"},
-		"with an event of an unknown type":       {says(http.StatusOK, added, told(t, "RENAMED", later)), "12"},
+		"with an event of an unknown type":       {says(http.StatusOK, added, message(t, "RENAMED", later)), "12"},
 		"the connection breaks":                  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "10"},
-		"the API server has too much to do":      {says(http.StatusOK, told(t, "ERROR", tooMany)), "10"},
+		"the API server has too much to do":      {says(http.StatusOK, message(t, "ERROR", tooMany)), "10"},
 		"the version is too old":                 {says(http.StatusGone, string(jsonOf(t, gone))), everything},
-		"the version has become too old":         {says(http.StatusOK, told(t, "ERROR", gone)), everything},
-		"the API server says that it has failed": {says(http.StatusOK, told(t, "ERROR", broken)), everything},
+		"the version has become too old":         {says(http.StatusOK, message(t, "ERROR", gone)), everything},
+		"the API server says that it has failed": {says(http.StatusOK, message(t, "ERROR", broken)), everything},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +202,7 @@ func TestWatch_Ends_ContinuedOrListedAgain(t *testing.T) {
 				waitFor(t, rows, later)
 				return
 			}
-			s.expect(t, tc.want, goesOn(told(t, "DELETED", first), told(t, "MODIFIED", later)))
+			s.expect(t, tc.want, goesOn(message(t, "DELETED", first), message(t, "MODIFIED", later)))
 			waitFor(t, rows, later)
 			if !source.HasSynced() {
 				t.Error("the source isn't in sync")
@@ -217,7 +217,7 @@ func TestList_Fails_TriedAgainWithoutPartCounted(t *testing.T) {
 	only, other := versioned("10.0.0.1", "9"), versioned("10.0.0.7", "8")
 	whole := there(t, "10", other, only)
 	for _, answer := range []http.HandlerFunc{
-		says(http.StatusOK, whole[:len(whole)-9]), says(http.StatusOK, told(t, "ADDED", other)), says(http.StatusOK, told(t, "DELETED", other), whole),
+		says(http.StatusOK, whole[:len(whole)-9]), says(http.StatusOK, message(t, "ADDED", other)), says(http.StatusOK, message(t, "DELETED", other), whole),
 	} {
 		s.expect(t, everything, answer)
 		if source.HasSynced() {
@@ -234,7 +234,7 @@ func TestList_NoStreamingLists_PlainOneRequested(t *testing.T) {
 	gone := says(http.StatusGone, string(jsonOf(t, apierrors.NewResourceExpired("too old").Status())))
 	for name, refuses := range map[string]http.HandlerFunc{
 		"as Kubernetes 1.33 does":       says(http.StatusUnprocessableEntity, string(jsonOf(t, invalid))),
-		"as it does with an older etcd": says(http.StatusOK, told(t, "ERROR", disabled)),
+		"as it does with an older etcd": says(http.StatusOK, message(t, "ERROR", disabled)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -253,7 +253,7 @@ func TestList_NoStreamingLists_PlainOneRequested(t *testing.T) {
 			s.expect(t, everything, refuses)
 			s.expect(t, list+"11", gone)
 			s.expect(t, list, says(http.StatusOK, listed(t, "11", only)))
-			s.expect(t, "11", goesOn(told(t, "ADDED", later)))
+			s.expect(t, "11", goesOn(message(t, "ADDED", later)))
 			waitFor(t, rows, only, later)
 		})
 	}
@@ -266,7 +266,7 @@ func TestList_PartOfKnownKind_FromCache(t *testing.T) {
 	s, rows, _ := follow(t)
 	only, next, later := versioned("10.0.0.1", "9"), versioned("10.0.0.3", "11"), versioned("10.0.0.2", "12")
 	gone := says(http.StatusGone, string(jsonOf(t, apierrors.NewResourceExpired("too old").Status())))
-	s.expect(t, everything, goesOn(there(t, "10", only), told(t, "ADDED", next)))
+	s.expect(t, everything, goesOn(there(t, "10", only), message(t, "ADDED", next)))
 	waitFor(t, rows, only, next)
 	s.set.Start(t.Context(), vpcs.Address.Of[descriptor.AllAddresses]("blue"), func() {})
 	s.expect(t, list+"11", says(http.StatusServiceUnavailable))
@@ -286,7 +286,7 @@ func TestWatch_ObjectUndecodable_OthersRead(t *testing.T) {
 	}
 	s.expect(t, everything, says(http.StatusOK, there(t, "10", good, bad)))
 	later := versioned("10.0.0.3", "13")
-	s.expect(t, "10", says(http.StatusOK, `{"type":"MODIFIED","object":`+unreadable("12")+`}`, told(t, "ADDED", later)))
+	s.expect(t, "10", says(http.StatusOK, `{"type":"MODIFIED","object":`+unreadable("12")+`}`, message(t, "ADDED", later)))
 	s.expect(t, "13", says(http.StatusGone, string(jsonOf(t, apierrors.NewResourceExpired("too old").Status()))))
 	s.expect(t, everything, says(http.StatusOK, `{"type":"ADDED","object":`+unreadable("12")+`}`, there(t, "20", good)))
 	s.expect(t, "20", says(http.StatusOK))
@@ -298,7 +298,7 @@ func TestWatch_ObjectUndecodable_OthersRead(t *testing.T) {
 func TestSource_StoppedDuringList_Ends(t *testing.T) {
 	t.Parallel()
 	s, rows, source := follow(t)
-	s.expect(t, everything, goesOn(told(t, "ADDED", versioned("10.0.0.1", "9"))))
+	s.expect(t, everything, goesOn(message(t, "ADDED", versioned("10.0.0.1", "9"))))
 	source.Stop()
 	waitFor(t, rows)
 	if source.HasSynced() {
@@ -339,14 +339,14 @@ func TestSource_RefusedThenAllowed_GoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	complaints := &complaints{said: make(chan string, 100)}
+	complaints := &complaints{reported: make(chan string, 100)}
 	set := reflector.NewSet(rows, newClient(t, config), slog.New(complaints))
 	synced := make(chan struct{})
 	set.Start(t.Context(), vpcs.Address.Of[descriptor.AllAddresses]("refused"), func() { close(synced) })
 	select {
-	case said := <-complaints.said:
-		if !strings.Contains(said, `cannot list resource "addresses"`) {
-			t.Errorf("the log says %s", said)
+	case reported := <-complaints.reported:
+		if !strings.Contains(reported, `cannot list resource "addresses"`) {
+			t.Errorf("the log says %s", reported)
 		}
 	case <-time.After(waits.Limit(patience)):
 		t.Fatal("nobody is told")
@@ -359,7 +359,7 @@ func TestSource_RefusedThenAllowed_GoesOn(t *testing.T) {
 // complaints passes on the logged messages.
 type complaints struct {
 	slog.Handler
-	said chan string
+	reported chan string
 }
 
 func (c *complaints) Enabled(context.Context, slog.Level) bool { return true }
@@ -371,7 +371,7 @@ func (c *complaints) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	select {
-	case c.said <- text:
+	case c.reported <- text:
 	default:
 	}
 	return nil

@@ -215,12 +215,12 @@ func TestPodConditions_WriterNotOperator_Refused(t *testing.T) {
 		"gates",
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "pods/status"}, Verbs: []string{"get", "update", "patch"}},
 	)
-	for name, said := range map[string]bool{"told": true, "untold": false} {
+	for name, permitted := range map[string]bool{"told": true, "untold": false} {
 		p := pod("pods", name, "node-a")
 		establish(t, admin, p)
 		status := p.DeepCopy()
 		say("example.com/gate", corev1.ConditionFalse)(status)
-		if said {
+		if permitted {
 			say(v1alpha1.NetworkReadyCondition, corev1.ConditionFalse)(status)
 		}
 		if err := as(t, operator()).Status().Patch(t.Context(), status, client.MergeFrom(p)); err != nil {

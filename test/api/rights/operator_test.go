@@ -108,17 +108,17 @@ func operate(t *testing.T, config *rest.Config, changes ...func(*operator.Config
 	if err := chart.WriteKubeconfig(cfg.Kubeconfig, config); err != nil {
 		t.Fatal(err)
 	}
-	said := new(log)
+	logged := new(log)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- operator.Run(ctx, cfg, slog.New(slog.NewTextHandler(said, nil))) }()
+	go func() { ended <- operator.Run(ctx, cfg, slog.New(slog.NewTextHandler(logged, nil))) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("the operator ended with %v", err)
 		}
 		if t.Failed() {
-			t.Logf("the operator's log:\n%s", said.text.String())
+			t.Logf("the operator's log:\n%s", logged.text.String())
 		}
 	})
 }
@@ -304,8 +304,8 @@ func balance(t *testing.T, admin client.Client) {
 		})
 	}
 	until(t, "nodes are told of both load balancers", func(ctx context.Context) (bool, error) {
-		told, err := scaledServices(ctx, admin)
-		return told["inside"] && told["outside"], err
+		reported, err := scaledServices(ctx, admin)
+		return reported["inside"] && reported["outside"], err
 	})
 	until(t, "the node announces the address outside", func(ctx context.Context) (bool, error) {
 		var addresses v1alpha1.ExternalAddressList
@@ -333,8 +333,8 @@ func balance(t *testing.T, admin client.Client) {
 		return len(external.Items) == 0, err
 	})
 	until(t, "nodes are told of them no longer", func(ctx context.Context) (bool, error) {
-		told, err := scaledServices(ctx, admin)
-		return len(told) == 0, err
+		reported, err := scaledServices(ctx, admin)
+		return len(reported) == 0, err
 	})
 }
 
@@ -342,13 +342,13 @@ func balance(t *testing.T, admin client.Client) {
 func scaledServices(ctx context.Context, admin client.Client) (map[string]bool, error) {
 	var list v1alpha1.ScaledEndpointList
 	err := admin.List(ctx, &list)
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for i := range list.Items {
 		if service := &list.Items[i].Spec.Service; service.Namespace == name {
-			told[service.Name] = true
+			reported[service.Name] = true
 		}
 	}
-	return told, err
+	return reported, err
 }
 
 func newBalancer(service, where string) *corev1.Service {

@@ -88,14 +88,14 @@ func (c *control) rewrites(ctx context.Context, from, to string) ([]rewrite, err
 	for i := range addresses.Items {
 		held[addresses.Items[i].Spec.Holder.Name] = &addresses.Items[i]
 	}
-	told := map[string]*corev1.Pod{}
+	reported := map[string]*corev1.Pod{}
 	for i := range served.Items {
-		told[served.Items[i].Name] = &served.Items[i]
+		reported[served.Items[i].Name] = &served.Items[i]
 	}
 	all := make([]rewrite, 0, len(waiting.Items))
 	for i := range waiting.Items {
 		pod := &waiting.Items[i]
-		address, model := held[pod.Name], told[pod.Name]
+		address, model := held[pod.Name], reported[pod.Name]
 		if address == nil || model == nil {
 			return nil, fmt.Errorf("pod %s of %s has no address", pod.Name, from)
 		}

@@ -44,10 +44,10 @@ func AddressLike(model *v1alpha1.Address, pod *corev1.Pod) *v1alpha1.Address {
 // PatchLike returns the status patch that informed the model of its addresses, for another pod.
 // Names taken from the model's namespace become names of the other's.
 func PatchLike(model, pod *corev1.Pod) ([]byte, error) {
-	told := map[string]string{}
+	reported := map[string]string{}
 	keys := []string{v1alpha1.AttachmentsAnnotation, arktosv1.UserInputAnnotation, arktosv1.ReadinessAnnotation}
 	for _, key := range keys {
-		told[key] = strings.ReplaceAll(model.Annotations[key], model.Namespace, pod.Namespace)
+		reported[key] = strings.ReplaceAll(model.Annotations[key], model.Namespace, pod.Namespace)
 	}
 	var conditions []corev1.PodCondition
 	for _, condition := range model.Status.Conditions {
@@ -56,7 +56,7 @@ func PatchLike(model, pod *corev1.Pod) ([]byte, error) {
 		}
 	}
 	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID, "annotations": told},
+		"metadata": map[string]any{"uid": pod.UID, "annotations": reported},
 		"status":   map[string]any{"conditions": conditions},
 	})
 }

@@ -178,8 +178,8 @@ func addressesOf(ctx context.Context, c client.Client, vpc string) (map[string]*
 func (m model) copy(namespace, node string) (*corev1.Pod, *v1alpha1.Address) {
 	pod := m.pod.DeepCopy()
 	pod.Namespace, pod.UID, pod.ResourceVersion, pod.Spec.NodeName = namespace, uuid.NewUUID(), "", node
-	for key, told := range pod.Annotations {
-		pod.Annotations[key] = strings.ReplaceAll(told, m.pod.Namespace, namespace)
+	for key, reported := range pod.Annotations {
+		pod.Annotations[key] = strings.ReplaceAll(reported, m.pod.Namespace, namespace)
 	}
 	address := plane.AddressLike(m.address, pod)
 	address.UID, address.CreationTimestamp, address.Generation = uuid.NewUUID(), m.address.CreationTimestamp, m.address.Generation

@@ -277,7 +277,7 @@ func TestMake_OldGo_Told(t *testing.T) {
 	}
 	for target, refused := range map[string]bool{"build": true, "demo": true, "down": true, "help": false} {
 		out, err := makes(t, "--dry-run", "GO="+old, target)
-		if told := err != nil && strings.Contains(out, "Go 1.24.4 is too old"); told != refused {
+		if reported := err != nil && strings.Contains(out, "Go 1.24.4 is too old"); reported != refused {
 			t.Errorf("make %s: %v and\n%s", target, err, out)
 		}
 	}

@@ -445,8 +445,8 @@ func TestDown_HalfStartedLab_Cleaned(t *testing.T) {
 			defer cancel()
 			options := f.options
 			reached := false
-			options.Progress = func(said string) {
-				if strings.HasPrefix(said, test.line) {
+			options.Progress = func(line string) {
+				if strings.HasPrefix(line, test.line) {
 					reached = true
 					cancel()
 				}

@@ -204,8 +204,8 @@ func (e *env) expectToldToFence(t *testing.T, pod *corev1.Pod, node string) {
 		if err != nil || condition == nil {
 			return false, "no condition", err
 		}
-		told := condition.Status == corev1.ConditionFalse && strings.Contains(condition.Message, node) &&
+		reported := condition.Status == corev1.ConditionFalse && strings.Contains(condition.Message, node) &&
 			strings.Contains(condition.Message, corev1.TaintNodeOutOfService)
-		return told, condition.Reason + ": " + condition.Message, nil
+		return reported, condition.Reason + ": " + condition.Message, nil
 	})
 }

@@ -210,8 +210,8 @@ func (d *disaster) expectPromises(t *testing.T) {
 	compare := blockOf(t, disasterPage, "aliothctl verify")
 	d.waits(t, "the pods without an address to be told", func(ctx context.Context) (bool, string, error) {
 		out, err := d.Shell(ctx, compare.Step().Commands)
-		told := !slices.ContainsFunc([]*corev1.Pod{d.heir, d.late, d.orphan}, func(pod *corev1.Pod) bool { return !strings.Contains(out, "pod/"+pod.Name) })
-		return err == nil && told, out, nil
+		reported := !slices.ContainsFunc([]*corev1.Pod{d.heir, d.late, d.orphan}, func(pod *corev1.Pod) bool { return !strings.Contains(out, "pod/"+pod.Name) })
+		return err == nil && reported, out, nil
 	})
 	for i, pod := range d.staying {
 		d.ExpectAnswers(t, pod, stage.WantPod(d.staying[1-i]))

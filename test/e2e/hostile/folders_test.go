@@ -51,8 +51,8 @@ func (e *env) awaitIsolated(t *testing.T, network *arktosv1.Network, present boo
 	err := scene.Until(stage.Within(t, stage.Patience), "the condition Isolated of a Network", func(ctx context.Context) (bool, string, error) {
 		err := e.Client.Get(ctx, client.ObjectKeyFromObject(network), network)
 		got := meta.FindStatusCondition(network.Status.Conditions, v1alpha1.IsolatedCondition)
-		told := got != nil && got.Status == metav1.ConditionFalse && got.Reason == v1alpha1.PodSecurityMissingReason
-		return told == present && (got != nil) == present, fmt.Sprintf("%+v", got), err
+		reported := got != nil && got.Status == metav1.ConditionFalse && got.Reason == v1alpha1.PodSecurityMissingReason
+		return reported == present && (got != nil) == present, fmt.Sprintf("%+v", got), err
 	})
 	if err != nil {
 		t.Fatal(err)

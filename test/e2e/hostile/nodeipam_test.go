@@ -163,8 +163,8 @@ func (p *poacher) reportsNothing(t *testing.T, pod *corev1.Pod) {
 	config := &multitenancyv1alpha1.MultitenantPodNetworkConfig{}
 	err := scene.Until(stage.Within(t, stage.Patience), "the config of "+pod.Name, func(ctx context.Context) (bool, string, error) {
 		err := p.Client.Get(ctx, client.ObjectKeyFromObject(pod), config)
-		told := config.Status.Status != "" && config.Status.Status != multitenancyv1alpha1.ConfigPending
-		return err == nil && told, fmt.Sprintf("%+v, %v", config.Status, err), client.IgnoreNotFound(err)
+		reported := config.Status.Status != "" && config.Status.Status != multitenancyv1alpha1.ConfigPending
+		return err == nil && reported, fmt.Sprintf("%+v, %v", config.Status, err), client.IgnoreNotFound(err)
 	})
 	if err != nil {
 		t.Error(err)

@@ -76,8 +76,8 @@ func (f *forger) yieldsToAdministrators(t *testing.T, numbered *danmv1.TenantNet
 		winner.Spec.Options.HostDevice, winner.Spec.Options.VLAN = tt.loser.Status.Profile.HostDevice, tt.loser.Status.Profile.VLAN
 		f.Make(t, winner)
 		f.awaitVerdict(t, winner, &winner.Status, v1alpha1.NoServingNodeReason)
-		if told := f.awaitVerdict(t, tt.loser, &tt.loser.Status, tt.reason); !strings.Contains(told, "ClusterNetwork "+winner.Name) {
-			t.Errorf("the tenant is told %q, want the name of %s", told, winner.Name)
+		if message := f.awaitVerdict(t, tt.loser, &tt.loser.Status, tt.reason); !strings.Contains(message, "ClusterNetwork "+winner.Name) {
+			t.Errorf("the tenant is told %q, want the name of %s", message, winner.Name)
 		}
 		f.awaitWarning(t, tt.loser, tt.reason)
 		pod := f.Pod("loser-"+tt.loser.Name, scene.WithInterfaces(`[{"tenantNetwork":"`+tt.loser.Name+`","ip":"dynamic"}]`))
@@ -114,8 +114,8 @@ func (f *forger) takesNotAllNumbers(t *testing.T) {
 		}
 		f.RemoveAfter(t, last)
 	}
-	if told := f.awaitVerdict(t, last, &last.Status, v1alpha1.TenantLimitReason); !strings.Contains(told, "the tenant has 16 networks, which is the limit") {
-		t.Errorf("the tenant is told %q", told)
+	if message := f.awaitVerdict(t, last, &last.Status, v1alpha1.TenantLimitReason); !strings.Contains(message, "the tenant has 16 networks, which is the limit") {
+		t.Errorf("the tenant is told %q", message)
 	}
 	f.awaitWarning(t, last, v1alpha1.TenantLimitReason)
 	theirs := f.tenantNetwork("theirs", onVLAN)

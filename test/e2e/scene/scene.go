@@ -101,13 +101,13 @@ func (s *Scene) WaitGone(ctx context.Context, object client.Object) error {
 			"finalizers %v, deletion %v, %s",
 			now.GetFinalizers(),
 			now.GetDeletionTimestamp(),
-			said(now),
+			statusText(now),
 		), err
 	})
 }
 
 // said returns the text of an object's conditions.
-func said(object client.Object) string {
+func statusText(object client.Object) string {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return err.Error()

@@ -94,10 +94,10 @@ func (e *Env) ExpectRefused(t *testing.T, pod *corev1.Pod, reason, message strin
 			return false, fmt.Sprintf("condition %+v, want False %s with %q", condition, reason, message), nil
 		}
 		events, err := e.Events(ctx, pod)
-		told := slices.ContainsFunc(events, func(event corev1.Event) bool {
+		reported := slices.ContainsFunc(events, func(event corev1.Event) bool {
 			return event.Type == corev1.EventTypeWarning && event.Reason == reason && strings.Contains(event.Message, message)
 		})
-		return told, "no Warning event " + reason + " with " + message, err
+		return reported, "no Warning event " + reason + " with " + message, err
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, e.Describe(context.Background(), pod))

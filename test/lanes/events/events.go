@@ -65,10 +65,10 @@ type pkg struct {
 	tests  []Test
 	cached bool
 	// failed are tests and subtests that failed, and told the tests that logged something.
-	failed []string
-	told   map[string]bool
+	failed    []string
+	announced map[string]bool
 	// said has the output of the process besides its tests.
-	said []string
+	lines []string
 	// begun is set once a test began, complete once the process has told the result of all
 	// tests, and refused if the package could not be built.
 	begun, complete, refused bool
@@ -105,7 +105,7 @@ func (r *Reader) at(path string) *pkg {
 		r.packages = map[string]*pkg{}
 	}
 	if r.packages[path] == nil {
-		r.packages[path] = &pkg{output: map[string][]string{}, told: map[string]bool{}}
+		r.packages[path] = &pkg{output: map[string][]string{}, announced: map[string]bool{}}
 	}
 	return r.packages[path]
 }
@@ -118,7 +118,7 @@ func (r *Reader) ofPackage(e event, text string) {
 		p.cached = p.cached || strings.HasSuffix(text, "\t(cached)")
 		p.complete = p.complete || text == "PASS" || text == "FAIL"
 		p.refused = p.refused || strings.HasSuffix(text, " failed]")
-		p.said = append(p.said, text)
+		p.lines = append(p.lines, text)
 		if text != "PASS" && text != "FAIL" && !strings.HasPrefix(text, "?   \t") {
 			r.Print(text)
 		}
@@ -135,7 +135,7 @@ func (r *Reader) ofPackage(e event, text string) {
 func (r *Reader) failPackage(path string, p *pkg) {
 	hidden := p.begun && !p.complete
 	if len(p.failed) == 0 && len(p.output) == 0 { // end keeps tests that did not end
-		r.Failures = append(r.Failures, Failure{Package: path, Output: p.said, Final: hidden || p.refused})
+		r.Failures = append(r.Failures, Failure{Package: path, Output: p.lines, Final: hidden || p.refused})
 	}
 	for i := range r.Failures {
 		f := &r.Failures[i]
@@ -162,7 +162,7 @@ func (r *Reader) Close() {
 		p := r.packages[path]
 		r.Failures = append(
 			r.Failures,
-			Failure{Package: path, Output: append(p.said, "the package did not end"), Final: true},
+			Failure{Package: path, Output: append(p.lines, "the package did not end"), Final: true},
 		)
 		r.end(path, p)
 	}
@@ -180,7 +180,7 @@ func (r *Reader) ofTest(e event, text string) {
 			r.Print(text)
 		}
 		if Message.MatchString(text) {
-			p.told[e.Test] = true
+			p.announced[e.Test] = true
 		}
 	case "skip":
 		r.skip(e.Package, e.Test, reason(p.output[name]))
@@ -239,7 +239,7 @@ func (p *pkg) again(test string) string {
 		}
 		deepest = name
 	}
-	for above := range p.told {
+	for above := range p.announced {
 		if strings.HasPrefix(deepest, above+"/") {
 			return test
 		}

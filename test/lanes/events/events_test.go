@@ -120,7 +120,7 @@ func TestReader_Events_OnlyNeededPrinted(t *testing.T) {
 // TestReader_Failures_SmallestPartRepeated: one subtest that failed is repeated alone, unless the
 // test itself can have failed as well.
 func TestReader_Failures_SmallestPartRepeated(t *testing.T) {
-	said := func(test string) string {
+	printed := func(test string) string {
 		return `{"Action":"output","Package":"p","Test":"` + test + `","Output":"    a_test.go:1: text\n"}`
 	}
 	fail := func(test string) string { return `{"Action":"fail","Package":"p","Test":"` + test + `"}` }
@@ -128,16 +128,16 @@ func TestReader_Failures_SmallestPartRepeated(t *testing.T) {
 		events []string
 		again  string
 	}{
-		"a test":                               {[]string{said("A"), fail("A")}, "A"},
-		"one subtest":                          {[]string{said("A/x"), fail("A/x"), fail("A")}, "A/x"},
-		"the deepest subtest":                  {[]string{said("A/x/y"), fail("A/x/y"), fail("A/x"), fail("A")}, "A/x/y"},
+		"a test":                               {[]string{printed("A"), fail("A")}, "A"},
+		"one subtest":                          {[]string{printed("A/x"), fail("A/x"), fail("A")}, "A/x"},
+		"the deepest subtest":                  {[]string{printed("A/x/y"), fail("A/x/y"), fail("A/x"), fail("A")}, "A/x/y"},
 		"two subtests":                         {[]string{fail("A/x"), fail("A/y"), fail("A")}, "A"},
 		"a subtest, and another of one":        {[]string{fail("A/x/y"), fail("A/x"), fail("A/z"), fail("A")}, "A"},
 		"a subtest whose name begins alike":    {[]string{fail("A/x"), fail("A/x y"), fail("A")}, "A"},
-		"a test that said something itself":    {[]string{said("A/x"), said("A"), fail("A/x"), fail("A")}, "A"},
-		"a subtest above that said something":  {[]string{said("A/x"), fail("A/x/y"), fail("A/x"), fail("A")}, "A"},
-		"a subtest beside that said something": {[]string{said("A/y"), fail("A/x"), fail("A")}, "A/x"},
-		"a test beside that failed":            {[]string{fail("B/x"), said("AB"), fail("A/x"), fail("A")}, "A/x"},
+		"a test that said something itself":    {[]string{printed("A/x"), printed("A"), fail("A/x"), fail("A")}, "A"},
+		"a subtest above that said something":  {[]string{printed("A/x"), fail("A/x/y"), fail("A/x"), fail("A")}, "A"},
+		"a subtest beside that said something": {[]string{printed("A/y"), fail("A/x"), fail("A")}, "A/x"},
+		"a test beside that failed":            {[]string{fail("B/x"), printed("AB"), fail("A/x"), fail("A")}, "A/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := events.Reader{Print: func(string) {}}

@@ -86,7 +86,7 @@ func TestReleases_VersionListChangelog_Agree(t *testing.T) {
 	if len(sections) == 0 || sections[0].Version != Unreleased {
 		t.Fatal("the changelog does not begin with the section Unreleased")
 	}
-	var listed, told []string
+	var listed, described []string
 	var above time.Time
 	for _, r := range releases {
 		listed = append(listed, r.Version+" "+r.Date)
@@ -100,16 +100,16 @@ func TestReleases_VersionListChangelog_Agree(t *testing.T) {
 		above = day
 	}
 	for _, s := range sections[1:] {
-		told = append(told, s.Version+" "+s.Date)
+		described = append(described, s.Version+" "+s.Date)
 	}
 	if !strings.Contains(version.Number, "-") {
-		if len(told) == 0 || !strings.HasPrefix(told[0], version.Number+" ") {
-			t.Fatalf("api/version names the release %s, and the first release in the changelog is another: %q", version.Number, told)
+		if len(described) == 0 || !strings.HasPrefix(described[0], version.Number+" ") {
+			t.Fatalf("api/version names the release %s, and the first release in the changelog is another: %q", version.Number, described)
 		}
-		told = told[1:]
+		described = described[1:]
 	}
-	if !slices.Equal(listed, told) {
-		t.Errorf("docs/install/releases.yaml lists %q, and the changelog has %q", listed, told)
+	if !slices.Equal(listed, described) {
+		t.Errorf("docs/install/releases.yaml lists %q, and the changelog has %q", listed, described)
 	}
 	newer := utilversion.MustParseSemantic(version.Number)
 	for _, r := range releases {

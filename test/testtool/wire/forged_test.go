@@ -54,8 +54,8 @@ func TestFragments_Joined_AreDatagram(t *testing.T) {
 func TestHiddenSYN_FirstFragment_EndsBeforeShown(t *testing.T) {
 	f := frame("[fd10::1]:1000", "[fd10::2]:53")
 	parts := f.HiddenSYN(f, 9153, 1)
-	if said := int(binary.BigEndian.Uint16(parts[0][18:])); said != 16 || len(parts[0]) <= 54+said {
-		t.Errorf("the first fragment of %d bytes says %d", len(parts[0]), said)
+	if length := int(binary.BigEndian.Uint16(parts[0][18:])); length != 16 || len(parts[0]) <= 54+length {
+		t.Errorf("the first fragment of %d bytes says %d", len(parts[0]), length)
 	}
 	if tcp := parts[1][54+16:]; tcp[0] != 1000>>8 || binary.BigEndian.Uint16(tcp[2:]) != 9153 || tcp[13] != 2 {
 		t.Errorf("the second brings %x", tcp)

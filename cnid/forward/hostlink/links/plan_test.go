@@ -59,9 +59,9 @@ func stateWith(all ...links.Wanted) links.State {
 }
 
 // told is a plan in words, without what stays.
-type told struct{ Delete, Make, Change, Fail []string }
+type noted struct{ Delete, Make, Change, Fail []string }
 
-func tell(p links.Plan) (words told) {
+func tell(p links.Plan) (words noted) {
 	for _, d := range p.Delete {
 		words.Delete = append(words.Delete, d.Names[0])
 	}
@@ -91,40 +91,40 @@ func TestLinkPlan_Table_DecisionMatches(t *testing.T) {
 	for name, c := range map[string]struct {
 		wanted  []links.Wanted
 		devices []links.Device
-		want    told
+		want    noted
 	}{
-		"nothing is there": {wanted: both, devices: []links.Device{eth0}, want: told{Make: []string{"red.100 VLAN 100 on eth0", "vx_blue VXLAN 200 on eth0"}}},
+		"nothing is there": {wanted: both, devices: []links.Device{eth0}, want: noted{Make: []string{"red.100 VLAN 100 on eth0", "vx_blue VXLAN 200 on eth0"}}},
 		"all is there":     {wanted: both, devices: []links.Device{eth0, held(7, "red.100", red), held(8, "vx_blue", blue)}},
 		"another name of the parent": {
 			wanted:  []links.Wanted{wanted(on("alt", "vlan", 100), "red")},
 			devices: []links.Device{{Index: 2, Names: []string{"eth0", "alt"}, MTU: 1500, Up: true, Ethernet: true}},
-			want:    told{Make: []string{"red.100 VLAN 100 on alt"}},
+			want:    noted{Make: []string{"red.100 VLAN 100 on alt"}},
 		},
-		"no parent":                     {wanted: both, want: told{Fail: []string{"eth0  ParentMissing"}}},
-		"a parent that is down":         {wanted: both[:1], devices: []links.Device{down}, want: told{Make: []string{"red.100 VLAN 100 on eth0"}, Fail: []string{"eth0  ParentDown"}}},
-		"a link that can't be up":       {wanted: both[:1], devices: []links.Device{down, sleeping}, want: told{Fail: []string{"eth0  ParentDown"}}},
-		"a link that somebody set down": {wanted: both[:1], devices: []links.Device{eth0, sleeping}, want: told{Change: []string{"red.100"}}},
-		"a parent that is Alioth's":     {wanted: []links.Wanted{wanted(on("alioth_vxlan", "vlan", 1), "x")}, devices: []links.Device{ethernet(2, "alioth_vxlan")}, want: told{Fail: []string{"alioth_vxlan  ParentUnsuitable"}}},
-		"a parent that is a link":       {wanted: []links.Wanted{wanted(on("eth0", "vlan", 100), "red"), wanted(on("red.100", "vlan", 1), "x")}, devices: []links.Device{eth0, held(7, "red.100", red)}, want: told{Fail: []string{"red.100  ParentUnsuitable"}}},
+		"no parent":                     {wanted: both, want: noted{Fail: []string{"eth0  ParentMissing"}}},
+		"a parent that is down":         {wanted: both[:1], devices: []links.Device{down}, want: noted{Make: []string{"red.100 VLAN 100 on eth0"}, Fail: []string{"eth0  ParentDown"}}},
+		"a link that can't be up":       {wanted: both[:1], devices: []links.Device{down, sleeping}, want: noted{Fail: []string{"eth0  ParentDown"}}},
+		"a link that somebody set down": {wanted: both[:1], devices: []links.Device{eth0, sleeping}, want: noted{Change: []string{"red.100"}}},
+		"a parent that is Alioth's":     {wanted: []links.Wanted{wanted(on("alioth_vxlan", "vlan", 1), "x")}, devices: []links.Device{ethernet(2, "alioth_vxlan")}, want: noted{Fail: []string{"alioth_vxlan  ParentUnsuitable"}}},
+		"a parent that is a link":       {wanted: []links.Wanted{wanted(on("eth0", "vlan", 100), "red"), wanted(on("red.100", "vlan", 1), "x")}, devices: []links.Device{eth0, held(7, "red.100", red)}, want: noted{Fail: []string{"red.100  ParentUnsuitable"}}},
 		"a parent without an address": {
 			wanted:  []links.Wanted{wanted(on("eth1", "vxlan", 1), "x"), wanted(on("eth1", "vlan", 1), "x")},
 			devices: []links.Device{ethernet(3, "eth1", "fe80::1")},
-			want:    told{Make: []string{"x.1 VLAN 1 on eth1"}, Fail: []string{"eth1 vxlan ParentUnaddressed"}},
+			want:    noted{Make: []string{"x.1 VLAN 1 on eth1"}, Fail: []string{"eth1 vxlan ParentUnaddressed"}},
 		},
-		"a parent with another address":     {wanted: []links.Wanted{wanted(on("eth1", "vxlan", 1), "x")}, devices: []links.Device{ethernet(3, "eth1", "fe80::1", "10.0.0.1")}, want: told{Make: []string{"vx_x VXLAN 1 on eth1"}}},
+		"a parent with another address":     {wanted: []links.Wanted{wanted(on("eth1", "vxlan", 1), "x")}, devices: []links.Device{ethernet(3, "eth1", "fe80::1", "10.0.0.1")}, want: noted{Make: []string{"vx_x VXLAN 1 on eth1"}}},
 		"a device that is there":            {wanted: []links.Wanted{wanted(on("eth0", "device", 0), "")}, devices: []links.Device{eth0}},
-		"a device that is missing":          {wanted: []links.Wanted{wanted(on("eth9", "device", 0), "")}, devices: []links.Device{eth0}, want: told{Fail: []string{"eth9  ParentMissing"}}},
-		"a device that is down":             {wanted: []links.Wanted{wanted(on("eth0", "device", 0), "")}, devices: []links.Device{down}, want: told{Fail: []string{"eth0  ParentDown"}}},
-		"another MTU of the link":           {wanted: both[:1], devices: []links.Device{eth0, small}, want: told{Change: []string{"red.100"}}},
-		"another MTU of the parent":         {wanted: both[:1], devices: []links.Device{jumbo, held(7, "red.100", red)}, want: told{Change: []string{"red.100"}}},
-		"an orphan":                         {devices: []links.Device{eth0, held(7, "red.100", red)}, want: told{Delete: []string{"red.100"}}},
-		"a link whose parent lost its fit":  {wanted: both[1:], devices: []links.Device{ethernet(2, "eth0"), held(8, "vx_blue", blue)}, want: told{Fail: []string{"eth0 vxlan VXLANDeviceNotListed"}}},
-		"another parent":                    {wanted: both[:1], devices: []links.Device{eth0, moved}, want: told{Delete: []string{"red.100"}, Make: []string{"red.100 VLAN 100 on eth0"}}},
-		"another port":                      {wanted: both[1:], devices: []links.Device{eth0, otherPort}, want: told{Delete: []string{"vx_blue"}, Make: []string{"vx_blue VXLAN 200 on eth0"}}},
-		"a second device with the mark":     {wanted: both[:1], devices: []links.Device{eth0, held(7, "red.100", red), second}, want: told{Delete: []string{"copy"}}},
-		"the rest of an ended process":      {wanted: both[:1], devices: []links.Device{eth0, unfinished}, want: told{Delete: []string{unfinished.Names[0]}, Make: []string{"red.100 VLAN 100 on eth0"}}},
-		"a foreign device of the name":      {wanted: both[:1], devices: []links.Device{eth0, ethernet(9, "red.100")}, want: told{Make: []string{"red-0a0a0a.100 VLAN 100 on eth0"}}},
-		"the name of a link that goes":      {wanted: []links.Wanted{wanted(on("eth0", "vxlan", 201), "blue")}, devices: []links.Device{eth0, held(8, "vx_blue", blue)}, want: told{Delete: []string{"vx_blue"}, Make: []string{"vx_blue VXLAN 201 on eth0"}}},
+		"a device that is missing":          {wanted: []links.Wanted{wanted(on("eth9", "device", 0), "")}, devices: []links.Device{eth0}, want: noted{Fail: []string{"eth9  ParentMissing"}}},
+		"a device that is down":             {wanted: []links.Wanted{wanted(on("eth0", "device", 0), "")}, devices: []links.Device{down}, want: noted{Fail: []string{"eth0  ParentDown"}}},
+		"another MTU of the link":           {wanted: both[:1], devices: []links.Device{eth0, small}, want: noted{Change: []string{"red.100"}}},
+		"another MTU of the parent":         {wanted: both[:1], devices: []links.Device{jumbo, held(7, "red.100", red)}, want: noted{Change: []string{"red.100"}}},
+		"an orphan":                         {devices: []links.Device{eth0, held(7, "red.100", red)}, want: noted{Delete: []string{"red.100"}}},
+		"a link whose parent lost its fit":  {wanted: both[1:], devices: []links.Device{ethernet(2, "eth0"), held(8, "vx_blue", blue)}, want: noted{Fail: []string{"eth0 vxlan VXLANDeviceNotListed"}}},
+		"another parent":                    {wanted: both[:1], devices: []links.Device{eth0, moved}, want: noted{Delete: []string{"red.100"}, Make: []string{"red.100 VLAN 100 on eth0"}}},
+		"another port":                      {wanted: both[1:], devices: []links.Device{eth0, otherPort}, want: noted{Delete: []string{"vx_blue"}, Make: []string{"vx_blue VXLAN 200 on eth0"}}},
+		"a second device with the mark":     {wanted: both[:1], devices: []links.Device{eth0, held(7, "red.100", red), second}, want: noted{Delete: []string{"copy"}}},
+		"the rest of an ended process":      {wanted: both[:1], devices: []links.Device{eth0, unfinished}, want: noted{Delete: []string{unfinished.Names[0]}, Make: []string{"red.100 VLAN 100 on eth0"}}},
+		"a foreign device of the name":      {wanted: both[:1], devices: []links.Device{eth0, ethernet(9, "red.100")}, want: noted{Make: []string{"red-0a0a0a.100 VLAN 100 on eth0"}}},
+		"the name of a link that goes":      {wanted: []links.Wanted{wanted(on("eth0", "vxlan", 201), "blue")}, devices: []links.Device{eth0, held(8, "vx_blue", blue)}, want: noted{Delete: []string{"vx_blue"}, Make: []string{"vx_blue VXLAN 201 on eth0"}}},
 		"a renamed link keeps its new name": {wanted: both[:1], devices: []links.Device{eth0, held(7, "renamed", red)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -247,15 +247,15 @@ func TestLinkPlan_UnlistedDevice_NoVXLAN(t *testing.T) {
 	of := func(addrs ...string) []links.Device {
 		return []links.Device{ethernet(2, "eth0", "192.0.2.1"), ethernet(3, "eth1", addrs...)}
 	}
-	refused := told{Make: []string{"red.100 VLAN 100 on eth1"}, Fail: []string{"eth1 vxlan VXLANDeviceNotListed"}}
-	made := told{Make: []string{"red.100 VLAN 100 on eth1", "vx_blue VXLAN 200 on eth1"}}
+	refused := noted{Make: []string{"red.100 VLAN 100 on eth1"}, Fail: []string{"eth1 vxlan VXLANDeviceNotListed"}}
+	made := noted{Make: []string{"red.100 VLAN 100 on eth1", "vx_blue VXLAN 200 on eth1"}}
 	gone := refused
 	gone.Delete = []string{"vx_blue"}
 	for name, c := range map[string]struct {
 		listed  []string
 		unknown bool
 		devices []links.Device
-		want    told
+		want    noted
 	}{
 		"none is listed":                     {devices: of("198.51.100.1"), want: refused},
 		"another one is listed":              {listed: []string{"eth1.5", "eth"}, devices: of("198.51.100.1"), want: refused},
@@ -291,7 +291,7 @@ func TestLinkPlan_PodsOnDevice_NotNode(t *testing.T) {
 	second := ethernet(3, "eth1", "198.51.100.1")
 	second.Names = append(second.Names, "alt1")
 	got := links.Decide(s, []links.Device{ethernet(2, "eth0", "192.0.2.1"), second}, port)
-	want := told{Make: []string{"vx_z VXLAN 3 on eth0", "y.2 VLAN 2 on eth1"}, Fail: []string{"eth1 vxlan ParentUnsuitable"}}
+	want := noted{Make: []string{"vx_z VXLAN 3 on eth0", "y.2 VLAN 2 on eth1"}, Fail: []string{"eth1 vxlan ParentUnsuitable"}}
 	slices.Sort(want.Make)
 	words := tell(got)
 	slices.Sort(words.Make)

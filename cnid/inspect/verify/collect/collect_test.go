@@ -140,14 +140,14 @@ func TestVerifyCollect_NodeSilent_ReportedAndOthersAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := map[string]string{}
+	reported := map[string]string{}
 	for _, d := range found {
 		if d.Kind == verify.NodeSilent {
-			said[d.Node] = d.What
+			reported[d.Node] = d.What
 		}
 	}
-	if len(said) != 2 || !strings.Contains(said["node1"], "connection refused") || !strings.Contains(said["node3"], "no pod") {
-		t.Errorf("silent: %v", said)
+	if len(reported) != 2 || !strings.Contains(reported["node1"], "connection refused") || !strings.Contains(reported["node3"], "no pod") {
+		t.Errorf("silent: %v", reported)
 	}
 }
 

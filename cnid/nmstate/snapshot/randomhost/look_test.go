@@ -20,11 +20,11 @@ func TestHostLook_Differences_FirstDifferenceNamed(t *testing.T) {
 		"+ e\n+ e":            {"a", "b", "b", "c", "e"},
 		"- in another order: a | + in its place: b\n- in another order: a\n+ in its place: b": {"b", "a", "b", "c"},
 	} {
-		said := ""
+		reported := ""
 		if err := before.differs(now); err != nil {
-			said = err.Error()
+			reported = err.Error()
 		}
-		if diff := cmp.Diff(text, said); diff != "" {
+		if diff := cmp.Diff(text, reported); diff != "" {
 			t.Error(diff)
 		}
 	}

@@ -197,8 +197,8 @@ func (r *Rules) Try(t testing.TB, at Place, in []byte, ctx bpf.Context) {
 		r.Seen[c.Direction.String()+"/"+c.Reason.String()]++
 		err = r.packet(at, c.Reason, view(in), view(out), ctx.Mark, end.Mark)
 	}
-	for _, told := range r.flows.Told(t) {
-		err = errors.Join(err, r.Told(at, c, told))
+	for _, message := range r.flows.Told(t) {
+		err = errors.Join(err, r.Told(at, c, message))
 		r.Seen["told"]++
 	}
 	if err != nil {

@@ -79,14 +79,14 @@ func (w Way) Prepare(t testing.TB, cgroup string, to netip.AddrPort) (proceed fu
 	output, err := command.StdoutPipe()
 	must(t, err)
 	must(t, command.Start())
-	said := bufio.NewReader(output)
-	if _, err := said.ReadString('\n'); err != nil {
+	reported := bufio.NewReader(output)
+	if _, err := reported.ReadString('\n'); err != nil {
 		t.Errorf("the process did not make its socket: %v", err)
 	}
 	return func() error {
 		t.Helper()
 		must(t, input.Close())
-		result, err := io.ReadAll(said)
+		result, err := io.ReadAll(reported)
 		must(t, errors.Join(err, command.Wait()))
 		return parse(t, string(result))
 	}
@@ -106,10 +106,10 @@ const (
 	absent     = "absent"
 )
 
-func parse(t testing.TB, said string) error {
+func parse(t testing.TB, reported string) error {
 	t.Helper()
 	var number int
-	switch said {
+	switch reported {
 	case answered:
 		return nil
 	case unanswered:
@@ -117,8 +117,8 @@ func parse(t testing.TB, said string) error {
 	case absent:
 		return ErrAbsent
 	}
-	if _, err := fmt.Sscan(said, &number); err != nil {
-		t.Fatalf("the process said %q", said)
+	if _, err := fmt.Sscan(reported, &number); err != nil {
+		t.Fatalf("the process said %q", reported)
 	}
 	return syscall.Errno(number)
 }

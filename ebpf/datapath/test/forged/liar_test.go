@@ -185,8 +185,8 @@ func (m *liar) lie(b []byte) []byte {
 		if v4 {
 			at, least = 16, 20
 		}
-		said := int(binary.BigEndian.Uint16(b[at:])) - 8*m.IntN(6) + oneOf(m, 0, 0, 0, 1, 4)
-		binary.BigEndian.PutUint16(b[at:], uint16(max(said, least)))
+		reported := int(binary.BigEndian.Uint16(b[at:])) - 8*m.IntN(6) + oneOf(m, 0, 0, 0, 1, 4)
+		binary.BigEndian.PutUint16(b[at:], uint16(max(reported, least)))
 	case 3:
 		from := 20 // next header and the fields behind it
 		if v4 {

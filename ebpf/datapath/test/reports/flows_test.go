@@ -172,8 +172,8 @@ func TestFlowEvent_DroppedPacket_None(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bpftest.Enter(t, w.NS)
 			world.Run(t, c.program, w.PodA, c.in)
-			if told := flows.Told(t); len(told) > 0 {
-				t.Errorf("told %+v", told)
+			if reported := flows.Told(t); len(reported) > 0 {
+				t.Errorf("told %+v", reported)
 			}
 		})
 	}
@@ -187,8 +187,8 @@ func TestFlowEvent_RepeatedPackets_OncePerInterval(t *testing.T) {
 	}
 	one := func(what string, want int) {
 		t.Helper()
-		if told := flows.Told(t); len(told) != want {
-			t.Errorf("%s: told %d times, want %d: %+v", what, len(told), want, told)
+		if reported := flows.Told(t); len(reported) != want {
+			t.Errorf("%s: told %d times, want %d: %+v", what, len(reported), want, reported)
 		}
 	}
 	world.Run(t, w.Objects.AliothFromPod, w.PodA, packet(1000, wire.FlagSYN))
@@ -222,9 +222,9 @@ func TestFlowEvent_EqualFlowsInTwoVPCs_Two(t *testing.T) {
 	for _, device := range []int{w.PodA, w.Twin} {
 		world.Run(t, w.Objects.AliothFromPod, device, world.Ask(wire.UDP{Sport: 1000, Dport: 53}).Bytes())
 	}
-	told := flows.Told(t)
-	if len(told) != 2 || told[0].VNI != world.VNIRed || told[1].VNI != world.VNIBlue || told[0].Went.Src == told[1].Went.Src {
-		t.Errorf("told %+v", told)
+	reported := flows.Told(t)
+	if len(reported) != 2 || reported[0].VNI != world.VNIRed || reported[1].VNI != world.VNIBlue || reported[0].Went.Src == reported[1].Went.Src {
+		t.Errorf("told %+v", reported)
 	}
 }
 
@@ -235,8 +235,8 @@ func TestFlowEvents_NoReader_None(t *testing.T) {
 	expect := func(when string, want int) {
 		t.Helper()
 		world.Run(t, w.Objects.AliothFromPod, w.PodA, packet)
-		if told := flows.Told(t); len(told) != want {
-			t.Errorf("%s: told %+v, want %d", when, told, want)
+		if reported := flows.Told(t); len(reported) != want {
+			t.Errorf("%s: told %+v, want %d", when, reported, want)
 		}
 	}
 	expect("nobody has asked", 0)
@@ -251,8 +251,8 @@ func TestFlowEvents_NoReader_None(t *testing.T) {
 	if _, err := w.TryFromPod(w.PodA, packet); err != nil {
 		t.Fatal(err)
 	}
-	if told := flows.Told(t); len(told) > 0 {
-		t.Errorf("a trial has told %+v", told)
+	if reported := flows.Told(t); len(reported) > 0 {
+		t.Errorf("a trial has told %+v", reported)
 	}
 	expect("somebody asks", 1)
 }
@@ -265,13 +265,13 @@ func TestFlowEvents_PodFloods_OthersKeepRoom(t *testing.T) {
 	for port := range uint16(opened) {
 		world.Run(t, w.Objects.AliothFromPod, w.PodA, world.FromA(func(f *wire.Frame) { f.L4 = wire.UDP{Sport: 1000 + port, Dport: 80} }).Bytes())
 	}
-	told := len(flows.Told(t))
-	if most := 101 + int(time.Since(began).Seconds()*20); told < 100 || told > most {
-		t.Errorf("%d of %d flows were told, want 100 to %d", told, opened, most)
+	reported := len(flows.Told(t))
+	if most := 101 + int(time.Since(began).Seconds()*20); reported < 100 || reported > most {
+		t.Errorf("%d of %d flows were told, want 100 to %d", reported, opened, most)
 	}
 	fromB := world.FromA(func(f *wire.Frame) { f.EthSrc, f.Src, f.Dst = world.MacB, wire.IP("10.0.1.11"), wire.IP("10.0.1.10") }).Bytes()
 	world.Run(t, w.Objects.AliothFromPod, w.PodB, fromB)
-	if told := flows.Told(t); len(told) != 1 || told[0].Ifindex != w.PodB {
-		t.Errorf("of the other pod, told %+v", told)
+	if reported := flows.Told(t); len(reported) != 1 || reported[0].Ifindex != w.PodB {
+		t.Errorf("of the other pod, told %+v", reported)
 	}
 }

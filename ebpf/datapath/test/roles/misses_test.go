@@ -37,7 +37,7 @@ func readMisses(t *testing.T, b *bench) reader {
 }
 
 // told returns the misses that the programs have reported since the last call.
-func (r reader) told(t *testing.T) (list []state.Miss) {
+func (r reader) message(t *testing.T) (list []state.Miss) {
 	t.Helper()
 	for r.ring.AvailableBytes() > 0 {
 		miss, err := r.Read()
@@ -65,13 +65,13 @@ func TestMiss_SameAddress_AskedOncePerSecond(t *testing.T) {
 			b.send(t, wire.IP(to))
 		}
 		want := state.Miss{VNI: world.VNIRed, IP: wire.IP(to), Ifindex: b.PodA}
-		if got := r.told(t); len(got) != 1 || got[0] != want {
+		if got := r.message(t); len(got) != 1 || got[0] != want {
 			t.Errorf("misses are %v, want %v once", got, want)
 		}
 	}
 	bpftest.Eventually(t, "the address is asked for again", func() bool {
 		b.send(t, wire.IP("10.0.1.99"))
-		return len(r.told(t)) == 1
+		return len(r.message(t)) == 1
 	})
 }
 
@@ -82,7 +82,7 @@ func TestMiss_NoMember_Asked(t *testing.T) {
 	if verdict, _ := b.send(t, wire.IP("10.0.1.99")); verdict != world.ActShot || bpftest.Counts(t, b.Datapath)["from_pod/no_member"] != 1 {
 		t.Errorf("verdict %d, counters %v", verdict, bpftest.Counts(t, b.Datapath))
 	}
-	if got := r.told(t); len(got) != 1 {
+	if got := r.message(t); len(got) != 1 {
 		t.Errorf("misses are %v, want one", got)
 	}
 }
@@ -93,7 +93,7 @@ func TestMiss_AddressOfNoRole_NotAsked(t *testing.T) {
 	for _, to := range []string{"10.0.1.11", "10.0.1.20", "10.0.1.66", "10.0.1.1", "10.0.9.9", "198.51.100.7"} {
 		b.send(t, wire.IP(to))
 	}
-	if got := r.told(t); len(got) != 0 {
+	if got := r.message(t); len(got) != 0 {
 		t.Errorf("misses are %v", got)
 	}
 }
@@ -126,7 +126,7 @@ func TestTrial_Miss_NothingAskedOrChanged(t *testing.T) {
 	if bpftest.Must(t, err); len(rows) != 1 || rows[0] != row {
 		t.Errorf("rows are %+v, want %+v", rows, row)
 	}
-	if got := r.told(t); len(got) != 0 {
+	if got := r.message(t); len(got) != 0 {
 		t.Errorf("misses are %v", got)
 	}
 }
@@ -142,7 +142,7 @@ func TestMisses_TenantSpraysAddresses_LimitedToShare(t *testing.T) {
 		to := wire.IP("fd10:0:0:1::1:0").As16()
 		to[12], to[13], to[14], to[15] = byte(i>>24)|1, byte(i>>16), byte(i>>8), byte(i)
 		b.send(t, netip.AddrFrom16(to))
-		total += len(r.told(t))
+		total += len(r.message(t))
 	}
 	most := 64 + int((world.Monotonic(t)-start)/(time.Second/16)) + 1
 	if total < 64 || total > most {
@@ -151,7 +151,7 @@ func TestMisses_TenantSpraysAddresses_LimitedToShare(t *testing.T) {
 	// Another pod is not affected, nor is any row.
 	f := wire.Frame{EthDst: state.VirtualMAC, EthSrc: world.MacB, Src: wire.IP("10.0.1.11"), Dst: wire.IP("10.0.1.99"), L4: wire.UDP{Sport: 1, Dport: 2}}
 	b.once(t, b.Objects.AliothFromPod, b.PodB, f.Bytes())
-	if got := r.told(t); len(got) != 1 || got[0].Ifindex != b.PodB {
+	if got := r.message(t); len(got) != 1 || got[0].Ifindex != b.PodB {
 		t.Errorf("misses of the other pod are %v", got)
 	}
 	if rows, err := b.Cached().Rows(); err != nil || len(rows) != 1 {
@@ -172,7 +172,7 @@ func TestMisses_RingFull_PacketsGoOn(t *testing.T) {
 			t.Fatalf("packet %d: verdict %d", i, verdict)
 		}
 	}
-	if len(readMisses(t, b).told(t)) >= 4096 {
+	if len(readMisses(t, b).message(t)) >= 4096 {
 		t.Error("the ring did not fill up")
 	}
 }

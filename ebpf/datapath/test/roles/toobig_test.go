@@ -157,15 +157,15 @@ func TestBouncer_ErrorNotAllowed_NobodyTold(t *testing.T) {
 // A node that sends packets that don't fit gets errors at a rate, and others get theirs.
 func TestBouncerErrors_NodeFloods_LimitedPerNode(t *testing.T) {
 	b := bouncer(t, func(*state.State) {})
-	told := 0
+	reported := 0
 	start := world.Monotonic(t)
 	for range 2000 {
 		if verdict, _ := b.arrive(t, others[0], large("10.0.1.20", "10.0.1.30").Bytes()); verdict == world.ActRedirect {
-			told++
+			reported++
 		}
 	}
-	if most := 102 + int((world.Monotonic(t) - start).Milliseconds()); told < 100 || told > most {
-		t.Errorf("%d errors for one node, want 100 to %d", told, most)
+	if most := 102 + int((world.Monotonic(t) - start).Milliseconds()); reported < 100 || reported > most {
+		t.Errorf("%d errors for one node, want 100 to %d", reported, most)
 	}
 	if verdict, _ := b.arrive(t, others[1], large("10.0.1.20", "10.0.1.30").Bytes()); verdict != world.ActRedirect {
 		t.Errorf("verdict %d for another node", verdict)

@@ -61,7 +61,7 @@ func TestTooBig_Packet_SenderToldMTU(t *testing.T) {
 		t.Fatal(err)
 	}
 	const far4, far6, over6, far6over6 = "10.0.1.20", "fd10:0:0:1::21", "10.0.1.21", "fd10:0:0:1::20"
-	told := func(name string, in []byte, mtu uint16) world.Case {
+	reported := func(name string, in []byte, mtu uint16) world.Case {
 		return world.Case{
 			Name: name, Device: w.PodA, In: in, Out: tooBig(in, mtu), Verdict: world.ActRedirect, Counts: world.One("from_pod/replied_too_big"),
 		}
@@ -73,18 +73,18 @@ func TestTooBig_Packet_SenderToldMTU(t *testing.T) {
 	with := func(l4 wire.Transport) func(*wire.Frame) { return func(f *wire.Frame) { f.L4 = l4 } }
 	bpftest.SetMTU(t, w.Config.UnderlayIfindex, 1500)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
-		told("IPv4 over IPv4", long(far4, 1451, world.Unchanged), 1450),
-		told("IPv6 over IPv4", long(far6, 1451, world.Unchanged), 1450),
-		told("IPv4 over IPv6", long(over6, 1431, world.Unchanged), 1430),
-		told("IPv6 over IPv6", long(far6over6, 1431, world.Unchanged), 1430),
-		told("IPv4 over IPv6 that may be fragmented, but is more than two fragments", long(over6, 2867, func(f *wire.Frame) { f.Whole = false }), 1430),
+		reported("IPv4 over IPv4", long(far4, 1451, world.Unchanged), 1450),
+		reported("IPv6 over IPv4", long(far6, 1451, world.Unchanged), 1450),
+		reported("IPv4 over IPv6", long(over6, 1431, world.Unchanged), 1430),
+		reported("IPv6 over IPv6", long(far6over6, 1431, world.Unchanged), 1430),
+		reported("IPv4 over IPv6 that may be fragmented, but is more than two fragments", long(over6, 2867, func(f *wire.Frame) { f.Whole = false }), 1430),
 		carried("the longest IPv6 over IPv6", long(far6over6, 1430, world.Unchanged)),
 		carried("IPv4 that may be fragmented", long(far4, 1451, func(f *wire.Frame) { f.Whole = false })),
-		told("with IPv4 options", long(far4, 1451, func(f *wire.Frame) { f.Options = []byte{1, 1, 1, 0} }), 1450),
-		told("TCP", long(far4, 1451, with(wire.TCP{Sport: 1, Dport: 2, Flags: wire.FlagACK, Payload: make([]byte, 1411)})), 1450),
-		told("an echo request", long(far4, 1500, with(wire.ICMP{Type: 8, Body: make([]byte, 1476)})), 1450),
-		told("a protocol that nobody knows", long(far6, 1500, with(wire.Raw{Proto: 253, Data: make([]byte, 1460)})), 1450),
-		told("the first of some IPv6 fragments", long(far6, 1496, func(f *wire.Frame) { f.Fragment = &wire.Fragment{Offset: 0, More: true} }), 1450),
+		reported("with IPv4 options", long(far4, 1451, func(f *wire.Frame) { f.Options = []byte{1, 1, 1, 0} }), 1450),
+		reported("TCP", long(far4, 1451, with(wire.TCP{Sport: 1, Dport: 2, Flags: wire.FlagACK, Payload: make([]byte, 1411)})), 1450),
+		reported("an echo request", long(far4, 1500, with(wire.ICMP{Type: 8, Body: make([]byte, 1476)})), 1450),
+		reported("a protocol that nobody knows", long(far6, 1500, with(wire.Raw{Proto: 253, Data: make([]byte, 1460)})), 1450),
+		reported("the first of some IPv6 fragments", long(far6, 1496, func(f *wire.Frame) { f.Fragment = &wire.Fragment{Offset: 0, More: true} }), 1450),
 		dropped("an ICMP error", w.PodA, long(far4, 1500, with(longError(far4, 1476))), "too_big"),
 		dropped("an ICMPv6 error", w.PodA, long(far6, 1500, with(longError(far6, 1456))), "too_big"),
 		dropped("a later IPv4 fragment", w.PodA, long(far4, 1500, func(f *wire.Frame) { f.Fragment = &wire.Fragment{Offset: 185, More: false} }), "too_big"),
@@ -92,8 +92,8 @@ func TestTooBig_Packet_SenderToldMTU(t *testing.T) {
 	})
 	bpftest.SetMTU(t, w.Config.UnderlayIfindex, 1280)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
-		told("IPv4, on a narrow underlay", long(far4, 1231, world.Unchanged), 1230),
-		told("IPv6 of more than the least, on a narrow underlay", long(far6, 1281, world.Unchanged), 1280),
+		reported("IPv4, on a narrow underlay", long(far4, 1231, world.Unchanged), 1230),
+		reported("IPv6 of more than the least, on a narrow underlay", long(far6, 1281, world.Unchanged), 1280),
 		carried("IPv6 of the least, on a narrow underlay", long(far6, 1280, world.Unchanged)),
 	})
 }
@@ -244,9 +244,9 @@ func TestICMPErrors_ToInterface_Bounded(t *testing.T) {
 	// Up to 100 at once, and one more per ms: the slower the machine, the more.
 	bound := uint64(102 + time.Since(began).Milliseconds())
 	got := bpftest.Added(before, bpftest.Counts(t, w.Datapath))
-	told, silent := got["from_pod/replied_too_big"], got["from_pod/too_big"]
-	if told < 100 || told > bound || told+silent != sent {
-		t.Errorf("of %d packets the sender was told of %d, of %d not; want from 100 to %d", sent, told, silent, bound)
+	reported, silent := got["from_pod/replied_too_big"], got["from_pod/too_big"]
+	if reported < 100 || reported > bound || reported+silent != sent {
+		t.Errorf("of %d packets the sender was told of %d, of %d not; want from 100 to %d", sent, reported, silent, bound)
 	}
 	f := world.FromA(func(f *wire.Frame) {
 		f.EthSrc, f.Src, f.Dst, f.Whole = world.MacB, wire.IP("10.0.1.11"), wire.IP("10.0.1.20"), true
