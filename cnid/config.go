@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/hostlink"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/cnid/system/podresources"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
@@ -320,7 +320,7 @@ func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctl
 
 // Plan returns the part of the configuration that plans go by, with these kinds of attachments.
 // It does not resolve names: package apihost resolves the name of the API server.
-func (c Config) Plan(kinds attach.Catalog) plan.Config {
+func (c Config) Plan(kinds ifdriver.Catalog) plan.Config {
 	cfg := plan.Config{
 		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
 		SharedServices: c.SharedServices, APIServer: apiServerService(), Metadata: c.Metadata,

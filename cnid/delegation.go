@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
 	"github.com/alioth-net/alioth/cnid/cni/drivers"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sriov"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
@@ -70,7 +70,7 @@ func (c Config) hostFiles() (root host.Root, mounts string) {
 }
 
 // registry returns the drivers of the daemon: others, and the driver of plugins.
-func (d *delegates) registry(others attach.Registry) attach.Registry {
+func (d *delegates) registry(others ifdriver.Registry) ifdriver.Registry {
 	if d == nil {
 		return others
 	}
@@ -109,7 +109,7 @@ func (d *delegates) configured(ctx context.Context, report func(ids []string), l
 
 // reported returns the plugins' report about an attachment, nil for an attachment without
 // plugins.
-func (d *delegates) reported(rec journal.Record) *attach.Result {
+func (d *delegates) reported(rec journal.Record) *ifdriver.Result {
 	if d == nil {
 		return nil
 	}
@@ -138,7 +138,7 @@ type knowledge struct {
 }
 
 // Reported implements networkstatus.Knowledge.
-func (k knowledge) Reported(rec journal.Record) *attach.Result { return k.plugins.reported(rec) }
+func (k knowledge) Reported(rec journal.Record) *ifdriver.Result { return k.plugins.reported(rec) }
 
 // PF implements networkstatus.Knowledge.
 func (knowledge) PF(pci string) string { return sriov.PhysicalFunction(pci) }

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/drivers"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sriov"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/podresources"
 )
@@ -36,12 +36,12 @@ func PodDevices() []PodDevice {
 func choosePodDevice(
 	ctx context.Context,
 	choice PodDevice,
-	registry attach.Registry,
+	registry ifdriver.Registry,
 	log *slog.Logger,
-) (attach.Kind, error) {
+) (ifdriver.Kind, error) {
 	kinds := registry.Pairs()
 	if choice != PodDeviceAuto {
-		kinds = []attach.Kind{attach.Kind(choice)}
+		kinds = []ifdriver.Kind{ifdriver.Kind(choice)}
 	}
 	var missing error
 	for _, kind := range kinds {
@@ -52,7 +52,7 @@ func choosePodDevice(
 		}
 		missing = errors.Join(missing, err)
 	}
-	if choice != PodDeviceAuto && errors.Is(missing, attach.ErrUnsupported) {
+	if choice != PodDeviceAuto && errors.Is(missing, ifdriver.ErrUnsupported) {
 		return "", fmt.Errorf(
 			"--pod-device=%s: %w; --pod-device=auto (daemon.podDevice of the chart) selects a kind that the node has",
 			choice,
@@ -63,7 +63,7 @@ func choosePodDevice(
 }
 
 // drivers returns the drivers that run no other CNI plugins.
-func (c Config) drivers() attach.Registry {
+func (c Config) drivers() ifdriver.Registry {
 	if !c.SRIOV {
 		return drivers.All()
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
@@ -32,16 +32,16 @@ func TestPodDevice_SettingAndKernel_KindChosen(t *testing.T) {
 	for _, c := range []struct {
 		choice  PodDevice
 		kernel  error
-		want    attach.Kind
+		want    ifdriver.Kind
 		refusal string
 	}{
 		{choice: podDeviceVeth, want: veth.Kind},
-		{choice: podDeviceVeth, kernel: attach.ErrUnsupported, want: veth.Kind},
+		{choice: podDeviceVeth, kernel: ifdriver.ErrUnsupported, want: veth.Kind},
 		{choice: podDeviceNetkit, want: netkit.Kind},
-		{choice: podDeviceNetkit, kernel: attach.ErrUnsupported, refusal: "--pod-device=auto"},
+		{choice: podDeviceNetkit, kernel: ifdriver.ErrUnsupported, refusal: "--pod-device=auto"},
 		{choice: podDeviceNetkit, kernel: broken, refusal: "no memory"},
 		{choice: PodDeviceAuto, want: netkit.Kind},
-		{choice: PodDeviceAuto, kernel: attach.ErrUnsupported, want: veth.Kind},
+		{choice: PodDeviceAuto, kernel: ifdriver.ErrUnsupported, want: veth.Kind},
 		{choice: PodDeviceAuto, kernel: broken, want: veth.Kind},
 	} {
 		t.Run(fmt.Sprintf("%s, %v", c.choice, c.kernel), func(t *testing.T) {
@@ -61,11 +61,11 @@ func TestPodDevice_SettingAndKernel_KindChosen(t *testing.T) {
 
 // kernel has the features that a driver finds when it probes the kernel.
 type kernel struct {
-	attach.Maker
+	ifdriver.Maker
 	answer error
 }
 
-// Probe implements attach.Maker.
+// Probe implements ifdriver.Maker.
 func (k kernel) Probe(context.Context) error { return k.answer }
 
 // attachedAs returns the record of a pod's attachment and its device on the node.
@@ -88,7 +88,7 @@ func (p *labPod) attachedAs(t *testing.T) (rec nodestatus.Attachment, device net
 }
 
 // wantDevice checks the kind of a pod's interface, and that the journal has the same kind.
-func (p *labPod) wantDevice(t *testing.T, when string, kind attach.Kind) {
+func (p *labPod) wantDevice(t *testing.T, when string, kind ifdriver.Kind) {
 	t.Helper()
 	rec, device, err := p.attachedAs(t)
 	if err != nil {
@@ -114,7 +114,7 @@ func (l *lab) unharmed(t *testing.T, when string) {
 // running pod from outside: a restart with another setting, repair, and a journal that is lost.
 func TestPodDevice_SettingChanged_RunningPodKeepsKind(t *testing.T) {
 	t.Parallel()
-	if err := drivers.All().Probe(t.Context(), netkit.Kind); errors.Is(err, attach.ErrUnsupported) {
+	if err := drivers.All().Probe(t.Context(), netkit.Kind); errors.Is(err, ifdriver.ErrUnsupported) {
 		t.Skip("missing feature: netkit (Linux 6.7)")
 	}
 	l := newLab(t)

@@ -21,7 +21,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
@@ -101,7 +101,7 @@ func TestDeviceRequest_OtherPodsDevice_NotTaken(t *testing.T) {
 	b := believing{requests: map[string]int{"bank/web": 1, "shop/web": 1, "shop/slow": 1, "shop/greedy": 2, "shop/none": 1000}}
 	m := attachment.New(attachment.Config{
 		Journal: j, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()),
-		Drivers:   attach.Drivers{attachmenttest.Kind: attachmenttest.Driver{Sandboxes: func() []string { return []string{space.Path} }}},
+		Drivers:   ifdriver.Drivers{attachmenttest.Kind: attachmenttest.Driver{Sandboxes: func() []string { return []string{space.Path} }}},
 		Decisions: b, Datapath: b, Releaser: b, Devices: Config{SRIOV: true, PodResources: kubelet.serve(t)}.devices(),
 	})
 	add := func(namespace, name string) error {

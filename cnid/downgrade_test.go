@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/version"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/lifecycle/stateformat"
 )
@@ -23,7 +23,7 @@ func TestDaemon_NewerStateFormat_LeftAlone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(cfg.StateDir, stateformat.File), []byte("1000\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&node{cfg: cfg}).open(t.Context(), attach.Registry{}); !errors.Is(err, stateformat.ErrNewer) {
+	if err := (&node{cfg: cfg}).open(t.Context(), ifdriver.Registry{}); !errors.Is(err, stateformat.ErrNewer) {
 		t.Errorf("the daemon opened its state: %v", err)
 	}
 	files, err := os.ReadDir(cfg.StateDir)

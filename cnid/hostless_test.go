@@ -29,7 +29,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/finding"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/inspect/verify"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
@@ -38,7 +38,7 @@ import (
 
 // registry returns the registry of the release, with the test driver where the script names
 // sandboxes for it.
-func (s script) registry() attach.Registry {
+func (s script) registry() ifdriver.Registry {
 	all := drivers.All()
 	if len(s.Sandboxes) > 0 {
 		all = append(all, attachmenttest.Type(func() []string { return s.Sandboxes }))

@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/forward/reconcile"
 	"github.com/alioth-net/alioth/cnid/inspect/observe"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/cnid/lifecycle/stateformat"
@@ -51,11 +51,11 @@ type node struct {
 	// addresses of its Node object; nil before there are links.
 	ofLinks interface{ Addresses() []netip.Addr }
 	// drivers are open, kind is the one of new pairs of devices.
-	drivers  attach.Drivers
-	kind     attach.Kind
+	drivers  ifdriver.Drivers
+	kind     ifdriver.Kind
 	registry *prometheus.Registry
 	// kinds are the kinds of all drivers.
-	kinds attach.Registry
+	kinds ifdriver.Registry
 	// held are attachments that are gone and that the kubelet may still probe.
 	held *release.Held
 
@@ -73,7 +73,7 @@ type node struct {
 }
 
 // newNode opens the node's side: files, devices and sockets. The caller closes it.
-func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slog.Logger) (*node, error) {
+func newNode(ctx context.Context, cfg Config, registry ifdriver.Registry, log *slog.Logger) (*node, error) {
 	var err error
 	if cfg.CgroupRoot, err = install.CgroupRoot(cfg.CgroupRoot); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
 
 // open opens the journal, the node's devices with the settings that they had, and the
 // drivers.
-func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
+func (n *node) open(ctx context.Context, registry ifdriver.Registry) (err error) {
 	for _, dir := range []string{n.cfg.StateDir, n.cfg.RunDir} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make directory: %w", err)
@@ -143,7 +143,7 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 		n.host.Close()
 		return errors.Join(err, n.journal.Close())
 	}
-	node := attach.Node{MAC: state.VirtualMAC[:], Dir: n.cfg.interfacesDir(), Place: n}
+	node := ifdriver.Node{MAC: state.VirtualMAC[:], Dir: n.cfg.interfacesDir(), Place: n}
 	if n.drivers, err = registry.Open(node); err != nil {
 		n.links.Close()
 		n.host.Close()
@@ -170,15 +170,15 @@ func (s stateFormat) Check() error { return stateformat.Check(string(s)) }
 // Note implements journal.Format.
 func (s stateFormat) Note() error { return stateformat.Note(string(s)) }
 
-// Underlay implements attach.Place.
-func (n *node) Underlay() (attach.Underlay, error) {
+// Underlay implements ifdriver.Place.
+func (n *node) Underlay() (ifdriver.Underlay, error) {
 	if n.cfg.UnderlayAttachments {
-		return attach.Underlay{}, nil
+		return ifdriver.Underlay{}, nil
 	}
 	var self *store.Node
 	n.store.View(func(tx store.ReadTx) { self = store.GetNode(tx, n.cfg.NodeName) })
 	if self == nil || len(self.Addresses) == 0 {
-		return attach.Underlay{}, fmt.Errorf(
+		return ifdriver.Underlay{}, fmt.Errorf(
 			"the addresses of node %s are not known yet; the interface waits for its Node object",
 			n.cfg.NodeName,
 		)
@@ -187,7 +187,7 @@ func (n *node) Underlay() (attach.Underlay, error) {
 	if n.ofLinks != nil {
 		addrs = slices.Concat(addrs, n.ofLinks.Addresses())
 	}
-	return attach.Underlay{Addrs: addrs, Guarded: n.kernel.Uplink()}, nil
+	return ifdriver.Underlay{Addrs: addrs, Guarded: n.kernel.Uplink()}, nil
 }
 
 // ownNetns returns the cookie of the network namespace that the daemon runs in: the

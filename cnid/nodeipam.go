@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/nic"
 	"github.com/alioth-net/alioth/cnid/forward/monitor"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/cnid/nodeipam"
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
@@ -98,7 +98,7 @@ func (c NodeIPAM) check() error {
 
 // withNodeIPAM adds the driver that the API needs. While the API is off the driver offers no
 // device, and removes earlier attachments.
-func (c Config) withNodeIPAM(all attach.Registry) attach.Registry {
+func (c Config) withNodeIPAM(all ifdriver.Registry) ifdriver.Registry {
 	if !c.NodeIPAM.Enabled {
 		return drivers.WithExternal(all, nil)
 	}
@@ -323,7 +323,7 @@ func (d *daemon) countDevices() (int, error) {
 		all[mac] = true
 	}
 	for _, rec := range d.journal.Records() {
-		if rec.External && rec.Mode == attach.ModeDevice {
+		if rec.External && rec.Mode == ifdriver.ModeDevice {
 			all[rec.MAC.String()] = true
 		}
 	}

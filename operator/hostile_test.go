@@ -63,7 +63,7 @@ func TestForgedAddress_PodOfOtherNode_NoEffect(t *testing.T) {
 		if after := w.addresses(w.pod("victim")); len(before) != 2 || !slices.Equal(before, after) {
 			t.Errorf("the pod held %v, holds %v", before, after)
 		}
-		if n := w.operators[0].forged["node-2 "+v1alpha1.AddressNotOfNodeReason]; n != 1 {
+		if n := w.operators[0].events["node-2 "+v1alpha1.AddressNotOfNodeReason]; n != 1 {
 			t.Errorf("%d events of the node tell of it", n)
 		}
 		w.checkAtRest()
@@ -120,7 +120,7 @@ func TestNode_KeepsTooManyVNIs_Event(t *testing.T) {
 	h.up = false // the daemon would answer anew
 	w.api.keep(forged, answer)
 	w.settle()
-	if n := w.operators[0].forged["node-2 "+v1alpha1.TooManyVNIsReason]; n != 1 {
+	if n := w.operators[0].events["node-2 "+v1alpha1.TooManyVNIsReason]; n != 1 {
 		t.Errorf("%d events of the node tell of it", n)
 	}
 	h.up = true
@@ -136,7 +136,7 @@ func TestNode_ReadyButSilent_Event(t *testing.T) {
 	for range 3 { // of 45 s each at least
 		w.settle()
 	}
-	if n := w.operators[0].forged["node-2 "+v1alpha1.RollCallUnansweredReason]; n != 1 {
+	if n := w.operators[0].events["node-2 "+v1alpha1.RollCallUnansweredReason]; n != 1 {
 		t.Errorf("%d events of the node tell of it", n)
 	}
 	h.up = true
@@ -162,7 +162,7 @@ func TestDefaultVPC_KubeletReportsItsAddresses_StaysReady(t *testing.T) {
 	if ready := meta.FindStatusCondition(vpc.Status.Conditions, v1alpha1.ReadyCondition); ready == nil || ready.Status != metav1.ConditionTrue {
 		t.Errorf("the default VPC is %+v", ready)
 	}
-	if n := w.operators[0].forged["node-2 "+v1alpha1.NodeAddressDoubtedReason]; n != 3 {
+	if n := w.operators[0].events["node-2 "+v1alpha1.NodeAddressDoubtedReason]; n != 3 {
 		t.Errorf("%d events of the node tell of its 3 addresses", n)
 	}
 	w.checkAtRest()

@@ -254,7 +254,7 @@ type instance struct {
 	now      func() time.Time
 	ctx      context.Context //nolint:containedctx // the life of the process that this stands for
 	kill     context.CancelFunc
-	// said counts events by the name of their object and their reason.
+	// events counts events by the name of their object and their reason.
 	events map[string]int
 	// reconciles counts runs per controller, failures the runs with an error.
 	reconciles map[string]int

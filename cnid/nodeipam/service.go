@@ -17,7 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/nic"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
@@ -195,7 +195,7 @@ func (s *Service) interfaces(list []journal.Record) []answer.Interface {
 
 func describe(tx store.ReadTx, rec journal.Record) answer.Interface {
 	one := answer.Interface{Name: rec.IfName, NIC: wire.InfraNIC}
-	if rec.Mode == attach.ModeDevice {
+	if rec.Mode == ifdriver.ModeDevice {
 		one.NIC, one.MAC = wire.FrontendNIC, rec.MAC.String()
 	}
 	for i, prefix := range rec.Addrs {

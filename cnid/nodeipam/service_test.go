@@ -19,7 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/addressonly"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/nodeipam"
@@ -95,7 +95,7 @@ type node struct {
 	journal *journal.Journal
 	manager *attachment.Manager
 	store   *store.Store
-	driver  attach.Driver
+	driver  ifdriver.Driver
 }
 
 func newNode(t *testing.T) *node {
@@ -127,7 +127,7 @@ func newNode(t *testing.T) *node {
 	}
 	n.driver = driver
 	n.manager = attachment.New(attachment.Config{
-		Journal: n.journal, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Drivers: attach.Drivers{addressonly.Kind: driver},
+		Journal: n.journal, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Drivers: ifdriver.Drivers{addressonly.Kind: driver},
 		Decisions: n.control, Datapath: n.control, Releaser: n.control,
 	})
 	n.Service = n.serving(n.manager)

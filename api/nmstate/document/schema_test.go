@@ -94,15 +94,15 @@ func TestParse_WrongValue_RefusedWithPath(t *testing.T) {
 		t.Fatalf("the schema has %d fields", len(fields))
 	}
 	for _, f := range fields {
-		for text, value := range wrongValues(f.kind) {
+		for wanted, value := range wrongValues(f.kind) {
 			text, err := json.Marshal(f.document(value))
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = ParseJSON(text)
-			start := fmt.Sprintf("state document: %s: %s: want ", strings.TrimPrefix(f.path, "."), text)
+			start := fmt.Sprintf("state document: %s: %s: want ", strings.TrimPrefix(f.path, "."), wanted)
 			if f.path == "" {
-				start = "state document: the document: " + text + ": want "
+				start = "state document: the document: " + wanted + ": want "
 			}
 			switch {
 			case err == nil || !strings.HasPrefix(err.Error(), start):

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -72,7 +72,7 @@ func one(interfaces []netif.Interface, rec journal.Record) annotations.NetworkSt
 type Knowledge interface {
 	// Reported returns the report of CNI plugins about an attachment, nil for an attachment that
 	// Alioth itself has made.
-	Reported(journal.Record) *attach.Result
+	Reported(journal.Record) *ifdriver.Result
 	// PF returns the PCI address of the physical function of a virtual one, "" if it is
 	// unknown.
 	PF(pci string) string
@@ -86,7 +86,7 @@ type Knowledge interface {
 // device describes the device of an interface (NPWG device information specification
 // 1.1.0): as its CNI plugins do, as its device plugin does, or by its PCI addresses. It
 // returns nil for an interface without a device.
-func device(k Knowledge, rec journal.Record, result *attach.Result) *annotations.DeviceInfo {
+func device(k Knowledge, rec journal.Record, result *ifdriver.Result) *annotations.DeviceInfo {
 	pci := rec.PCI
 	if result != nil {
 		if info := k.Described(annotations.InterfaceFile(rec.Pod.UID, rec.IfName)); info != nil {
@@ -111,7 +111,7 @@ func device(k Knowledge, rec journal.Record, result *attach.Result) *annotations
 
 // byPlugin replaces Alioth's data of an interface by the result of its plugins, except for
 // the gateways that the pod requests.
-func byPlugin(status annotations.NetworkStatus, result *attach.Result) annotations.NetworkStatus {
+func byPlugin(status annotations.NetworkStatus, result *ifdriver.Result) annotations.NetworkStatus {
 	iface, _ := result.InPod(status.Interface)
 	status.MAC, status.MTU, status.IPs = iface.MAC, iface.MTU, nil
 	for _, addr := range result.AddrsOf(status.Interface) {

@@ -27,7 +27,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/cluster/networkstatus"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
@@ -333,18 +333,18 @@ func TestNetworkStatus_Unchanged_NotWritten(t *testing.T) {
 // NPWG 1.5: the data describe the pod's interface, with the addresses of its index.
 func TestNetworkStatus_DelegatedInterface_PluginResultReported(t *testing.T) {
 	addr, prefix, everything := netip.MustParseAddr, netip.MustParsePrefix, netip.MustParsePrefix("0.0.0.0/0")
-	interfaces := []attach.ResultInterface{{Name: "br0"}, {Name: "net2", MAC: "02:00:00:00:00:77", MTU: 9000, Sandbox: "/run/netns/x"}}
+	interfaces := []ifdriver.ResultInterface{{Name: "br0"}, {Name: "net2", MAC: "02:00:00:00:00:77", MTU: 9000, Sandbox: "/run/netns/x"}}
 	ext := "DanmNet/shop/ext"
 	for name, tc := range map[string]struct {
-		result attach.Result
+		result ifdriver.Result
 		asked  []netif.Route
 		want   annotations.NetworkStatus
 	}{
 		"all of a result": {
-			attach.Result{
-				Interfaces: interfaces, DNS: attach.ResultDNS{Nameservers: []string{"192.0.2.53"}},
-				Addrs:  []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Interface: 1}},
-				Routes: []attach.ResultRoute{{Dst: prefix("198.51.100.0/24"), Gateway: addr("192.0.2.1")}},
+			ifdriver.Result{
+				Interfaces: interfaces, DNS: ifdriver.ResultDNS{Nameservers: []string{"192.0.2.53"}},
+				Addrs:  []ifdriver.ResultAddr{{Addr: prefix("192.0.2.5/24"), Interface: 1}},
+				Routes: []ifdriver.ResultRoute{{Dst: prefix("198.51.100.0/24"), Gateway: addr("192.0.2.1")}},
 			},
 			nil,
 			annotations.NetworkStatus{
@@ -353,23 +353,23 @@ func TestNetworkStatus_DelegatedInterface_PluginResultReported(t *testing.T) {
 			},
 		},
 		"addresses of other interfaces are not the pod's": {
-			attach.Result{Interfaces: interfaces, Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.1/24"), Interface: 0}, {Addr: prefix("192.0.2.5/24"), Interface: 1}}},
+			ifdriver.Result{Interfaces: interfaces, Addrs: []ifdriver.ResultAddr{{Addr: prefix("192.0.2.1/24"), Interface: 0}, {Addr: prefix("192.0.2.5/24"), Interface: 1}}},
 			nil,
 			annotations.NetworkStatus{Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}, MAC: "02:00:00:00:00:77", MTU: 9000},
 		},
 		"a result without interfaces": {
-			attach.Result{Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Interface: -1}}},
+			ifdriver.Result{Addrs: []ifdriver.ResultAddr{{Addr: prefix("192.0.2.5/24"), Interface: -1}}},
 			nil,
 			annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300, IPs: []netip.Addr{addr("192.0.2.5")}},
 		},
-		"an empty result is a minimal entry": {attach.Result{}, nil, annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300}},
+		"an empty result is a minimal entry": {ifdriver.Result{}, nil, annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300}},
 		"the plugin's default route, by the gateway of the address": {
-			attach.Result{Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Gateway: addr("192.0.2.1"), Interface: -1}}, Routes: []attach.ResultRoute{{Dst: everything}}},
+			ifdriver.Result{Addrs: []ifdriver.ResultAddr{{Addr: prefix("192.0.2.5/24"), Gateway: addr("192.0.2.1"), Interface: -1}}, Routes: []ifdriver.ResultRoute{{Dst: everything}}},
 			nil,
 			annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300, IPs: []netip.Addr{addr("192.0.2.5")}, Gateways: []netip.Addr{addr("192.0.2.1")}},
 		},
 		"the default route that the pod requests": {
-			attach.Result{Routes: []attach.ResultRoute{{Dst: everything, Gateway: addr("192.0.2.9")}}},
+			ifdriver.Result{Routes: []ifdriver.ResultRoute{{Dst: everything, Gateway: addr("192.0.2.9")}}},
 			[]netif.Route{{Dst: everything, Gateway: addr("192.0.2.9")}},
 			annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300, Gateways: []netip.Addr{addr("192.0.2.9")}},
 		},
@@ -389,12 +389,12 @@ func TestNetworkStatus_DelegatedInterface_PluginResultReported(t *testing.T) {
 // pods have interfaces with an MTU of 1300.
 type known struct {
 	// result is the report about the attachment net2; nil if Alioth itself has made it.
-	result *attach.Result
+	result *ifdriver.Result
 	// files has the files about devices by path.
 	files map[string]*annotations.DeviceInfo
 }
 
-func (k known) Reported(rec journal.Record) *attach.Result {
+func (k known) Reported(rec journal.Record) *ifdriver.Result {
 	if rec.Attachment != "net2" {
 		return nil
 	}
@@ -429,8 +429,8 @@ func TestNetworkStatus_SeveralDeviceSources_BestSourceUsed(t *testing.T) {
 	cni := &annotations.DeviceInfo{Type: "vhost-user", Version: "1.1.0", VhostUser: &annotations.VhostUserDevice{Mode: "client", Path: "/run/vhost.sock"}}
 	dp := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", RDMADevice: "mlx5_1"}}
 	files := map[string]*annotations.DeviceInfo{}
-	result := &attach.Result{Interfaces: []attach.ResultInterface{{Name: "net2", Sandbox: "/run/netns/x", PCIID: "0000:03:10.1"}}}
-	of := func(result *attach.Result, change func(*journal.Record)) *annotations.DeviceInfo {
+	result := &ifdriver.Result{Interfaces: []ifdriver.ResultInterface{{Name: "net2", Sandbox: "/run/netns/x", PCIID: "0000:03:10.1"}}}
+	of := func(result *ifdriver.Result, change func(*journal.Record)) *annotations.DeviceInfo {
 		recs := records()[:3]
 		change(&recs[0])
 		return networkstatus.Of(described(t, reported), recs, known{result, files})[2].DeviceInfo

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
@@ -25,16 +25,16 @@ type Links interface {
 type Lacking struct {
 	node     string
 	store    *store.Store
-	registry attach.Registry
+	registry ifdriver.Registry
 	links    Links
 	// present are kinds of attachments that were made for a try already.
-	present map[attach.Kind]bool
+	present map[ifdriver.Kind]bool
 }
 
 // NewLacking returns a Lacking that finds the missing features of a node. registry has the kinds
 // of attachments.
-func NewLacking(node string, s *store.Store, registry attach.Registry, links Links) *Lacking {
-	return &Lacking{node: node, store: s, registry: registry, links: links, present: map[attach.Kind]bool{}}
+func NewLacking(node string, s *store.Store, registry ifdriver.Registry, links Links) *Lacking {
+	return &Lacking{node: node, store: s, registry: registry, links: links, present: map[ifdriver.Kind]bool{}}
 }
 
 // Find returns a sentence for each missing feature. A kind of attachment is tried only if
@@ -48,7 +48,7 @@ func (l *Lacking) Find(ctx context.Context) (all []string) {
 		switch {
 		case err == nil:
 			l.present[kind] = true
-		case errors.Is(err, attach.ErrUnsupported):
+		case errors.Is(err, ifdriver.ErrUnsupported):
 			all = append(all, fmt.Sprintf("pods of this node have interfaces of kind %s, and %v", kind, err))
 		}
 	}
@@ -61,13 +61,13 @@ func (l *Lacking) Find(ctx context.Context) (all []string) {
 }
 
 // needed returns the kinds of the attachments outside of every VPC that pods of the node have.
-func (l *Lacking) needed() []attach.Kind {
+func (l *Lacking) needed() []ifdriver.Kind {
 	known := l.registry.Catalog()
-	var kinds []attach.Kind
+	var kinds []ifdriver.Kind
 	l.store.View(func(tx store.ReadTx) {
 		for _, claim := range multinet.ClaimsByNode(tx, l.node) {
-			if _, ok := known[attach.Kind(claim.Driver)]; ok {
-				kinds = append(kinds, attach.Kind(claim.Driver))
+			if _, ok := known[ifdriver.Kind(claim.Driver)]; ok {
+				kinds = append(kinds, ifdriver.Kind(claim.Driver))
 			}
 		}
 	})

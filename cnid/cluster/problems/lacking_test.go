@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -25,11 +25,11 @@ func (l links) Failures() []multinet.LinkFailure { return l }
 // probing makes no driver.
 type probing struct{ probe func() error }
 
-// Probe implements attach.Maker.
+// Probe implements ifdriver.Maker.
 func (p probing) Probe(context.Context) error { return p.probe() }
 
-// Open implements attach.Maker.
-func (probing) Open(attach.Node) (attach.Driver, error) { return nil, errors.ErrUnsupported }
+// Open implements ifdriver.Maker.
+func (probing) Open(ifdriver.Node) (ifdriver.Driver, error) { return nil, errors.ErrUnsupported }
 
 // TestProblems_MissingFeature_ReportedOnlyWhereNeeded has a kernel without kind absent, which
 // then is loaded.
@@ -39,17 +39,17 @@ func TestProblems_MissingFeature_ReportedOnlyWhereNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	probes, loaded := 0, false
-	kind := func(name attach.Kind, probe func() error) attach.Type {
-		return attach.Type{Kind: name, Maker: probing{func() error { probes++; return probe() }}}
+	kind := func(name ifdriver.Kind, probe func() error) ifdriver.Type {
+		return ifdriver.Type{Kind: name, Maker: probing{func() error { probes++; return probe() }}}
 	}
 	l := &Lacking{
-		node: "node1", store: s, present: map[attach.Kind]bool{},
-		registry: attach.Registry{
+		node: "node1", store: s, present: map[ifdriver.Kind]bool{},
+		registry: ifdriver.Registry{
 			kind("absent", func() error {
 				if loaded {
 					return nil
 				}
-				return fmt.Errorf("%w: they require the kernel module absent", attach.ErrUnsupported)
+				return fmt.Errorf("%w: they require the kernel module absent", ifdriver.ErrUnsupported)
 			}),
 			kind("broken", func() error { return errors.New("too many files") }),
 		},

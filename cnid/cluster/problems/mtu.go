@@ -10,7 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/forward/finding"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -21,7 +21,7 @@ func mtuProblems(records []journal.Record, carried int) []finding.Problem {
 		if rec.Phase != journal.PhaseDone || !rec.Carried() {
 			continue // the node's network carries nothing of it
 		}
-		mtu := attach.PodMTU(carried, rec.Addrs)
+		mtu := ifdriver.PodMTU(carried, rec.Addrs)
 		if rec.MTU > mtu {
 			larger = append(larger, rec.Pod.String())
 		}
@@ -43,8 +43,8 @@ func mtuProblems(records []journal.Record, carried int) []finding.Problem {
 			"the node's network carries packets of pods up to %d bytes, and IPv6 needs %d; larger packets are fragmented in the tunnel,"+
 				" which costs throughput; raise the MTU of the node's network by %d bytes: %s",
 			carried,
-			attach.MinMTU6,
-			attach.MinMTU6-carried,
+			ifdriver.MinMTU6,
+			ifdriver.MinMTU6-carried,
 			named(below),
 		)})
 	}

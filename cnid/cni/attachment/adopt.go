@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -15,12 +15,12 @@ import (
 // kind found on the node. The result is a record with pod, attachment, binding, addresses,
 // gateways, MAC, and shadow addresses if they are known. The error says why no such decision
 // exists.
-type Rebuild func(attach.Kind, attach.Found) (journal.Record, error)
+type Rebuild func(ifdriver.Kind, ifdriver.Found) (journal.Record, error)
 
 // Unknown is an interface on the node without a record in the journal, and the reason
 // why the record can't be rebuilt.
 type Unknown struct {
-	attach.Found
+	ifdriver.Found
 	Cause error
 }
 
@@ -45,7 +45,7 @@ func (m *Manager) Adopt(ctx context.Context, rebuild Rebuild) ([]Unknown, error)
 
 // adopt skips interfaces that a call is processing: Establish recreates the interface,
 // and Remove removes it.
-func (m *Manager) adopt(kind attach.Kind, found attach.Found, rebuild Rebuild) error {
+func (m *Manager) adopt(kind ifdriver.Kind, found ifdriver.Found, rebuild Rebuild) error {
 	unlock, free := m.locks.Try(found.ContainerID)
 	if !free {
 		return nil

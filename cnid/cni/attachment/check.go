@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -54,24 +54,24 @@ func (m *Manager) check(ctx context.Context, rec journal.Record) error {
 }
 
 // intact compares an attachment with the kernel.
-func (m *Manager) intact(ctx context.Context, rec journal.Record) (attach.Link, error) {
+func (m *Manager) intact(ctx context.Context, rec journal.Record) (ifdriver.Link, error) {
 	if rec.Phase != journal.PhaseDone {
-		return attach.Link{}, fmt.Errorf("it came no further than phase %q", rec.Phase)
+		return ifdriver.Link{}, fmt.Errorf("it came no further than phase %q", rec.Phase)
 	}
 	driver, err := m.cfg.Drivers.Of(rec.Kind)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	spec, err := m.spec(ctx, rec)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	link, err := driver.Check(ctx, spec)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	if !rec.Device.Same(device(link)) {
-		return attach.Link{}, fmt.Errorf("%w: it is %+v, was made as %+v", attach.ErrMismatch, device(link), rec.Device)
+		return ifdriver.Link{}, fmt.Errorf("%w: it is %+v, was made as %+v", ifdriver.ErrMismatch, device(link), rec.Device)
 	}
 	return link, nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
@@ -181,7 +181,7 @@ func (m *Manager) begin(r Request, decisions []Decision) ([]journal.Record, erro
 
 // checkCaller refuses a request of another CNI plugin for interfaces of Alioth, and the
 // other way round.
-func checkCaller(r Request, driver attach.Driver) error {
+func checkCaller(r Request, driver ifdriver.Driver) error {
 	switch external := driver.Capabilities().External; {
 	case external && !r.External:
 		return fmt.Errorf(
@@ -218,7 +218,7 @@ func (m *Manager) rollback(ctx context.Context, records []journal.Record, cause 
 func (m *Manager) establish(ctx context.Context, records []journal.Record, decisions []Decision) ([]Attached, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.EstablishWait)
 	defer cancel()
-	list, made := make([]Attached, len(records)), make([]attach.Made, len(records))
+	list, made := make([]Attached, len(records)), make([]ifdriver.Made, len(records))
 	for _, p := range phasesOf(decisions) {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, &NotReady{
@@ -253,16 +253,16 @@ func (m *Manager) establish(ctx context.Context, records []journal.Record, decis
 }
 
 // finish completes the interfaces of a phase in the order of the pod's list.
-func (m *Manager) finish(ctx context.Context, kind attach.Kind, made []attach.Made) error {
+func (m *Manager) finish(ctx context.Context, kind ifdriver.Kind, made []ifdriver.Made) error {
 	driver, err := m.cfg.Drivers.Of(kind)
 	if err != nil {
 		return err
 	}
-	finisher, ok := driver.(attach.Finisher)
+	finisher, ok := driver.(ifdriver.Finisher)
 	if !ok {
 		return nil
 	}
-	var list []*attach.Made
+	var list []*ifdriver.Made
 	for i := range made {
 		if made[i].IfName != "" {
 			list = append(list, &made[i])
@@ -288,8 +288,8 @@ func atOnce(n int, f func(int)) {
 func (m *Manager) attach(
 	ctx context.Context,
 	rec journal.Record,
-	delegate *attach.Delegate,
-) (made attach.Made, err error) {
+	delegate *ifdriver.Delegate,
+) (made ifdriver.Made, err error) {
 	driver, err := m.cfg.Drivers.Of(rec.Kind)
 	if err != nil {
 		return made, err
@@ -301,7 +301,7 @@ func (m *Manager) attach(
 	made.Delegate = withArgs(delegate, rec)
 	made.Link, err = driver.Attach(ctx, made.Spec)
 	m.cfg.Metrics.attached(rec.Kind, start, err)
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, attach.ErrNotYet) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ifdriver.ErrNotYet) {
 		return made, &NotReady{Reason: "attaching the pod: " + err.Error()}
 	}
 	if err == nil {
@@ -311,7 +311,7 @@ func (m *Manager) attach(
 }
 
 // complete writes down that an interface exists, and programs it.
-func (m *Manager) complete(ctx context.Context, rec journal.Record, link attach.Link) (Attached, error) {
+func (m *Manager) complete(ctx context.Context, rec journal.Record, link ifdriver.Link) (Attached, error) {
 	rec, err := m.cfg.Journal.Complete(rec.Key, device(link))
 	if err != nil {
 		return Attached{}, err
@@ -349,7 +349,7 @@ func (m *Manager) program(ctx context.Context, rec journal.Record) error {
 
 // recordOf returns the record of a new attachment. A further attachment of a request has
 // the name of the requested one, so that both are removed together.
-func recordOf(r Request, d Decision, driver attach.Driver) journal.Record {
+func recordOf(r Request, d Decision, driver ifdriver.Driver) journal.Record {
 	rec := journal.Record{
 		Identity: journal.Identity{
 			Key:        r.Key,
@@ -374,7 +374,7 @@ func recordOf(r Request, d Decision, driver attach.Driver) journal.Record {
 
 // spec returns the input of a record's driver. An interface on a VLAN or VXLAN is derived from
 // the node's link for it, whose name is the node's own.
-func (m *Manager) spec(ctx context.Context, rec journal.Record) (attach.Spec, error) {
+func (m *Manager) spec(ctx context.Context, rec journal.Record) (ifdriver.Spec, error) {
 	spec := specOf(rec)
 	if number, _ := rec.ParentLink(); number == 0 {
 		return spec, nil
@@ -396,8 +396,8 @@ func (m *Manager) spec(ctx context.Context, rec journal.Record) (attach.Spec, er
 	return spec, nil
 }
 
-func specOf(rec journal.Record) attach.Spec {
-	return attach.Spec{
+func specOf(rec journal.Record) ifdriver.Spec {
+	return ifdriver.Spec{
 		ContainerID: rec.ContainerID, IfName: rec.IfName, Request: rec.Request, PodUID: rec.Pod.UID, Network: rec.CNINetwork,
 		Description: rec.Pod.String(), NetnsPath: rec.NetnsPath,
 		Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC[:], AltName: rec.AltName, PCI: rec.PCI, Config: rec.Config,
@@ -406,7 +406,7 @@ func specOf(rec journal.Record) attach.Spec {
 
 // withArgs adds to the configuration of CNI plugins the arguments that identify the pod
 // (CNI conventions, section "CNI_ARGS").
-func withArgs(delegate *attach.Delegate, rec journal.Record) *attach.Delegate {
+func withArgs(delegate *ifdriver.Delegate, rec journal.Record) *ifdriver.Delegate {
 	if delegate == nil {
 		return nil
 	}
@@ -421,7 +421,7 @@ func withArgs(delegate *attach.Delegate, rec journal.Record) *attach.Delegate {
 	return &own
 }
 
-func device(link attach.Link) journal.Device {
+func device(link ifdriver.Link) journal.Device {
 	made := journal.Device{HostIfindex: link.HostIfindex, NetnsInode: link.NetnsInode, NetnsCookie: link.NetnsCookie}
 	copy(made.MAC[:], link.MAC)
 	return made

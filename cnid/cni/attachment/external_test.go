@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/addressonly"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
@@ -47,7 +47,7 @@ func newForeign(t *testing.T) *foreign {
 }
 
 // decide gives all pods an interface of a kind.
-func (f *foreign) decide(kind attach.Kind) {
+func (f *foreign) decide(kind ifdriver.Kind) {
 	f.decisions = []attachment.Decision{{
 		Attachment: "eth0", Binding: journal.Binding{VPC: "infra", VNI: 9, Subnets: []string{"infra1"}, External: kind == addressonly.Kind},
 		Interface: journal.Interface{Kind: kind, Addrs: []netip.Prefix{netip.MustParsePrefix("10.9.0.7/24")}, MAC: journal.MAC{2, 0, 10, 9, 0, 7}},
@@ -63,7 +63,7 @@ func (f *foreign) boot(t *testing.T, id string) {
 	}
 	f.Manager = attachment.New(attachment.Config{
 		Journal: f.journal, Log: slog.New(slog.DiscardHandler), Metrics: attachment.NewMetrics(prometheus.NewRegistry()),
-		Drivers:   attach.Drivers{addressonly.Kind: driver, attachmenttest.Kind: attachmenttest.Driver{Sandboxes: func() []string { return nil }}},
+		Drivers:   ifdriver.Drivers{addressonly.Kind: driver, attachmenttest.Kind: attachmenttest.Driver{Sandboxes: func() []string { return nil }}},
 		Decisions: f.control, Datapath: f.control, Releaser: f.control,
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
@@ -132,7 +132,7 @@ func (m *Manager) gone(ctx context.Context, rec journal.Record) bool {
 	if err != nil {
 		return false
 	}
-	if _, err = driver.Check(ctx, specOf(rec)); !errors.Is(err, attach.ErrGone) {
+	if _, err = driver.Check(ctx, specOf(rec)); !errors.Is(err, ifdriver.ErrGone) {
 		return false
 	}
 	m.logOf(rec).Info("removing an attachment without a DEL", "reason", "its network namespace is gone")

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -34,7 +34,7 @@ type Decision struct {
 	HostPorts []journal.HostPort
 	// Delegate is the input for other CNI plugins, nil for other interfaces. The journal does not
 	// have it: its driver keeps it.
-	Delegate *attach.Delegate
+	Delegate *ifdriver.Delegate
 }
 
 // Decisions has the decisions for pods.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
@@ -48,7 +48,7 @@ func TestDevice_BeforeUse_JournaledWithOneHolder(t *testing.T) {
 	}}}
 	cfg := attachment.Config{
 		Journal: j, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()),
-		Drivers:   attach.Drivers{attachmenttest.Kind: attachmenttest.Driver{Sandboxes: func() []string { return []string{pod.Path} }}},
+		Drivers:   ifdriver.Drivers{attachmenttest.Kind: attachmenttest.Driver{Sandboxes: func() []string { return []string{pod.Path} }}},
 		Decisions: c, Datapath: c, Releaser: c,
 	}
 	m := attachment.New(cfg)

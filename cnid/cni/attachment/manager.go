@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/keylock"
 )
@@ -26,7 +26,7 @@ const (
 // Config has the settings and functions of a Manager. All fields without a default are required.
 type Config struct {
 	Journal   *journal.Journal
-	Drivers   attach.Drivers
+	Drivers   ifdriver.Drivers
 	Decisions Decisions
 	Datapath  Datapath
 	Releaser  Releaser
@@ -104,7 +104,7 @@ type Request struct {
 // Attached is an existing attachment.
 type Attached struct {
 	journal.Record
-	Link attach.Link
+	Link ifdriver.Link
 }
 
 // Ready returns nil, or a local and lasting problem that prevents every attachment.
@@ -139,7 +139,7 @@ func (m *Manager) ofRequest(key journal.Key) []journal.Record {
 
 // finished returns the record of a finished attachment with its driver. It returns false
 // for an attachment that is gone, unfinished or being removed.
-func (m *Manager) finished(key journal.Key) (journal.Record, attach.Driver, bool, error) {
+func (m *Manager) finished(key journal.Key) (journal.Record, ifdriver.Driver, bool, error) {
 	rec, err := m.cfg.Journal.Get(key)
 	if errors.Is(err, journal.ErrNotFound) {
 		return rec, nil, false, nil
@@ -152,10 +152,10 @@ func (m *Manager) finished(key journal.Key) (journal.Record, attach.Driver, bool
 }
 
 // capabilities returns the capabilities of a kind. A kind that the node lacks has none.
-func (m *Manager) capabilities(kind attach.Kind) attach.Capabilities {
+func (m *Manager) capabilities(kind ifdriver.Kind) ifdriver.Capabilities {
 	driver, err := m.cfg.Drivers.Of(kind)
 	if err != nil {
-		return attach.Capabilities{}
+		return ifdriver.Capabilities{}
 	}
 	return driver.Capabilities()
 }

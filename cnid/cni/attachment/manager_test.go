@@ -18,7 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
@@ -83,7 +83,7 @@ func TestAttachmentManager_CallerWithoutCNI_Attaches(t *testing.T) {
 	}}}
 	m := attachment.New(attachment.Config{
 		Journal: j, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()),
-		Drivers:   attach.Drivers{attachmenttest.Kind: attachmenttest.Driver{Sandboxes: func() []string { return []string{pod.Path} }}},
+		Drivers:   ifdriver.Drivers{attachmenttest.Kind: attachmenttest.Driver{Sandboxes: func() []string { return []string{pod.Path} }}},
 		Decisions: c, Datapath: c, Releaser: c,
 		Observer: c,
 	})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -55,7 +55,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 }
 
 // attached counts one attempt of a driver.
-func (m *Metrics) attached(driver attach.Kind, start time.Time, err error) {
+func (m *Metrics) attached(driver ifdriver.Kind, start time.Time, err error) {
 	if err != nil {
 		m.failed.WithLabelValues(string(driver)).Inc()
 		return

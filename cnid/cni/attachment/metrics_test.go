@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -23,7 +23,7 @@ type records []journal.Record
 func (r records) Records() []journal.Record { return r }
 
 func TestInterfaceMetrics_EachDriverAndNetwork_Counted(t *testing.T) {
-	record := func(kind attach.Kind, vpc, outside string, phase journal.Phase) journal.Record {
+	record := func(kind ifdriver.Kind, vpc, outside string, phase journal.Phase) journal.Record {
 		return journal.Record{Interface: journal.Interface{Kind: kind}, Binding: journal.Binding{VPC: vpc, Outside: outside}, Phase: phase}
 	}
 	collector := attachment.NewCollector(records{

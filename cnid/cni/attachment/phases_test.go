@@ -12,19 +12,19 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 func TestAttach_PodLifecycle_PhasesInOrder(t *testing.T) {
-	danm, definition := &attach.Delegate{}, &attach.Delegate{InOrder: true}
+	danm, definition := &ifdriver.Delegate{}, &ifdriver.Delegate{InOrder: true}
 	for name, c := range map[string]struct {
-		delegates []*attach.Delegate
+		delegates []*ifdriver.Delegate
 		want      []phase
 	}{
-		"one interface": {[]*attach.Delegate{nil}, []phase{{indexes: []int{0}}}},
-		"plugins only":  {[]*attach.Delegate{danm, danm}, []phase{{indexes: []int{0, 1}, whole: true}}},
+		"one interface": {[]*ifdriver.Delegate{nil}, []phase{{indexes: []int{0}}}},
+		"plugins only":  {[]*ifdriver.Delegate{danm, danm}, []phase{{indexes: []int{0, 1}, whole: true}}},
 		"all three sorts": {
-			[]*attach.Delegate{danm, nil, definition, danm, definition, nil},
+			[]*ifdriver.Delegate{danm, nil, definition, danm, definition, nil},
 			[]phase{{indexes: []int{1, 5}}, {indexes: []int{0, 3}, whole: true}, {indexes: []int{2}}, {indexes: []int{4}}},
 		},
 	} {

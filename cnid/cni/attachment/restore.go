@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
@@ -16,7 +16,7 @@ import (
 // Restore creates the interface of an attachment again if it was deleted although the
 // sandbox lives, and reports whether it did. It skips all other attachments, and those
 // that a call is processing. The pod keeps its addresses and its MAC; packets in flight
-// are lost. An interface that was moved is an attach.ErrExists.
+// are lost. An interface that was moved is an ifdriver.ErrExists.
 func (m *Manager) Restore(ctx context.Context, key journal.Key) (bool, error) {
 	unlock, free := m.locks.Try(key.ContainerID)
 	if !free {
@@ -35,16 +35,16 @@ func (m *Manager) Restore(ctx context.Context, key journal.Key) (bool, error) {
 }
 
 // robbed reports whether the attached sandbox lives, without its interface.
-func robbed(ctx context.Context, driver attach.Driver, rec journal.Record) bool {
+func robbed(ctx context.Context, driver ifdriver.Driver, rec journal.Record) bool {
 	id, err := netns.Identify(rec.NetnsPath)
 	if err != nil || id.Cookie != rec.Device.NetnsCookie || id.Inode != rec.Device.NetnsInode {
 		return false
 	}
 	_, err = driver.Check(ctx, specOf(rec))
-	return errors.Is(err, attach.ErrGone)
+	return errors.Is(err, ifdriver.ErrGone)
 }
 
-func (m *Manager) reattach(ctx context.Context, driver attach.Driver, rec journal.Record) error {
+func (m *Manager) reattach(ctx context.Context, driver ifdriver.Driver, rec journal.Record) error {
 	spec, err := m.spec(ctx, rec)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/alioth-net/alioth/api/netif"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -40,8 +40,8 @@ func TestDriverSpec_FromJournal_RecordValuesGiven(t *testing.T) {
 	if err := json.Unmarshal(text, &rec); err != nil {
 		t.Fatal(err)
 	}
-	want := attach.Spec{PCI: wanted.PCI, AltName: wanted.AltName, Config: wanted.Config}
-	ignore := cmpopts.IgnoreFields(attach.Spec{}, "MAC", "Description")
+	want := ifdriver.Spec{PCI: wanted.PCI, AltName: wanted.AltName, Config: wanted.Config}
+	ignore := cmpopts.IgnoreFields(ifdriver.Spec{}, "MAC", "Description")
 	if diff := cmp.Diff(want, specOf(rec), ignore, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 		t.Errorf("the spec (-want +got):\n%s", diff)
 	}

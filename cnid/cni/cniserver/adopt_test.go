@@ -12,13 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
 // rebuild has the given pods, by UID.
 func rebuild(pods ...pod) attachment.Rebuild {
-	return func(_ attach.Kind, found attach.Found) (journal.Record, error) {
+	return func(_ ifdriver.Kind, found ifdriver.Found) (journal.Record, error) {
 		for _, p := range pods {
 			if p.uid == found.PodUID {
 				d := p.decision

@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -60,7 +60,7 @@ func (r *rig) checkWith(t *testing.T, p pod, result string) error {
 	return nil
 }
 
-func (r *rig) recallAll(_ attach.Kind, found attach.Found) (journal.Record, error) {
+func (r *rig) recallAll(_ ifdriver.Kind, found ifdriver.Found) (journal.Record, error) {
 	for _, p := range r.pods {
 		for _, d := range r.decisions[p.uid] {
 			if p.uid == found.PodUID && (d.IfName == found.IfName || d.IfName == "" && found.Request == "") {
@@ -215,7 +215,7 @@ func TestADD_OneAttachmentFails_AllUndone(t *testing.T) {
 		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "net1", TxQLen: -1}})
 	})
 	resp := r.server.Do(t.Context(), p.request("ADD"))
-	if resp.Error == nil || !strings.Contains(resp.Error.Msg, attach.ErrExists.Error()) {
+	if resp.Error == nil || !strings.Contains(resp.Error.Msg, ifdriver.ErrExists.Error()) {
 		t.Errorf("ADD: %v", resp.Error)
 	}
 	if got := p.netns.Links(t); !slices.Equal(got, []string{"net1"}) {

@@ -26,7 +26,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/cniserver"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/pair"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/waits"
@@ -88,17 +88,17 @@ func (r *rig) sandboxes() []string {
 
 // hooked is the real driver with steps around it.
 type hooked struct {
-	attach.Driver
+	ifdriver.Driver
 	rig *rig
 }
 
-func (h hooked) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (h hooked) Attach(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	if err := h.rig.at(beforeAttach); err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	link, err := h.Driver.Attach(ctx, spec)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	return link, h.rig.at(afterAttach)
 }
@@ -146,7 +146,7 @@ func (r *rig) start(t testing.TB, registry prometheus.Registerer) {
 	t.Cleanup(driver.Close)
 	r.manager = attachment.New(attachment.Config{
 		Journal: r.journal, Log: log, Metrics: attachment.NewMetrics(registry),
-		Drivers: attach.Drivers{
+		Drivers: ifdriver.Drivers{
 			veth.Kind:           hooked{driver, r},
 			attachmenttest.Kind: hooked{attachmenttest.Driver{Sandboxes: r.sandboxes}, r},
 		},

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -26,7 +26,7 @@ type question struct {
 	pod journal.Pod
 	node
 	// kinds of new attachments, by the names that descriptions give them.
-	kinds map[string]attach.Kind
+	kinds map[string]ifdriver.Kind
 	// mtu of the network for pods in bytes, 0 before the node has been programmed.
 	// problem is the error of programming, "" without one.
 	mtu     int
@@ -96,7 +96,7 @@ func place(d *attachment.Decision, i int, described netif.Interface, byDefault b
 		d.IfName = d.Attachment
 	}
 	if i > 0 && d.External {
-		d.Mode = attach.ModeDevice
+		d.Mode = ifdriver.ModeDevice
 	}
 	if !byDefault && (d.InVPC() || i > 0) && !d.External {
 		d.Gateways = nil
@@ -294,7 +294,7 @@ func assemble(
 	if missing = locate(tx, rows, &d.Binding, &d.Interface); missing != "" || foreign {
 		return d, missing
 	}
-	d.MTU = attach.PodMTU(q.mtu, d.Addrs)
+	d.MTU = ifdriver.PodMTU(q.mtu, d.Addrs)
 	if described.NoDefaultRoute {
 		d.Routes = insideRoutes(tx, q.cfg, vpc, d)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
@@ -43,7 +43,7 @@ type Config struct {
 	APIServers APIServers
 	Store      *store.Store
 	// Pair is the kind of new pairs of devices on the node.
-	Pair attach.Kind
+	Pair ifdriver.Kind
 	// Sharing is whose definitions pods of other namespaces may select.
 	Sharing multinet.Sharing
 	// Listens reports the ports of the node's own programs.

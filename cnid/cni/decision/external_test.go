@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/addressonly"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/store"
@@ -55,7 +55,7 @@ func TestDecision_OtherCNIPlugin_AddressesOnly(t *testing.T) {
 	if first.Probed || len(first.HostPorts) != 0 {
 		t.Errorf("probes and ports of the node are the plugin's, got %+v", first)
 	}
-	if second.IfName != "eth1" || second.MAC.String() != "00:0d:3a:00:00:01" || first.Mode != "" || second.Mode != attach.ModeDevice {
+	if second.IfName != "eth1" || second.MAC.String() != "00:0d:3a:00:00:01" || first.Mode != "" || second.Mode != ifdriver.ModeDevice {
 		t.Errorf("got %+v, %+v; want the second to be a device of the node", first, second)
 	}
 }
@@ -85,7 +85,7 @@ func TestDecision_DriverAndInterfaceKind_Agree(t *testing.T) {
 func TestRebuild_OtherCNIPluginRecord_MatchesDecision(t *testing.T) {
 	d := newExternal()
 	for _, decided := range d.decide(t, thePod).decisions {
-		found := attach.Found{IfName: "eth0", PodUID: "p1"}
+		found := ifdriver.Found{IfName: "eth0", PodUID: "p1"}
 		if decided.IfName != "" {
 			found.IfName, found.Request = decided.IfName, "eth0"
 		}
@@ -103,10 +103,10 @@ func TestRebuild_OtherCNIPluginRecord_MatchesDecision(t *testing.T) {
 			t.Errorf("attachment %s (-decided +rebuilt):\n%s", decided.Attachment, diff)
 		}
 	}
-	if rec, err := d.rebuild(t, netkit.Kind, attach.Found{IfName: "eth0", PodUID: "p1"}); err == nil {
+	if rec, err := d.rebuild(t, netkit.Kind, ifdriver.Found{IfName: "eth0", PodUID: "p1"}); err == nil {
 		t.Errorf("an interface of Alioth is rebuilt as %+v", rec)
 	}
-	if rec, err := newDecided().rebuild(t, addressonly.Kind, attach.Found{IfName: "eth0", PodUID: "p1"}); err == nil {
+	if rec, err := newDecided().rebuild(t, addressonly.Kind, ifdriver.Found{IfName: "eth0", PodUID: "p1"}); err == nil {
 		t.Errorf("an interface of another plugin is rebuilt as %+v", rec)
 	}
 }

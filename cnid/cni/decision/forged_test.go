@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/store"
 )
@@ -95,7 +95,7 @@ func TestRebuild_ForgedAnnotation_ObjectsDecide(t *testing.T) {
 	d.fill(t, s)
 	d.annotate(t, s, written(t, newThree().more[1], newThree().described))
 	for _, one := range decided[:2] {
-		found := attach.Found{IfName: "eth0", PodUID: "p1"}
+		found := ifdriver.Found{IfName: "eth0", PodUID: "p1"}
 		if one.IfName != "" {
 			found.IfName, found.Request = one.IfName, "eth0"
 		}

@@ -10,13 +10,13 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/netif"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // named returns the kinds of a catalog by the names that descriptions give them: each
 // by its own name, and pair, which the node has chosen, as netif.KindPair.
-func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
-	kinds := map[string]attach.Kind{}
+func named(catalog ifdriver.Catalog, pair ifdriver.Kind) map[string]ifdriver.Kind {
+	kinds := map[string]ifdriver.Kind{}
 	for kind := range catalog {
 		kinds[string(kind)] = kind
 	}
@@ -34,7 +34,7 @@ func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
 //     Interfaces that another CNI plugin makes are exempt.
 //   - The host end of a pair outside of every VPC has no programs. The pod would reach
 //     the node's own network stack through it.
-func (q question) kindOf(described netif.Interface) (kind attach.Kind, refusal string) {
+func (q question) kindOf(described netif.Interface) (kind ifdriver.Kind, refusal string) {
 	kind, known := q.kinds[described.Kind]
 	onDevice := described.Link != nil && described.Link.Pool != ""
 	switch datapath := q.cfg.Kinds[kind].Datapath(); {

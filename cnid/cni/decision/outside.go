@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/netif"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -126,11 +126,11 @@ func outside(described netif.Interface, podUID string) (journal.Binding, journal
 }
 
 // delegateOf returns the plugins' input, nil for an interface without plugins.
-func delegateOf(described netif.Interface) *attach.Delegate {
+func delegateOf(described netif.Interface) *ifdriver.Delegate {
 	if described.Delegate == nil {
 		return nil
 	}
-	return &attach.Delegate{
+	return &ifdriver.Delegate{
 		Conf: described.Delegate.Conf, File: described.Delegate.File,
 		Args:    pluginconf.Plain{IP: described.Delegate.IP, MAC: described.Delegate.MAC}.Args(),
 		InOrder: described.Definition != "",
@@ -138,14 +138,14 @@ func delegateOf(described netif.Interface) *attach.Delegate {
 }
 
 // defaultsOf returns the default routes that the plugins of an interface may make.
-func defaultsOf(i int, described netif.Interface) attach.DefaultRoutes {
+func defaultsOf(i int, described netif.Interface) ifdriver.DefaultRoutes {
 	switch {
 	case described.NoDefaultRoute:
-		return attach.NoDefaultRoutes
+		return ifdriver.NoDefaultRoutes
 	case i > 0 && !described.DefaultRoute:
-		return attach.MissingDefaultRoutes
+		return ifdriver.MissingDefaultRoutes
 	}
-	return attach.OwnDefaultRoutes
+	return ifdriver.OwnDefaultRoutes
 }
 
 // macOf returns a locally administered unicast address: 0a, which no attachment in a

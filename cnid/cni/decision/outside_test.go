@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -147,7 +147,7 @@ func TestDecide_ClaimOfRelease01_WaitsForItsConfiguration(t *testing.T) {
 }
 
 func TestDecision_AttachmentKind_NodeChoiceOrNamedDriver(t *testing.T) {
-	for name, want := range map[string]attach.Kind{netif.KindPair: netkit.Kind, "netkit": netkit.Kind} {
+	for name, want := range map[string]ifdriver.Kind{netif.KindPair: netkit.Kind, "netkit": netkit.Kind} {
 		d := newDecided()
 		d.release01, d.described.Kind = true, name
 		if got := d.decide(t, thePod); got.missing != "" || got.decisions[0].Kind != want {
@@ -285,7 +285,7 @@ func TestDecision_PluginArguments_MatchAnnotation(t *testing.T) {
 		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
 		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`), PlainIPs: true, PlainMAC: true,
 	}
-	want := &attach.Delegate{Conf: []byte("conf"), File: &netif.DelegateFile{
+	want := &ifdriver.Delegate{Conf: []byte("conf"), File: &netif.DelegateFile{
 		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
 		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`), PlainIPs: true, PlainMAC: true,
 	}}
@@ -345,7 +345,7 @@ func TestDecision_InterfaceOnLink_WaitsUntilLinkWanted(t *testing.T) {
 }
 
 // rebuild rebuilds the record of an interface that a driver of a kind has found.
-func (d *decided) rebuild(t *testing.T, kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
+func (d *decided) rebuild(t *testing.T, kind ifdriver.Kind, found ifdriver.Found) (rec journal.Record, err error) {
 	t.Helper()
 	s := newRows(t)
 	d.fill(t, s)
@@ -358,7 +358,7 @@ func TestRebuild_EachRecord_MatchesDecision(t *testing.T) {
 	d.pod.NetworkProbes = true
 	d.more = []netif.Interface{physical("net1", "198.51.100.7/24")}
 	for i, decided := range d.decide(t, thePod).decisions {
-		found := attach.Found{IfName: "eth0", PodUID: "p1"}
+		found := ifdriver.Found{IfName: "eth0", PodUID: "p1"}
 		if i > 0 {
 			found.IfName, found.Request = decided.IfName, "eth0"
 		}
@@ -382,7 +382,7 @@ func TestRebuild_StaticPodRecord_HasRuntimeUID(t *testing.T) {
 	d := newDecided()
 	d.pod.StaticUID = "computed"
 	d.more = []netif.Interface{physical("net1", "198.51.100.7/24")}
-	for kind, found := range map[attach.Kind]attach.Found{
+	for kind, found := range map[ifdriver.Kind]ifdriver.Found{
 		netkit.Kind:         {IfName: "eth0", PodUID: "p1"},
 		attachmenttest.Kind: {IfName: "net1", Request: "eth0", PodUID: "p1"},
 	} {
@@ -398,7 +398,7 @@ func TestRebuild_StaticPodRecord_HasRuntimeUID(t *testing.T) {
 func TestRebuild_EachInterface_KindFromKernel(t *testing.T) {
 	d := newDecided()
 	d.described = physical("eth0")
-	if rec, err := d.rebuild(t, netkit.Kind, attach.Found{IfName: "eth0", PodUID: "p1"}); err != nil || rec.VPC != "blue" || !rec.InVPC() {
+	if rec, err := d.rebuild(t, netkit.Kind, ifdriver.Found{IfName: "eth0", PodUID: "p1"}); err != nil || rec.VPC != "blue" || !rec.InVPC() {
 		t.Errorf("rebuilt is %+v, %v", rec, err)
 	}
 	for name, change := range map[string]func(*decided){
@@ -415,7 +415,7 @@ func TestRebuild_EachInterface_KindFromKernel(t *testing.T) {
 			d := newDecided()
 			d.described = physical("eth0")
 			change(d)
-			if rec, err := d.rebuild(t, attachmenttest.Kind, attach.Found{IfName: "eth0", PodUID: "p1"}); err == nil {
+			if rec, err := d.rebuild(t, attachmenttest.Kind, ifdriver.Found{IfName: "eth0", PodUID: "p1"}); err == nil {
 				t.Errorf("rebuilt is %+v", rec)
 			}
 		})
@@ -438,7 +438,7 @@ func TestClaim_BeingDeleted_DescribesOldInterfaceAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.View(func(tx store.ReadTx) {
-		rec, err := Rebuild(tx, planned(), kinds[attachmenttest.Kind], attach.Found{IfName: "eth0", PodUID: "p1"})
+		rec, err := Rebuild(tx, planned(), kinds[attachmenttest.Kind], ifdriver.Found{IfName: "eth0", PodUID: "p1"})
 		if err != nil || rec.Outside == "" {
 			t.Errorf("rebuilt is %+v, %v", rec, err)
 		}
@@ -462,7 +462,7 @@ func TestRebuild_PluginGrantEnded_StillRebuilt(t *testing.T) {
 	if got := d.decide(t, thePod); got.missing == "" {
 		t.Fatalf("a new pod without a grant gets %+v", got)
 	}
-	rec, err := d.rebuild(t, attachmenttest.Kind, attach.Found{IfName: "net1", Request: "eth0", PodUID: "p1"})
+	rec, err := d.rebuild(t, attachmenttest.Kind, ifdriver.Found{IfName: "net1", Request: "eth0", PodUID: "p1"})
 	if err != nil || rec.Outside != one.Outside || rec.Attachment != "net1" {
 		t.Errorf("rebuilt is %+v, %v", rec, err)
 	}

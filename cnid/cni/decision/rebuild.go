@@ -9,7 +9,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
 )
@@ -37,8 +37,8 @@ func holderOf(tx store.ReadTx, uid, node string) store.Holder {
 func Rebuild(
 	tx store.ReadTx,
 	cfg plan.Config,
-	can attach.Capabilities,
-	found attach.Found,
+	can ifdriver.Capabilities,
+	found ifdriver.Found,
 ) (rec journal.Record, err error) {
 	name := v1alpha1.PodAttachment
 	if found.Request != "" {
@@ -57,7 +57,7 @@ func Rebuild(
 	}
 	if can.External {
 		if found.Request != "" {
-			rec.Mode = attach.ModeDevice
+			rec.Mode = ifdriver.ModeDevice
 		}
 		return rec, nil
 	}
@@ -86,7 +86,7 @@ func staticUID(pod *store.Pod) string {
 	return pod.StaticUID
 }
 
-func rebuildOutside(tx store.ReadTx, node, name string, found attach.Found) (rec journal.Record, err error) {
+func rebuildOutside(tx store.ReadTx, node, name string, found ifdriver.Found) (rec journal.Record, err error) {
 	described, err := claimedOutside(tx, node, found.PodUID, name)
 	if err != nil {
 		return rec, err
@@ -97,7 +97,7 @@ func rebuildOutside(tx store.ReadTx, node, name string, found attach.Found) (rec
 	return rec, err
 }
 
-func rebuildInVPC(tx store.ReadTx, node, name string, found attach.Found) (journal.Record, error) {
+func rebuildInVPC(tx store.ReadTx, node, name string, found ifdriver.Found) (journal.Record, error) {
 	rows, missing := completeSet(tx, holderOf(tx, found.PodUID, node), node, name)
 	if missing != "" {
 		return journal.Record{}, errors.New(missing)

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
@@ -43,7 +43,7 @@ func TestRoutes_NoDefaultRoute_VPCAndServicesReached(t *testing.T) {
 	if diff := cmp.Diff(want, routes); diff != "" || len(first.Gateways) > 0 {
 		t.Errorf("gateways %v (-want +got):\n%s", first.Gateways, diff)
 	}
-	rec, err := d.rebuild(t, netkit.Kind, attach.Found{IfName: "eth0", PodUID: "p1"})
+	rec, err := d.rebuild(t, netkit.Kind, ifdriver.Found{IfName: "eth0", PodUID: "p1"})
 	if diff := cmp.Diff(first.Routes, rec.Routes, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); err != nil || len(rec.Gateways) > 0 || diff != "" {
 		t.Errorf("the rebuilt record has the gateways %v, error %v, routes (-decided +rebuilt):\n%s", rec.Gateways, err, diff)
 	}
@@ -103,13 +103,13 @@ func TestPluginRoutes_DefaultRoutePermitted_Made(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, other bool
 		change       func(*netif.Interface)
-		want         attach.DefaultRoutes
+		want         ifdriver.DefaultRoutes
 	}{
-		"a further interface":       {false, true, func(*netif.Interface) {}, attach.MissingDefaultRoutes},
-		"the first interface":       {true, false, func(*netif.Interface) {}, attach.OwnDefaultRoutes},
-		"the one that is chosen":    {false, true, func(a *netif.Interface) { a.DefaultRoute = true }, attach.OwnDefaultRoutes},
-		"another one is chosen":     {false, true, func(a *netif.Interface) { a.NoDefaultRoute = true }, attach.NoDefaultRoutes},
-		"the first, another chosen": {true, false, func(a *netif.Interface) { a.NoDefaultRoute = true }, attach.NoDefaultRoutes},
+		"a further interface":       {false, true, func(*netif.Interface) {}, ifdriver.MissingDefaultRoutes},
+		"the first interface":       {true, false, func(*netif.Interface) {}, ifdriver.OwnDefaultRoutes},
+		"the one that is chosen":    {false, true, func(a *netif.Interface) { a.DefaultRoute = true }, ifdriver.OwnDefaultRoutes},
+		"another one is chosen":     {false, true, func(a *netif.Interface) { a.NoDefaultRoute = true }, ifdriver.NoDefaultRoutes},
+		"the first, another chosen": {true, false, func(a *netif.Interface) { a.NoDefaultRoute = true }, ifdriver.NoDefaultRoutes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDecided()

@@ -30,7 +30,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
 
@@ -83,7 +83,7 @@ type Attachment struct {
 	// ContainerID and IfName identify it.
 	ContainerID string `json:"containerID"`
 	IfName      string `json:"ifName"`
-	// Request, PodUID, Network and Description have the meaning of attach.Spec.
+	// Request, PodUID, Network and Description have the meaning of ifdriver.Spec.
 	Request     string `json:"request,omitempty"`
 	PodUID      string `json:"podUID"`
 	Network     string `json:"network"`
@@ -94,7 +94,7 @@ type Attachment struct {
 	Conf []byte `json:"conf"`
 	// Args are the keys and values of CNI_ARGS.
 	Args [][2]string `json:"args,omitempty"`
-	// Rules have the meaning of attach.Spec, for the caller: no plugin gets them.
+	// Rules have the meaning of ifdriver.Spec, for the caller: no plugin gets them.
 	Rules []netif.Rule `json:"rules,omitempty"`
 }
 
@@ -138,7 +138,7 @@ func New(cfg Config) (*Delegates, error) {
 // Add runs the plugins' ADD, in the order of the list. If it fails, it runs DEL, and
 // nothing is left unless the error says so. An attachment that is there already, also an
 // unfinished one, is removed by DEL first.
-func (d *Delegates) Add(ctx context.Context, a Attachment) (*attach.Result, error) {
+func (d *Delegates) Add(ctx context.Context, a Attachment) (*ifdriver.Result, error) {
 	if err := a.validate(); err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (d *Delegates) Add(ctx context.Context, a Attachment) (*attach.Result, erro
 }
 
 // add also returns the index of the last plugin that ran.
-func (d *Delegates) add(ctx context.Context, k *Kept) (*attach.Result, int, error) {
+func (d *Delegates) add(ctx context.Context, k *Kept) (*ifdriver.Result, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Wait)
 	defer cancel()
 	c, err := readChain(k.Conf)

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/netif"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // DropRoutes removes routes in the main table from the kept result, so that CHECK and DEL do not
 // name missing routes. It returns the result. A route of the result without a gateway has the
 // gateway of an address.
-func (d *Delegates) DropRoutes(containerID, ifName string, dropped []netif.Route) (*attach.Result, error) {
+func (d *Delegates) DropRoutes(containerID, ifName string, dropped []netif.Route) (*ifdriver.Result, error) {
 	k, err := d.Get(containerID, ifName)
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (d *Delegates) DropRoutes(containerID, ifName string, dropped []netif.Route
 	if err != nil {
 		return nil, err
 	}
-	raw, err := withoutRoutes(k.RawResult, func(route attach.ResultRoute) bool {
+	raw, err := withoutRoutes(k.RawResult, func(route ifdriver.ResultRoute) bool {
 		route.Gateway = result.GatewayOf(route)
 		return slices.Contains(dropped, netif.Route{Dst: route.Dst, Gateway: route.Gateway}) ||
 			slices.Contains(dropped, netif.Route{Dst: route.Dst})
@@ -55,7 +55,7 @@ type rawRoute struct {
 
 // withoutRoutes returns the text of a result without some of its routes. All else stays as
 // it is.
-func withoutRoutes(text json.RawMessage, dropped func(attach.ResultRoute) bool) (json.RawMessage, error) {
+func withoutRoutes(text json.RawMessage, dropped func(ifdriver.ResultRoute) bool) (json.RawMessage, error) {
 	var result rawResult
 	if err := json.Unmarshal(text, &result); err != nil {
 		return nil, err
@@ -89,14 +89,14 @@ func withoutRoutes(text json.RawMessage, dropped func(attach.ResultRoute) bool) 
 }
 
 // without returns the routes of a list that are not dropped.
-func without(routes []json.RawMessage, dropped func(attach.ResultRoute) bool) (left []json.RawMessage, err error) {
+func without(routes []json.RawMessage, dropped func(ifdriver.ResultRoute) bool) (left []json.RawMessage, err error) {
 	for _, raw := range routes {
 		var route rawRoute
 		if err := json.Unmarshal(raw, &route); err != nil {
 			return nil, err
 		}
 		inMain := route.Table == 0 || route.Table == unix.RT_TABLE_MAIN
-		if !inMain || !dropped(attach.ResultRoute{Dst: route.Dst.Masked(), Gateway: route.GW.Unmap()}) {
+		if !inMain || !dropped(ifdriver.ResultRoute{Dst: route.Dst.Masked(), Gateway: route.GW.Unmap()}) {
 			left = append(left, raw)
 		}
 	}

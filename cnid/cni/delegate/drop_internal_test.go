@@ -6,13 +6,13 @@ package delegate
 import (
 	"testing"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // All but the dropped routes of the main table stays as the plugin has written it, in every
 // version of CNI.
 func TestResult_RoutesDropped_RestUnchanged(t *testing.T) {
-	everything := func(route attach.ResultRoute) bool { return route.Dst.Bits() == 0 }
+	everything := func(route ifdriver.ResultRoute) bool { return route.Dst.Bits() == 0 }
 	for name, c := range map[string]struct{ text, want string }{
 		"CNI 1.1": {
 			`{"cniVersion":"1.1.0","routes":[{"dst":"0.0.0.0/0","gw":"192.0.2.1"},{"dst":"::/0"},{"dst":"0.0.0.0/0","table":100},{"dst":"192.0.3.0/24","x":18446744073709551615}],"x":1}`,

@@ -13,7 +13,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/alioth-net/alioth/api/quote"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // PluginError is the failure of a plugin.
@@ -91,7 +91,7 @@ func printed(stderr *bounded) string {
 
 // otherName returns an ErrIfName if a result has interfaces in the pod but not the
 // requested one. Plugins with a fixed name do this, for example chains with flannel.
-func otherName(result *attach.Result, ifName string, kinds []string) error {
+func otherName(result *ifdriver.Result, ifName string, kinds []string) error {
 	if _, ok := result.InPod(ifName); ok {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types/create"
 
 	"github.com/alioth-net/alioth/api/quote"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // maxPCIID is the length of the PCI addresses that are kept, in bytes. Linux writes 12 or 13.
@@ -62,7 +62,7 @@ func (c chain) readable(out []byte) error {
 }
 
 // Result returns the result of the ADD.
-func (k Kept) Result() (*attach.Result, error) {
+func (k Kept) Result() (*ifdriver.Result, error) {
 	if len(k.RawResult) == 0 {
 		return nil, errors.New("the ADD of the delegated attachment has not ended")
 	}
@@ -77,15 +77,15 @@ func (k Kept) Result() (*attach.Result, error) {
 	return plain(res)
 }
 
-func plain(res *types100.Result) (*attach.Result, error) {
-	out := &attach.Result{DNS: attach.ResultDNS{
+func plain(res *types100.Result) (*ifdriver.Result, error) {
+	out := &ifdriver.Result{DNS: ifdriver.ResultDNS{
 		Nameservers: res.DNS.Nameservers, Domain: res.DNS.Domain, Search: res.DNS.Search, Options: res.DNS.Options,
 	}}
 	for _, i := range res.Interfaces {
 		if i == nil {
 			return nil, errors.New("the result has an interface that is null")
 		}
-		out.Interfaces = append(out.Interfaces, attach.ResultInterface{
+		out.Interfaces = append(out.Interfaces, ifdriver.ResultInterface{
 			Name: i.Name, MAC: i.Mac, MTU: i.Mtu, Sandbox: i.Sandbox, SocketPath: i.SocketPath,
 			PCIID: quote.Cut(i.PciID, maxPCIID),
 		})
@@ -107,15 +107,15 @@ func plain(res *types100.Result) (*attach.Result, error) {
 	return out, nil
 }
 
-func plainAddr(ip *types100.IPConfig, interfaces int) (attach.ResultAddr, error) {
+func plainAddr(ip *types100.IPConfig, interfaces int) (ifdriver.ResultAddr, error) {
 	if ip == nil {
-		return attach.ResultAddr{}, errors.New("the result has an address that is null")
+		return ifdriver.ResultAddr{}, errors.New("the result has an address that is null")
 	}
 	prefix, ok := prefixOf(ip.Address)
 	if !ok {
-		return attach.ResultAddr{}, fmt.Errorf("the result has the address %q", ip.Address.String())
+		return ifdriver.ResultAddr{}, fmt.Errorf("the result has the address %q", ip.Address.String())
 	}
-	addr := attach.ResultAddr{Addr: prefix, Gateway: addrOf(ip.Gateway), Interface: -1}
+	addr := ifdriver.ResultAddr{Addr: prefix, Gateway: addrOf(ip.Gateway), Interface: -1}
 	if ip.Interface != nil {
 		addr.Interface = *ip.Interface
 	}
@@ -130,15 +130,15 @@ func plainAddr(ip *types100.IPConfig, interfaces int) (attach.ResultAddr, error)
 	return addr, nil
 }
 
-func plainRoute(r *types.Route) (attach.ResultRoute, error) {
+func plainRoute(r *types.Route) (ifdriver.ResultRoute, error) {
 	if r == nil {
-		return attach.ResultRoute{}, errors.New("the result has a route that is null")
+		return ifdriver.ResultRoute{}, errors.New("the result has a route that is null")
 	}
 	dst, ok := prefixOf(r.Dst)
 	if !ok {
-		return attach.ResultRoute{}, fmt.Errorf("the result has a route to %q", r.Dst.String())
+		return ifdriver.ResultRoute{}, fmt.Errorf("the result has a route to %q", r.Dst.String())
 	}
-	route := attach.ResultRoute{Dst: dst, Gateway: addrOf(r.GW), MTU: r.MTU, AdvMSS: r.AdvMSS, Priority: r.Priority}
+	route := ifdriver.ResultRoute{Dst: dst, Gateway: addrOf(r.GW), MTU: r.MTU, AdvMSS: r.AdvMSS, Priority: r.Priority}
 	if r.Table != nil {
 		route.Table = *r.Table
 	}

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
@@ -142,7 +142,7 @@ func describe(l links.Link) netlink.Link {
 func (k *Kernel) make(l links.Link) error {
 	err := k.handle.LinkAdd(describe(l))
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("%w: %s needs %s: %w", attach.ErrUnsupported, l.Type, modules[l.Type], err)
+		return fmt.Errorf("%w: %s needs %s: %w", ifdriver.ErrUnsupported, l.Type, modules[l.Type], err)
 	}
 	if err != nil {
 		return fmt.Errorf("make %s: %w%s", l.LinkID, err, remedy(err, l))

@@ -19,7 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
@@ -208,7 +208,7 @@ func (l *Loop) make(all []links.Link, refused map[multinet.LinkID]error) {
 		if err == nil {
 			err = l.kernel.make(link)
 		}
-		if errors.Is(err, attach.ErrUnsupported) {
+		if errors.Is(err, ifdriver.ErrUnsupported) {
 			unsupported[link.Type] = err
 		}
 		if err != nil {
@@ -264,7 +264,7 @@ func refusals(want links.State, refused map[multinet.LinkID]error) []multinet.Li
 		err := refused[w.LinkID]
 		switch {
 		case err == nil:
-		case !errors.Is(err, attach.ErrUnsupported):
+		case !errors.Is(err, ifdriver.ErrUnsupported):
 			all = append(all, multinet.LinkFailure{LinkID: w.LinkID, Reason: v1alpha1.LinkRefusedReason, Message: err.Error()})
 		case !lacking[w.Type]:
 			lacking[w.Type] = true

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child/childtest"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/ipvlan"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/macvlan"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -65,7 +65,7 @@ func TestHostLink_KernelWithoutVLAN_OneFailure(t *testing.T) {
 // TestVLAN_PodsOnOneVLAN_ReachEachOther has both types of interfaces, on the nodes' two ends of a
 // trunk.
 func TestVLAN_PodsOnOneVLAN_ReachEachOther(t *testing.T) {
-	for name, devices := range map[string]attach.Type{"ipvlan": ipvlan.Devices.Type(), "macvlan": macvlan.Devices.Type()} {
+	for name, devices := range map[string]ifdriver.Type{"ipvlan": ipvlan.Devices.Type(), "macvlan": macvlan.Devices.Type()} {
 		t.Run(name, func(t *testing.T) {
 			a, b := withVLANs(t, vlan(100, "red"), vlan(200, "blue"))
 			if mtu := a.link(t, "red.100").Attrs().MTU; mtu != 1500 {

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child/childtest"
 	"github.com/alioth-net/alioth/cnid/forward/hostlink"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
@@ -198,12 +198,12 @@ func (n *node) link(t testing.TB, name string) netlink.Link {
 }
 
 // attach gives a new pod on a node an interface on a link.
-func attachPod(t testing.TB, n *node, devices attach.Type, parent, addr string) *netnstest.Namespace {
+func attachPod(t testing.TB, n *node, devices ifdriver.Type, parent, addr string) *netnstest.Namespace {
 	t.Helper()
 	pod := netnstest.New(t)
-	var driver attach.Driver
+	var driver ifdriver.Driver
 	n.Do(t, func() (err error) {
-		driver, err = devices.Open(attach.Node{Dir: t.TempDir()})
+		driver, err = devices.Open(ifdriver.Node{Dir: t.TempDir()})
 		return err
 	})
 	t.Cleanup(driver.Close)

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/cnid/forward/tablesync"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
@@ -64,7 +64,7 @@ type Config struct {
 	// node follows its ScaledEndpoints then, and no Services, EndpointSlices and Networks.
 	ScaledEndpoints bool
 	// Kinds has the kinds of attachments, with their capabilities.
-	Kinds attach.Catalog
+	Kinds ifdriver.Catalog
 	// NetnsCookie is the cookie of the node's own network namespace. 0 means unknown: the
 	// namespace is left out.
 	NetnsCookie uint64
@@ -130,10 +130,10 @@ func Build(tx store.ReadTx, in Input) Wanted {
 
 // Programmed returns the rows of the datapath for an attachment whose packets its programs
 // meet at hook: its interface, and its addresses.
-func Programmed(rec journal.Record, hook attach.Hook) state.State {
+func Programmed(rec journal.Record, hook ifdriver.Hook) state.State {
 	iface := state.Interface{
 		Ifindex: rec.Device.HostIfindex, VNI: rec.VNI, MAC: state.MAC(rec.MAC),
-		Shadow4: rec.Shadow4, Shadow6: rec.Shadow6, Netkit: hook == attach.HookPodEnd,
+		Shadow4: rec.Shadow4, Shadow6: rec.Shadow6, Netkit: hook == ifdriver.HookPodEnd,
 	}
 	iface.Gateway4, iface.Gateway6 = onePerFamily(rec.Gateways)
 	var s state.State

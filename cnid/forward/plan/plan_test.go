@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
@@ -153,7 +153,7 @@ func TestPlan_UnprogrammableRecords_LeftOut(t *testing.T) {
 }
 
 func TestPlan_EachAttachmentKind_ProgramPlaceFollows(t *testing.T) {
-	for kind, want := range map[attach.Kind]bool{veth.Kind: false, netkit.Kind: true} {
+	for kind, want := range map[ifdriver.Kind]bool{veth.Kind: false, netkit.Kind: true} {
 		rec := journal.Record{Interface: journal.Interface{Kind: kind}}
 		if got := Programmed(rec, testConfig().Kinds[kind].Hook).Interfaces[0].Netkit; got != want {
 			t.Errorf("%s: netkit is %v", kind, got)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netdev"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
@@ -65,7 +65,7 @@ func (k *Kernel) makeDevices(tunnel, source6 netip.Addr) error {
 	}
 	// As for a pod with IPv6, which the node may have.
 	k.indexes, err = k.cfg.Host.Links(
-		netdev.Devices{TunnelPort: k.cfg.TunnelPort, MTU: max(underlay.PodMTU, attach.MinMTU6)},
+		netdev.Devices{TunnelPort: k.cfg.TunnelPort, MTU: max(underlay.PodMTU, ifdriver.MinMTU6)},
 	)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install/cnidir"
 )
 
@@ -81,7 +81,7 @@ type Problem struct {
 	Error  string `json:"error"`
 	Remedy string `json:"remedy"`
 	// Kind is set if the part is needed for this kind of interfaces only.
-	Kind attach.Kind `json:"kind,omitempty"`
+	Kind ifdriver.Kind `json:"kind,omitempty"`
 }
 
 // Listener is a socket that receives from every sender.
@@ -183,15 +183,15 @@ func (n Node) judgePorts(l *list, v Values) {
 
 func (n Node) judgeMTU(l *list) {
 	for _, u := range n.Uplinks {
-		if u.PodMTU < attach.MinMTU6 {
+		if u.PodMTU < ifdriver.MinMTU6 {
 			l.add(
 				Warning,
 				NodeMTU,
-				fmt.Sprintf("raise the MTU of the nodes' network by %d bytes", attach.MinMTU6-u.PodMTU),
+				fmt.Sprintf("raise the MTU of the nodes' network by %d bytes", ifdriver.MinMTU6-u.PodMTU),
 				"device %s carries packets of pods up to %d bytes, and IPv6 needs %d, so the tunnel fragments larger packets",
 				u.Device,
 				u.PodMTU,
-				attach.MinMTU6,
+				ifdriver.MinMTU6,
 			)
 		}
 	}

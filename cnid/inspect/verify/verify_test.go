@@ -83,9 +83,9 @@ func TestVerify_VNIRestsForReason_NoDifference(t *testing.T) {
 		answer *store.RollCall
 		want   int
 	}{
-		{"a node has not answered", reply("earlier"), 0},
-		{"a node holds it", reply("now", 40), 0},
-		{"no node holds it", reply("now", 20), 1},
+		{"a node has not answered", reported("earlier"), 0},
+		{"a node holds it", reported("now", 40), 0},
+		{"no node holds it", reported("now", 20), 1},
 		{"it is a node that does not count", &store.RollCall{Meta: store.Meta{UID: "a2"}, Name: "node.gone", Call: "earlier", NodeUID: "gone"}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

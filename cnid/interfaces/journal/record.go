@@ -18,7 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/netif"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // Key names one attachment: one interface in one sandbox.
@@ -200,7 +200,7 @@ func (b Binding) Carried() bool { return b.InVPC() && !b.External }
 
 // Interface has the properties of the pod's interface.
 type Interface struct {
-	Kind attach.Kind `json:"kind"`
+	Kind ifdriver.Kind `json:"kind"`
 	// HostIfName is the name of the host end, "" without one.
 	HostIfName string `json:"hostIfName"`
 	// Addrs are the pod's addresses with their subnets' prefix lengths, at

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	"github.com/alioth-net/alioth/cnid/cni/decision"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -61,7 +61,7 @@ func (r *Rebuilder) Rebuild(ctx context.Context) (lost int, err error) {
 	}
 	unknown, err := r.cfg.Attachments.Adopt(
 		ctx,
-		func(kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
+		func(kind ifdriver.Kind, found ifdriver.Found) (rec journal.Record, err error) {
 			r.cfg.Store.View(
 				func(tx store.ReadTx) { rec, err = decision.Rebuild(tx, r.cfg.Plan, r.cfg.Plan.Kinds[kind], found) },
 			)

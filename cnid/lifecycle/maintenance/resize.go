@@ -7,7 +7,7 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -62,7 +62,7 @@ func (r *Resizer) Run(ctx context.Context) {
 func (r *Resizer) resize(ctx context.Context, carried int) bool {
 	resized := false
 	for _, rec := range r.cfg.Journal.Records() {
-		mtu := attach.PodMTU(carried, rec.Addrs)
+		mtu := ifdriver.PodMTU(carried, rec.Addrs)
 		if rec.Phase != journal.PhaseDone || !rec.Carried() || rec.MTU == mtu {
 			continue // the node's network carries nothing of it
 		}

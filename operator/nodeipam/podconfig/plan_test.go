@@ -116,13 +116,13 @@ func TestDecide_InterfaceUnclaimed_NotReady(t *testing.T) {
 		change func(*store.Address)
 		want   multitenancyv1alpha1.PodNetworkConfigState
 	}{
-		"all is claimed":                      {reported, nil, "Ready"},
-		"the last one is being claimed":       {reported, of("eth2", unconfirmed), "Pending"},
-		"the first one is being claimed":      {reported, of("eth0", unconfirmed), "Pending"},
-		"another pod holds one":               {reported, of("eth1", func(row *store.Address) { row.Holder.UID = "former" }), "Pending"},
-		"one is on another node":              {reported, of("eth1", func(row *store.Address) { row.Node = "node-2" }), "Pending"},
-		"one is Alioth's own":                 {reported, of("eth1", func(row *store.Address) { row.External = false }), "Pending"},
-		"one is of another interface":         {reported, of("eth1", func(row *store.Address) { row.Attachment = "eth7" }), "Pending"},
+		"all is claimed":                      {assign, nil, "Ready"},
+		"the last one is being claimed":       {assign, of("eth2", unconfirmed), "Pending"},
+		"the first one is being claimed":      {assign, of("eth0", unconfirmed), "Pending"},
+		"another pod holds one":               {assign, of("eth1", func(row *store.Address) { row.Holder.UID = "former" }), "Pending"},
+		"one is on another node":              {assign, of("eth1", func(row *store.Address) { row.Node = "node-2" }), "Pending"},
+		"one is Alioth's own":                 {assign, of("eth1", func(row *store.Address) { row.External = false }), "Pending"},
+		"one is of another interface":         {assign, of("eth1", func(row *store.Address) { row.Attachment = "eth7" }), "Pending"},
 		"claimed, and not told":               {nil, nil, "Pending"},
 		"no instance":                         {refused(v1alpha1.PodNetworkInstanceNotFoundReason), nil, "PNINotFound"},
 		"an instance that is not Ready":       {refused(v1alpha1.PodNetworkInstanceNotReadyReason), nil, "PNINotReady"},

@@ -29,7 +29,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/foreign"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/forward/reconcile"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
@@ -93,7 +93,7 @@ func (h *hollow) assemble() {
 		Progress: progress, NodeMarked: broadcast.Open, Events: ignored{}, Log: h.log,
 	})
 	h.attachments = attachment.New(attachment.Config{
-		Journal: h.journal, Drivers: attach.Drivers{drivers.DefaultPair: driver{}}, Decisions: decisions,
+		Journal: h.journal, Drivers: ifdriver.Drivers{drivers.DefaultPair: driver{}}, Decisions: decisions,
 		Datapath: reconcile.NewDatapath(progress, nil, cfg, h.store), Releaser: ignored{}, Metrics: attachment.NewMetrics(registry), Log: h.log,
 		Wait: establishWithin,
 	})
@@ -168,41 +168,43 @@ func (h *hollow) attached() (int, error) {
 // driver makes no interfaces, and describes interfaces that it would have made.
 type driver struct{}
 
-// Capabilities implements attach.Driver.
-func (driver) Capabilities() attach.Capabilities { return drivers.All().Catalog()[drivers.DefaultPair] }
+// Capabilities implements ifdriver.Driver.
+func (driver) Capabilities() ifdriver.Capabilities {
+	return drivers.All().Catalog()[drivers.DefaultPair]
+}
 
-// HostName implements attach.Driver.
+// HostName implements ifdriver.Driver.
 func (driver) HostName(containerID, ifName string) string {
-	return attach.DeviceName("ali", containerID, ifName)
+	return ifdriver.DeviceName("ali", containerID, ifName)
 }
 
-// Attach implements attach.Driver.
-func (d driver) Attach(_ context.Context, spec attach.Spec) (attach.Link, error) {
+// Attach implements ifdriver.Driver.
+func (d driver) Attach(_ context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	return d.link(spec), nil
 }
 
-// Check implements attach.Driver.
-func (d driver) Check(_ context.Context, spec attach.Spec) (attach.Link, error) {
+// Check implements ifdriver.Driver.
+func (d driver) Check(_ context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	return d.link(spec), nil
 }
 
-func (d driver) link(spec attach.Spec) attach.Link {
+func (d driver) link(spec ifdriver.Spec) ifdriver.Link {
 	name := d.HostName(spec.ContainerID, spec.IfName)
 	cookie := fnv.New64a()
 	_, _ = cookie.Write([]byte(spec.ContainerID)) // never fails
-	return attach.Link{HostIfName: name, HostIfindex: indexOf(name), HostMAC: spec.MAC, NetnsInode: cookie.Sum64(), NetnsCookie: cookie.Sum64()}
+	return ifdriver.Link{HostIfName: name, HostIfindex: indexOf(name), HostMAC: spec.MAC, NetnsInode: cookie.Sum64(), NetnsCookie: cookie.Sum64()}
 }
 
-// Detach implements attach.Driver.
+// Detach implements ifdriver.Driver.
 func (driver) Detach(context.Context, string, string) error { return nil }
 
-// Resize implements attach.Driver.
-func (driver) Resize(context.Context, attach.Spec) error { return nil }
+// Resize implements ifdriver.Driver.
+func (driver) Resize(context.Context, ifdriver.Spec) error { return nil }
 
-// List implements attach.Driver.
-func (driver) List(context.Context) ([]attach.Found, error) { return nil, nil }
+// List implements ifdriver.Driver.
+func (driver) List(context.Context) ([]ifdriver.Found, error) { return nil, nil }
 
-// Close implements attach.Driver.
+// Close implements ifdriver.Driver.
 func (driver) Close() {}
 
 // indexOf returns the index of the device with a name, above the indexes that always exist.

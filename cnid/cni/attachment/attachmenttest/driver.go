@@ -16,15 +16,15 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Kind names the driver's kind.
-const Kind attach.Kind = "bridge"
+const Kind ifdriver.Kind = "bridge"
 
-// Driver implements attach.Driver.
+// Driver implements ifdriver.Driver.
 type Driver struct {
 	// Sandboxes returns the files that refer to the pods' network namespaces. The driver looks
 	// for its interfaces there.
@@ -32,33 +32,33 @@ type Driver struct {
 }
 
 // Type returns the driver's line for a registry. sandboxes is Driver.Sandboxes.
-func Type(sandboxes func() []string) attach.Type {
+func Type(sandboxes func() []string) ifdriver.Type {
 	driver := Driver{Sandboxes: sandboxes}
-	return attach.Type{Kind: Kind, Capabilities: driver.Capabilities(), Maker: maker{driver: driver}}
+	return ifdriver.Type{Kind: Kind, Capabilities: driver.Capabilities(), Maker: maker{driver: driver}}
 }
 
 type maker struct {
-	attach.Supported
+	ifdriver.Supported
 	driver Driver
 }
 
-// Open implements attach.Maker.
-func (m maker) Open(attach.Node) (attach.Driver, error) { return m.driver, nil }
+// Open implements ifdriver.Maker.
+func (m maker) Open(ifdriver.Node) (ifdriver.Driver, error) { return m.driver, nil }
 
-// Capabilities implements attach.Driver.
-func (d Driver) Capabilities() attach.Capabilities { return attach.Capabilities{Restorable: true} }
+// Capabilities implements ifdriver.Driver.
+func (d Driver) Capabilities() ifdriver.Capabilities { return ifdriver.Capabilities{Restorable: true} }
 
-// HostName implements attach.Driver.
+// HostName implements ifdriver.Driver.
 func (d Driver) HostName(string, string) string { return "" }
 
-// Attach implements attach.Driver.
-func (d Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+// Attach implements ifdriver.Driver.
+func (d Driver) Attach(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	if err := d.Detach(ctx, spec.ContainerID, spec.IfName); err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	return within(spec.NetnsPath, func(h *rtnl.Socket) error {
 		if _, err := net.InterfaceByName(spec.IfName); err == nil {
-			return fmt.Errorf("%s: %w", spec.IfName, attach.ErrExists)
+			return fmt.Errorf("%s: %w", spec.IfName, ifdriver.ErrExists)
 		}
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.HardwareAddr, attrs.MTU = spec.IfName, spec.MAC, spec.MTU
@@ -66,11 +66,11 @@ func (d Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, erro
 		if err := netlink.LinkAdd(link); err != nil {
 			return err
 		}
-		return errors.Join(netlink.LinkSetAlias(link, attach.Mark(spec)), podside.Configure(h, spec))
+		return errors.Join(netlink.LinkSetAlias(link, ifdriver.Mark(spec)), podside.Configure(h, spec))
 	})
 }
 
-// Detach implements attach.Driver.
+// Detach implements ifdriver.Driver.
 func (d Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	list, err := d.List(ctx)
 	for _, found := range list {
@@ -89,39 +89,39 @@ func (d Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	return err
 }
 
-// Check implements attach.Driver.
-func (d Driver) Check(_ context.Context, spec attach.Spec) (attach.Link, error) {
+// Check implements ifdriver.Driver.
+func (d Driver) Check(_ context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	link, err := within(spec.NetnsPath, func(*rtnl.Socket) error {
 		iface, err := net.InterfaceByName(spec.IfName)
 		switch {
 		case err != nil:
-			return fmt.Errorf("%w: %w", attach.ErrMismatch, attach.ErrGone)
+			return fmt.Errorf("%w: %w", ifdriver.ErrMismatch, ifdriver.ErrGone)
 		case !bytes.Equal(iface.HardwareAddr, spec.MAC):
-			return fmt.Errorf("%w: it has MAC %s", attach.ErrMismatch, iface.HardwareAddr)
+			return fmt.Errorf("%w: it has MAC %s", ifdriver.ErrMismatch, iface.HardwareAddr)
 		}
 		return nil
 	})
 	if errors.Is(err, netns.ErrGone) {
-		return link, fmt.Errorf("%w: %w", attach.ErrMismatch, attach.ErrGone)
+		return link, fmt.Errorf("%w: %w", ifdriver.ErrMismatch, ifdriver.ErrGone)
 	}
 	return link, err
 }
 
-// Resize implements attach.Driver. Nobody calls it: the interfaces follow no MTU.
-func (d Driver) Resize(context.Context, attach.Spec) error { return errors.ErrUnsupported }
+// Resize implements ifdriver.Driver. Nobody calls it: the interfaces follow no MTU.
+func (d Driver) Resize(context.Context, ifdriver.Spec) error { return errors.ErrUnsupported }
 
-// Close implements attach.Driver.
+// Close implements ifdriver.Driver.
 func (d Driver) Close() {}
 
-// List implements attach.Driver.
-func (d Driver) List(context.Context) ([]attach.Found, error) {
-	var list []attach.Found
+// List implements ifdriver.Driver.
+func (d Driver) List(context.Context) ([]ifdriver.Found, error) {
+	var list []ifdriver.Found
 	for _, path := range d.Sandboxes() {
-		var here []attach.Found
+		var here []ifdriver.Found
 		link, err := within(path, func(*rtnl.Socket) error {
 			links, err := rtnl.Complete(netlink.LinkList)
 			for _, link := range links {
-				found, ok := attach.Marked(link.Attrs().Alias)
+				found, ok := ifdriver.Marked(link.Attrs().Alias)
 				if ok && link.Type() == string(Kind) && link.Attrs().Name == found.IfName && found.NetnsPath == path {
 					found.MTU = link.Attrs().MTU
 					here = append(here, found)
@@ -144,12 +144,12 @@ func (d Driver) List(context.Context) ([]attach.Found, error) {
 }
 
 // within runs f in the network namespace at path, and identifies that.
-func within(path string, f func(*rtnl.Socket) error) (link attach.Link, err error) {
+func within(path string, f func(*rtnl.Socket) error) (link ifdriver.Link, err error) {
 	pod, err := netns.Open(path)
 	if err != nil {
 		return link, err
 	}
 	defer func() { _ = pod.Close() }()
 	id, err := netns.Of(pod)
-	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, errors.Join(err, podside.Within(pod, f))
+	return ifdriver.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, errors.Join(err, podside.Within(pod, f))
 }

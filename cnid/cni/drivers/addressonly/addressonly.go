@@ -21,16 +21,16 @@ import (
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/nic"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
 
 // Kind names the driver's kind.
-const Kind attach.Kind = netif.KindExternal
+const Kind ifdriver.Kind = netif.KindExternal
 
-var capabilities = attach.Capabilities{External: true}
+var capabilities = ifdriver.Capabilities{External: true}
 
-// Driver implements attach.Driver.
+// Driver implements ifdriver.Driver.
 type Driver struct {
 	notes sandbox.Notes[note]
 	boot  string
@@ -49,18 +49,18 @@ type note struct {
 // Type returns the driver's entry in a registry. devices are patterns (nic.Named) of the names
 // of devices that pods may get: the Address of a pod can be made again from an annotation,
 // which tenants may write, so the driver goes by the node's configuration too.
-func Type(devices []string) attach.Type {
-	return attach.Type{Kind: Kind, Capabilities: capabilities, Maker: maker{devices: devices}}
+func Type(devices []string) ifdriver.Type {
+	return ifdriver.Type{Kind: Kind, Capabilities: capabilities, Maker: maker{devices: devices}}
 }
 
-// maker implements attach.Maker.
+// maker implements ifdriver.Maker.
 type maker struct {
-	attach.Supported
+	ifdriver.Supported
 	devices []string
 }
 
-// Open implements attach.Maker.
-func (m maker) Open(node attach.Node) (attach.Driver, error) {
+// Open implements ifdriver.Maker.
+func (m maker) Open(node ifdriver.Node) (ifdriver.Driver, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return nil, fmt.Errorf("identify this boot: %w", err)
@@ -75,30 +75,30 @@ func New(dir, boot string, devices []string) (*Driver, error) {
 	return &Driver{notes: notes, boot: boot, devices: devices}, err
 }
 
-// Capabilities implements attach.Driver.
-func (d *Driver) Capabilities() attach.Capabilities { return capabilities }
+// Capabilities implements ifdriver.Driver.
+func (d *Driver) Capabilities() ifdriver.Capabilities { return capabilities }
 
-// HostName implements attach.Driver.
+// HostName implements ifdriver.Driver.
 func (d *Driver) HostName(string, string) string { return "" }
 
-// Close implements attach.Driver.
+// Close implements ifdriver.Driver.
 func (d *Driver) Close() {}
 
-// Resize implements attach.Driver. Nobody calls it: the interfaces follow no MTU.
-func (d *Driver) Resize(context.Context, attach.Spec) error { return errors.ErrUnsupported }
+// Resize implements ifdriver.Driver. Nobody calls it: the interfaces follow no MTU.
+func (d *Driver) Resize(context.Context, ifdriver.Spec) error { return errors.ErrUnsupported }
 
-// Attach implements attach.Driver.
-func (d *Driver) Attach(_ context.Context, spec attach.Spec) (attach.Link, error) {
+// Attach implements ifdriver.Driver.
+func (d *Driver) Attach(_ context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	var id netns.ID
 	if spec.NetnsPath != "" {
 		var err error
 		if id, err = netns.Identify(spec.NetnsPath); err != nil {
-			return attach.Link{}, err
+			return ifdriver.Link{}, err
 		}
 	}
-	if spec.Mode == attach.ModeDevice {
+	if spec.Mode == ifdriver.ModeDevice {
 		if err := d.enable(spec.MAC); err != nil {
-			return attach.Link{}, err
+			return ifdriver.Link{}, err
 		}
 	}
 	one := note{Interface: sandbox.Of(spec, id, 0), Boot: d.boot, MAC: spec.MAC.String()}
@@ -106,7 +106,7 @@ func (d *Driver) Attach(_ context.Context, spec attach.Spec) (attach.Link, error
 }
 
 // enable switches on the node's device with an Ethernet address. A device that is missing
-// or has no carrier is an attach.ErrNotYet.
+// or has no carrier is an ifdriver.ErrNotYet.
 func (d *Driver) enable(mac net.HardwareAddr) error {
 	node, err := nic.Read()
 	if err != nil {
@@ -114,7 +114,7 @@ func (d *Driver) enable(mac net.HardwareAddr) error {
 	}
 	link, err := node.Find(mac)
 	if errors.Is(err, nic.ErrMissing) {
-		return fmt.Errorf("%w: %w", attach.ErrNotYet, err)
+		return fmt.Errorf("%w: %w", ifdriver.ErrNotYet, err)
 	}
 	if err != nil {
 		return fmt.Errorf("delegated device %s: %w", mac, err)
@@ -131,41 +131,41 @@ func (d *Driver) enable(mac net.HardwareAddr) error {
 	}
 	switch link.Attrs().OperState {
 	case netlink.OperDown, netlink.OperLowerLayerDown, netlink.OperNotPresent:
-		return fmt.Errorf("%w: the delegated device %s (%s) has no carrier", attach.ErrNotYet, name, mac)
+		return fmt.Errorf("%w: the delegated device %s (%s) has no carrier", ifdriver.ErrNotYet, name, mac)
 	case netlink.OperUp, netlink.OperUnknown, netlink.OperDormant, netlink.OperTesting:
 	}
 	return nil
 }
 
-func (n note) link() attach.Link { return attach.Link{NetnsInode: n.Inode, NetnsCookie: n.Cookie} }
+func (n note) link() ifdriver.Link { return ifdriver.Link{NetnsInode: n.Inode, NetnsCookie: n.Cookie} }
 
-// Detach implements attach.Driver.
+// Detach implements ifdriver.Driver.
 func (d *Driver) Detach(_ context.Context, containerID, ifName string) error {
 	return d.notes.Remove(note{Interface: sandbox.Interface{ContainerID: containerID, IfName: ifName}})
 }
 
-// Check implements attach.Driver.
-func (d *Driver) Check(_ context.Context, spec attach.Spec) (attach.Link, error) {
+// Check implements ifdriver.Driver.
+func (d *Driver) Check(_ context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	one, ok, err := d.notes.Get(spec.ContainerID, spec.IfName)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	present := false
 	if ok {
 		if present, err = d.present(one); err != nil {
-			return attach.Link{}, err
+			return ifdriver.Link{}, err
 		}
 	}
 	switch {
 	case !present:
-		return attach.Link{}, fmt.Errorf(
+		return ifdriver.Link{}, fmt.Errorf(
 			"%w: %w: the sandbox of %s has ended",
-			attach.ErrMismatch,
-			attach.ErrGone,
+			ifdriver.ErrMismatch,
+			ifdriver.ErrGone,
 			spec.IfName,
 		)
 	case one.MAC != spec.MAC.String():
-		return attach.Link{}, fmt.Errorf("%w: it has MAC %s", attach.ErrMismatch, one.MAC)
+		return ifdriver.Link{}, fmt.Errorf("%w: it has MAC %s", ifdriver.ErrMismatch, one.MAC)
 	}
 	return one.link(), nil
 }
@@ -186,13 +186,13 @@ func (d *Driver) present(one note) (bool, error) {
 	return true, pod.Close()
 }
 
-// List implements attach.Driver.
-func (d *Driver) List(context.Context) ([]attach.Found, error) {
+// List implements ifdriver.Driver.
+func (d *Driver) List(context.Context) ([]ifdriver.Found, error) {
 	all, err := d.notes.All()
 	if err != nil {
 		return nil, err
 	}
-	var list []attach.Found
+	var list []ifdriver.Found
 	for _, one := range all {
 		present, err := d.present(one)
 		if err != nil {

@@ -14,13 +14,13 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/addressonly"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/nic"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
-func spec() attach.Spec {
-	return attach.Spec{
+func spec() ifdriver.Spec {
+	return ifdriver.Spec{
 		ContainerID: "c1", IfName: "eth0", PodUID: "uid-c1", Network: "bridge", MAC: net.HardwareAddr{2, 0, 10, 0, 0, 7},
 	}
 }
@@ -38,7 +38,7 @@ func TestAddressOnly_AttachToDetach_InterfaceListed(t *testing.T) {
 	dir := t.TempDir()
 	one := spec()
 	link, err := open(t, dir, "boot").Attach(t.Context(), one)
-	if err != nil || !cmp.Equal(link, attach.Link{}) {
+	if err != nil || !cmp.Equal(link, ifdriver.Link{}) {
 		t.Fatalf("%+v, %v", link, err)
 	}
 	later := open(t, dir, "boot") // the daemon's next process
@@ -47,11 +47,11 @@ func TestAddressOnly_AttachToDetach_InterfaceListed(t *testing.T) {
 	}
 	other := one
 	other.MAC = net.HardwareAddr{2, 0, 10, 0, 0, 8}
-	if _, err := later.Check(t.Context(), other); !errors.Is(err, attach.ErrMismatch) || errors.Is(err, attach.ErrGone) {
+	if _, err := later.Check(t.Context(), other); !errors.Is(err, ifdriver.ErrMismatch) || errors.Is(err, ifdriver.ErrGone) {
 		t.Errorf("with another MAC: %v", err)
 	}
 	found, err := later.List(t.Context())
-	want := []attach.Found{{ContainerID: "c1", IfName: "eth0", PodUID: "uid-c1", Network: "bridge"}}
+	want := []ifdriver.Found{{ContainerID: "c1", IfName: "eth0", PodUID: "uid-c1", Network: "bridge"}}
 	if diff := cmp.Diff(want, found); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -94,9 +94,9 @@ func TestAddressOnly_NamedNamespaceEnds_InterfaceRemoved(t *testing.T) {
 func TestDelegatedDevice_BeforeHandover_UpWithCarrier(t *testing.T) {
 	driver := open(t, t.TempDir(), "boot")
 	one := spec()
-	one.Mode, one.MAC = attach.ModeDevice, net.HardwareAddr{0, 0x0d, 0x3a, 0, 0, 1}
+	one.Mode, one.MAC = ifdriver.ModeDevice, net.HardwareAddr{0, 0x0d, 0x3a, 0, 0, 1}
 	netnstest.New(t).Do(t, func() error {
-		if _, err := driver.Attach(t.Context(), one); !errors.Is(err, attach.ErrNotYet) {
+		if _, err := driver.Attach(t.Context(), one); !errors.Is(err, ifdriver.ErrNotYet) {
 			t.Errorf("a device that is not plugged in: %v", err)
 		}
 		attrs := netlink.NewLinkAttrs()
@@ -104,7 +104,7 @@ func TestDelegatedDevice_BeforeHandover_UpWithCarrier(t *testing.T) {
 		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "switch"}); err != nil {
 			return err
 		}
-		if _, err := driver.Attach(t.Context(), one); !errors.Is(err, attach.ErrNotYet) || !strings.Contains(err.Error(), "no carrier") {
+		if _, err := driver.Attach(t.Context(), one); !errors.Is(err, ifdriver.ErrNotYet) || !strings.Contains(err.Error(), "no carrier") {
 			t.Errorf("a device without a carrier: %v", err)
 		}
 		wantGone(t, driver, one)
@@ -131,7 +131,7 @@ func TestDelegatedDevice_BeforeHandover_UpWithCarrier(t *testing.T) {
 func TestDelegatedDevice_NotOffered_Refused(t *testing.T) {
 	driver := open(t, t.TempDir(), "boot")
 	one := spec()
-	one.Mode, one.MAC = attach.ModeDevice, net.HardwareAddr{0, 0x0d, 0x3a, 0, 0, 1}
+	one.Mode, one.MAC = ifdriver.ModeDevice, net.HardwareAddr{0, 0x0d, 0x3a, 0, 0, 1}
 	netnstest.New(t).Do(t, func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.HardwareAddr = "storage0", one.MAC
@@ -154,9 +154,9 @@ func checkUp(link netlink.Link) error {
 }
 
 // wantGone checks that a driver has nothing of an interface.
-func wantGone(t *testing.T, driver *addressonly.Driver, one attach.Spec) {
+func wantGone(t *testing.T, driver *addressonly.Driver, one ifdriver.Spec) {
 	t.Helper()
-	if _, err := driver.Check(t.Context(), one); !errors.Is(err, attach.ErrGone) || !errors.Is(err, attach.ErrMismatch) {
+	if _, err := driver.Check(t.Context(), one); !errors.Is(err, ifdriver.ErrGone) || !errors.Is(err, ifdriver.ErrMismatch) {
 		t.Errorf("check: %v, want gone", err)
 	}
 	if found, err := driver.List(t.Context()); err != nil || len(found) != 0 {

@@ -12,25 +12,25 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
 
-// Check implements attach.Driver. It tolerates additions of others in the pod: more addresses,
+// Check implements ifdriver.Driver. It tolerates additions of others in the pod: more addresses,
 // routes, rules and interfaces.
-func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
-	var link attach.Link
+func (d *Driver) Check(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
+	var link ifdriver.Link
 	err := d.with(ctx, func(s *session) (err error) {
 		link, err = s.check(spec)
 		return err
 	})
 	if err != nil {
-		return attach.Link{}, fmt.Errorf("check %s of %s: %w", spec.IfName, spec.Description, err)
+		return ifdriver.Link{}, fmt.Errorf("check %s of %s: %w", spec.IfName, spec.Description, err)
 	}
 	return link, nil
 }
 
-func (d *session) check(spec attach.Spec) (attach.Link, error) {
+func (d *session) check(spec ifdriver.Spec) (ifdriver.Link, error) {
 	var mac net.HardwareAddr
 	missing := func(text string) error { return d.missing(spec, text) }
 	link, err := podside.Inspect(spec.NetnsPath, missing, func(h *netlink.Handle) (err error) {
@@ -38,7 +38,7 @@ func (d *session) check(spec attach.Spec) (attach.Link, error) {
 		return err
 	})
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	link.MAC = mac
 	return link, nil
@@ -46,7 +46,7 @@ func (d *session) check(spec attach.Spec) (attach.Link, error) {
 
 // checkIn compares an interface with spec, in the thread's namespace, which is the pod's. It
 // returns the address that the driver has chosen, if it has.
-func (d *session) checkIn(h *netlink.Handle, spec attach.Spec) (net.HardwareAddr, error) {
+func (d *session) checkIn(h *netlink.Handle, spec ifdriver.Spec) (net.HardwareAddr, error) {
 	link, err := h.LinkByName(spec.IfName)
 	if podside.IsNotFound(err) {
 		return nil, d.missing(spec, "interface "+spec.IfName+" is gone")
@@ -66,7 +66,7 @@ func (d *session) checkIn(h *netlink.Handle, spec attach.Spec) (net.HardwareAddr
 }
 
 // checkParent compares parent and mode of an interface, and returns the parent.
-func (d *session) checkParent(link netlink.Link, spec attach.Spec) (netlink.Link, error) {
+func (d *session) checkParent(link netlink.Link, spec ifdriver.Spec) (netlink.Link, error) {
 	mode, err := d.devices.mode(spec)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (d *session) checkParent(link netlink.Link, spec attach.Spec) (netlink.Link
 
 // missing returns the error for an interface that is not where it should be. If it is nowhere on
 // the node, the error is an ErrGone.
-func (d *session) missing(spec attach.Spec, text string) error {
+func (d *session) missing(spec ifdriver.Spec, text string) error {
 	n, noted, err := d.notes.Get(spec.ContainerID, spec.IfName)
 	if err != nil {
 		return err
@@ -117,8 +117,8 @@ func (d *session) find(n note) (netlink.Link, error) {
 	return nil, err
 }
 
-// List implements attach.Driver. It goes by the notes, and removes notes of ended namespaces.
-func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
+// List implements ifdriver.Driver. It goes by the notes, and removes notes of ended namespaces.
+func (d *Driver) List(ctx context.Context) (list []ifdriver.Found, err error) {
 	err = d.with(ctx, func(s *session) error {
 		list, err = s.list(ctx)
 		return err
@@ -126,12 +126,12 @@ func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
 	return list, err
 }
 
-func (d *session) list(ctx context.Context) ([]attach.Found, error) {
+func (d *session) list(ctx context.Context) ([]ifdriver.Found, error) {
 	notes, err := d.notes.All()
 	if err != nil {
 		return nil, err
 	}
-	var list []attach.Found
+	var list []ifdriver.Found
 	for _, n := range notes {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -147,17 +147,17 @@ func (d *session) list(ctx context.Context) ([]attach.Found, error) {
 	return list, nil
 }
 
-func (d *session) found(n note) (attach.Found, bool, error) {
+func (d *session) found(n note) (ifdriver.Found, bool, error) {
 	link, err := d.find(n)
 	if err != nil {
-		return attach.Found{}, false, err
+		return ifdriver.Found{}, false, err
 	}
 	pod, err := n.Open()
 	if err != nil {
-		return attach.Found{}, false, err
+		return ifdriver.Found{}, false, err
 	}
 	if link == nil && pod == nil {
-		return attach.Found{}, false, d.notes.Remove(n)
+		return ifdriver.Found{}, false, d.notes.Remove(n)
 	}
 	found := n.Found(pod != nil)
 	if pod != nil {

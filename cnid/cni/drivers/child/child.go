@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
 	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/neighbours"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
@@ -29,11 +29,11 @@ import (
 // Devices describes the interfaces of a driver.
 type Devices struct {
 	// Kind is the kernel's name of such devices too.
-	Kind attach.Kind
-	// Modes are the possible values of attach.Spec.Mode; the first is the default.
+	Kind ifdriver.Kind
+	// Modes are the possible values of ifdriver.Spec.Mode; the first is the default.
 	Modes []string
 	// SharesMAC: an interface has the Ethernet address of its parent, and
-	// attach.Spec.MAC is ignored.
+	// ifdriver.Spec.MAC is ignored.
 	SharesMAC bool
 	// Requires describes the kernels that have such devices.
 	Requires string
@@ -52,18 +52,18 @@ type Links interface {
 }
 
 // Type returns the driver of such interfaces.
-func (d Devices) Type() attach.Type {
-	return attach.Type{Kind: d.Kind, Capabilities: capabilities, Maker: d}
+func (d Devices) Type() ifdriver.Type {
+	return ifdriver.Type{Kind: d.Kind, Capabilities: capabilities, Maker: d}
 }
 
-// Open implements attach.Maker.
-func (d Devices) Open(node attach.Node) (attach.Driver, error) { return New(d, node) }
+// Open implements ifdriver.Maker.
+func (d Devices) Open(node ifdriver.Node) (ifdriver.Driver, error) { return New(d, node) }
 
 // capabilities: the MTU of a network outside of every VPC does not follow the MTU of the node's
 // network for VPCs.
-var capabilities = attach.Capabilities{Restorable: true}
+var capabilities = ifdriver.Capabilities{Restorable: true}
 
-// Probe implements attach.Maker. It makes an interface on one end of a veth pair, in a namespace
+// Probe implements ifdriver.Maker. It makes an interface on one end of a veth pair, in a namespace
 // that ends with it.
 func (d Devices) Probe(ctx context.Context) error {
 	return podside.Try(ctx, func() error {
@@ -77,29 +77,29 @@ func (d Devices) Probe(ctx context.Context) error {
 	})
 }
 
-// add makes an interface. A kernel without such devices is an attach.ErrUnsupported.
+// add makes an interface. A kernel without such devices is an ifdriver.ErrUnsupported.
 func (d Devices) add(create func(netlink.Link) error, attrs netlink.LinkAttrs, mode string) error {
 	err := create(d.New(attrs, mode))
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("%w: %s: %w; they require %s", attach.ErrUnsupported, d.Kind, err, d.Requires)
+		return fmt.Errorf("%w: %s: %w; they require %s", ifdriver.ErrUnsupported, d.Kind, err, d.Requires)
 	}
 	return err
 }
 
 // Driver makes interfaces in pods from devices of the network namespace it was created
-// in. It implements attach.Driver.
+// in. It implements ifdriver.Driver.
 type Driver struct {
 	devices Devices
 	sockets *rtnl.Sockets
 	hostID  netns.ID
 	notes   sandbox.Notes[note]
-	// place is attach.Node.Place.
-	place attach.Place
+	// place is ifdriver.Node.Place.
+	place ifdriver.Place
 }
 
 // New returns a Driver for the network namespace of the calling thread. It has to be the
 // namespace of the node.
-func New(devices Devices, node attach.Node) (*Driver, error) {
+func New(devices Devices, node ifdriver.Node) (*Driver, error) {
 	id, err := netns.Current()
 	if err != nil {
 		return nil, err
@@ -126,51 +126,51 @@ func (d *Driver) with(ctx context.Context, f func(*session) error) error {
 	return d.sockets.With(ctx, func(host *rtnl.Socket) error { return f(&session{Driver: d, host: host}) })
 }
 
-// Capabilities implements attach.Driver.
-func (d *Driver) Capabilities() attach.Capabilities { return capabilities }
+// Capabilities implements ifdriver.Driver.
+func (d *Driver) Capabilities() ifdriver.Capabilities { return capabilities }
 
-// HostName implements attach.Driver.
+// HostName implements ifdriver.Driver.
 func (d *Driver) HostName(string, string) string { return "" }
 
-// Resize implements attach.Driver. Nobody calls it: the interfaces follow no MTU.
-func (d *Driver) Resize(context.Context, attach.Spec) error { return errors.ErrUnsupported }
+// Resize implements ifdriver.Driver. Nobody calls it: the interfaces follow no MTU.
+func (d *Driver) Resize(context.Context, ifdriver.Spec) error { return errors.ErrUnsupported }
 
-// Close implements attach.Driver.
+// Close implements ifdriver.Driver.
 func (d *Driver) Close() { d.sockets.Close() }
 
-// Attach implements attach.Driver.
-func (d *Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
-	var link attach.Link
+// Attach implements ifdriver.Driver.
+func (d *Driver) Attach(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
+	var link ifdriver.Link
 	err := d.with(ctx, func(s *session) (err error) {
 		link, err = s.attach(ctx, spec)
 		return err
 	})
 	if err != nil {
-		return attach.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
+		return ifdriver.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
 	}
 	return link, nil
 }
 
-func (d *session) attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (d *session) attach(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	mode, err := d.devices.mode(spec)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	pod, err := netns.Open(spec.NetnsPath)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	defer func() { _ = pod.Close() }()
 	if err := podside.RefuseNode(pod, d.hostID); err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	parent, err := d.parent(spec)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	spec.MAC = d.devices.macOf(spec, parent)
 	if err := d.detach(spec.ContainerID, spec.IfName); err != nil {
-		return attach.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
+		return ifdriver.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
 	var n note
 	err = podside.Within(pod, func(h *rtnl.Socket) (err error) {
@@ -180,13 +180,13 @@ func (d *session) attach(ctx context.Context, spec attach.Spec) (attach.Link, er
 		return d.create(h, pod, parent, mode, n, spec)
 	})
 	if err = errors.Join(err, ctx.Err()); err != nil {
-		return attach.Link{}, errors.Join(err, d.detach(spec.ContainerID, spec.IfName))
+		return ifdriver.Link{}, errors.Join(err, d.detach(spec.ContainerID, spec.IfName))
 	}
-	return attach.Link{NetnsInode: n.Inode, NetnsCookie: n.Cookie, MAC: d.devices.ownMAC(spec.MAC)}, nil
+	return ifdriver.Link{NetnsInode: n.Inode, NetnsCookie: n.Cookie, MAC: d.devices.ownMAC(spec.MAC)}, nil
 }
 
 // macOf returns the Ethernet address that a wanted interface gets on a parent.
-func (d Devices) macOf(spec attach.Spec, parent netlink.Link) net.HardwareAddr {
+func (d Devices) macOf(spec ifdriver.Spec, parent netlink.Link) net.HardwareAddr {
 	if d.SharesMAC {
 		return parent.Attrs().HardwareAddr
 	}
@@ -194,7 +194,7 @@ func (d Devices) macOf(spec attach.Spec, parent netlink.Link) net.HardwareAddr {
 }
 
 // ownMAC returns the address of an interface that the driver has chosen, nil where
-// attach.Spec has it.
+// ifdriver.Spec has it.
 func (d Devices) ownMAC(mac net.HardwareAddr) net.HardwareAddr {
 	if d.SharesMAC {
 		return mac
@@ -203,7 +203,7 @@ func (d Devices) ownMAC(mac net.HardwareAddr) net.HardwareAddr {
 }
 
 // note writes down an interface before it is made. The thread is in the pod's namespace.
-func (d *session) note(pod ns.NetNS, spec attach.Spec) (note, error) {
+func (d *session) note(pod ns.NetNS, spec ifdriver.Spec) (note, error) {
 	id, err := netns.Current()
 	if err != nil {
 		return note{}, err
@@ -225,7 +225,7 @@ func (d *session) create(
 	parent netlink.Link,
 	mode string,
 	n note,
-	spec attach.Spec,
+	spec ifdriver.Spec,
 ) error {
 	if err := d.clearBefore(h, n); err != nil {
 		return fmt.Errorf("remove remains of an earlier attempt: %w", err)
@@ -240,7 +240,7 @@ func (d *session) create(
 	err := d.devices.add(d.host.LinkAdd, attrs, mode)
 	if errors.Is(err, unix.EEXIST) {
 		if _, err := h.IndexOf(spec.IfName); err == nil {
-			return attach.Taken(spec.IfName)
+			return ifdriver.Taken(spec.IfName)
 		}
 		// Linux 6.12 compares the name with the names of the node's devices, too. The change of a
 		// name takes the kernel as long as a new device.
@@ -255,7 +255,7 @@ func (d *session) create(
 
 // configure gives a new interface its mark, its name and its settings, and announces its
 // addresses. now is the name that it has.
-func (d *session) configure(h *rtnl.Socket, n note, now string, spec attach.Spec) error {
+func (d *session) configure(h *rtnl.Socket, n note, now string, spec ifdriver.Spec) error {
 	ifindex, err := h.IndexOf(now)
 	if err != nil {
 		return err

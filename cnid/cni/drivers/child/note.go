@@ -8,7 +8,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
 	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
 
@@ -17,7 +17,7 @@ import (
 // name of another pod.
 type note struct{ sandbox.Interface }
 
-func noteOf(spec attach.Spec, id netns.ID, number int) note {
+func noteOf(spec ifdriver.Spec, id netns.ID, number int) note {
 	return note{sandbox.Of(spec, id, number)}
 }
 
@@ -26,17 +26,17 @@ func noteOf(spec attach.Spec, id netns.ID, number int) note {
 const temporaryPrefix = "alc"
 
 func (n note) temporary() string {
-	return attach.DeviceName(temporaryPrefix, n.ContainerID, n.IfName)
+	return ifdriver.DeviceName(temporaryPrefix, n.ContainerID, n.IfName)
 }
 
 // marks reports whether a device of the pod's namespace has the mark of the interface.
-func (n note) marks(link netlink.Link, kind attach.Kind) bool {
+func (n note) marks(link netlink.Link, kind ifdriver.Kind) bool {
 	return link.Type() == string(kind) && link.Attrs().Alias == n.Mark
 }
 
 // made reports whether a device of the pod's namespace is the interface, or the remains of an
 // ended process.
-func (n note) made(link netlink.Link, kind attach.Kind) bool {
+func (n note) made(link netlink.Link, kind ifdriver.Kind) bool {
 	a := link.Attrs()
 	unfinished := link.Type() == string(kind) && a.Group == links.Unfinished &&
 		(a.Name == n.IfName || a.Name == n.temporary())

@@ -15,11 +15,11 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // mode returns the mode of a wanted interface.
-func (d Devices) mode(spec attach.Spec) (string, error) {
+func (d Devices) mode(spec ifdriver.Spec) (string, error) {
 	if spec.Mode == "" {
 		return d.Modes[0], nil
 	}
@@ -32,7 +32,7 @@ func (d Devices) mode(spec attach.Spec) (string, error) {
 // parent returns the device of the node that a wanted interface is derived from, if possible: the
 // network's description names the device, and the node may lack it or use it for something else.
 // A device of Alioth is refused: its packets belong to a VPC.
-func (d *session) parent(spec attach.Spec) (netlink.Link, error) {
+func (d *session) parent(spec ifdriver.Spec) (netlink.Link, error) {
 	if len(spec.MAC) != 6 && !d.devices.SharesMAC {
 		return nil, fmt.Errorf("a %s needs an Ethernet address, got %q", d.devices.Kind, spec.MAC)
 	}

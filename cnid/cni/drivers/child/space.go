@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Detach implements attach.Driver.
+// Detach implements ifdriver.Driver.
 func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	return d.with(ctx, func(s *session) error { return s.detach(containerID, ifName) })
 }
@@ -53,7 +53,7 @@ func (d *session) clearIn(h *rtnl.Socket, n note) error {
 // finish adds the request that gives an interface that was just made its mark, its address
 // and its name, and takes it out of the group of unfinished devices. Some get the address of their
 // parent when they are made, so it is set again, unless they share it.
-func (d Devices) finish(b *rtnl.Batch, ifindex int, n note, spec attach.Spec) {
+func (d Devices) finish(b *rtnl.Batch, ifindex int, n note, spec ifdriver.Spec) {
 	attrs := []nl.NetlinkRequestData{
 		nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)),
 		nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(0)),

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // Kind is the driver's, and the kernel's name of such devices.
-const Kind attach.Kind = "ipvlan"
+const Kind ifdriver.Kind = "ipvlan"
 
 // modeL2 is the only mode.
 const modeL2 = "l2"

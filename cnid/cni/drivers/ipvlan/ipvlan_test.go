@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child/childtest"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/ipvlan"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/macvlan"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/needs"
@@ -31,7 +31,7 @@ func needsIPvlan(t *testing.T) {
 	n := netnstest.New(t)
 	var err error
 	n.Do(t, func() error { err = ipvlan.Devices.Type().Probe(t.Context()); return nil })
-	if errors.Is(err, attach.ErrUnsupported) {
+	if errors.Is(err, ifdriver.ErrUnsupported) {
 		t.Skip("skipped: missing feature: ", err)
 	}
 	if err != nil {
@@ -43,7 +43,7 @@ func needsIPvlan(t *testing.T) {
 }
 
 // second returns the interface of a second pod, beside the interface of childtest.Spec.
-func second(pod *netnstest.Namespace) attach.Spec {
+func second(pod *netnstest.Namespace) ifdriver.Spec {
 	s := childtest.Spec(pod, "192.0.2.8/24", "2001:db8::8/64")
 	s.ContainerID = "other"
 	return s
@@ -52,7 +52,7 @@ func second(pod *netnstest.Namespace) attach.Spec {
 func TestIPvlan_ModuleMissing_Named(t *testing.T) {
 	needs.Root(t, "to make network namespaces")
 	err := ipvlan.Devices.Type().Probe(t.Context())
-	if err != nil && (!errors.Is(err, attach.ErrUnsupported) || !strings.Contains(err.Error(), "the kernel module ipvlan")) {
+	if err != nil && (!errors.Is(err, ifdriver.ErrUnsupported) || !strings.Contains(err.Error(), "the kernel module ipvlan")) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -69,7 +69,7 @@ func TestIPvlan_PodInterface_SharesParentMACAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	parent := n.Link(t, "eth0").Attrs()
-	if want := (attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie, MAC: parent.HardwareAddr}); !cmp.Equal(got, want) {
+	if want := (ifdriver.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie, MAC: parent.HardwareAddr}); !cmp.Equal(got, want) {
 		t.Errorf("link is %+v, want %+v", got, want)
 	}
 	link := pod.Link(t, "eth0")
@@ -82,7 +82,7 @@ func TestIPvlan_PodInterface_SharesParentMACAddress(t *testing.T) {
 	if checked, err := n.Driver.Check(t.Context(), s); err != nil || !cmp.Equal(checked, got) {
 		t.Errorf("check gives %+v, %v", checked, err)
 	}
-	want := []attach.Found{{ContainerID: s.ContainerID, IfName: "eth0", PodUID: "uid", Network: "alioth", NetnsPath: s.NetnsPath, MTU: 1500, Link: got}}
+	want := []ifdriver.Found{{ContainerID: s.ContainerID, IfName: "eth0", PodUID: "uid", Network: "alioth", NetnsPath: s.NetnsPath, MTU: 1500, Link: got}}
 	if got, err := n.Driver.List(t.Context()); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("listed are %+v, %v", got, err)
 	}
@@ -156,18 +156,18 @@ func TestAttach_Failure_ExplainedAndNothingLeft(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		onNode func() error
-		change func(*attach.Spec)
+		change func(*ifdriver.Spec)
 		says   string
 	}{
-		{name: "a parent that is no Ethernet", onNode: func() error { return childtest.AddAddrs("lo") }, change: func(s *attach.Spec) { s.Parent = "lo" }, says: "not an Ethernet"},
+		{name: "a parent that is no Ethernet", onNode: func() error { return childtest.AddAddrs("lo") }, change: func(s *ifdriver.Spec) { s.Parent = "lo" }, says: "not an Ethernet"},
 		{name: "a parent that is a port of a bridge", onNode: childtest.Enslave, says: "is a port of a bridge"},
 		{name: "a parent with a macvlan", onNode: netnstest.OnLink("eth0", func(l netlink.Link) error {
 			attrs := netlink.LinkAttrs{Name: "mac0", TxQLen: -1, ParentIndex: l.Attrs().Index}
 			return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE})
 		}), says: "has interfaces of type macvlan; a device has interfaces of one type only"},
-		{name: "mode L3", change: func(s *attach.Spec) { s.Mode = "l3" }, says: `no mode "l3"; use one of l2`},
-		{name: "mode L3S", change: func(s *attach.Spec) { s.Mode = "l3s" }, says: `no mode "l3s"; use one of l2`},
-		{name: "an MTU above the parent's", change: func(s *attach.Spec) { s.MTU = 9000 }, says: "MTU 9000 is larger than MTU 1500 of device eth0"},
+		{name: "mode L3", change: func(s *ifdriver.Spec) { s.Mode = "l3" }, says: `no mode "l3"; use one of l2`},
+		{name: "mode L3S", change: func(s *ifdriver.Spec) { s.Mode = "l3s" }, says: `no mode "l3s"; use one of l2`},
+		{name: "an MTU above the parent's", change: func(s *ifdriver.Spec) { s.MTU = 9000 }, says: "MTU 9000 is larger than MTU 1500 of device eth0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n, _ := childtest.NewNode(t, ipvlan.Devices)
@@ -194,9 +194,9 @@ func TestMacvlan_ParentHasIPvlan_RefusedWithExplanation(t *testing.T) {
 	needsIPvlan(t)
 	n, _ := childtest.NewNode(t, ipvlan.Devices)
 	childtest.MustAttach(t, n, childtest.Spec(netnstest.New(t)))
-	var other attach.Driver
+	var other ifdriver.Driver
 	n.Do(t, func() (err error) {
-		other, err = macvlan.Devices.Type().Open(attach.Node{Dir: t.TempDir()})
+		other, err = macvlan.Devices.Type().Open(ifdriver.Node{Dir: t.TempDir()})
 		return err
 	})
 	defer other.Close()
@@ -229,7 +229,7 @@ func TestIPvlanCheck_Changes_Found(t *testing.T) {
 			s.MTU = 1500
 			childtest.MustAttach(t, n, s)
 			change(n, pod)
-			if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) || !strings.Contains(fmt.Sprint(err), says) {
+			if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, ifdriver.ErrMismatch) || !strings.Contains(fmt.Sprint(err), says) {
 				t.Errorf("got %v", err)
 			}
 		})

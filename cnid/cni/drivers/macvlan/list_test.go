@@ -17,7 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child/childtest"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/macvlan"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/waits"
 )
@@ -35,10 +35,10 @@ func TestMacvlan_PathMissing_InterfaceFound(t *testing.T) {
 	}
 	t.Cleanup(func() { handle.Close() })
 	pod.Close(t) // the handle keeps the namespace
-	if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) || errors.Is(err, attach.ErrGone) {
+	if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, ifdriver.ErrMismatch) || errors.Is(err, ifdriver.ErrGone) {
 		t.Errorf("check gives %v, want an ErrMismatch for an interface that exists", err)
 	}
-	want := []attach.Found{{ContainerID: s.ContainerID, IfName: "eth0", PodUID: "uid", Network: "alioth", NetnsPath: s.NetnsPath, MTU: 1500}}
+	want := []ifdriver.Found{{ContainerID: s.ContainerID, IfName: "eth0", PodUID: "uid", Network: "alioth", NetnsPath: s.NetnsPath, MTU: 1500}}
 	if got, err := n.Driver.List(t.Context()); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("listed are %+v, %v", got, err)
 	}
@@ -53,7 +53,7 @@ func TestMacvlan_PathMissing_InterfaceFound(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, attach.ErrGone) {
+	if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, ifdriver.ErrGone) {
 		t.Errorf("afterwards check gives %v", err)
 	}
 }
@@ -61,13 +61,13 @@ func TestMacvlan_PathMissing_InterfaceFound(t *testing.T) {
 func TestList_AttachedAndOtherInterfaces_OnlyAttachedFound(t *testing.T) {
 	n, _ := childtest.NewNode(t, macvlan.Devices)
 	pod, other, ended, forger := netnstest.New(t), netnstest.New(t), netnstest.New(t), netnstest.New(t)
-	var want []attach.Found
+	var want []ifdriver.Found
 	for i, space := range []*netnstest.Namespace{pod, other, ended, forger} {
 		s := childtest.Spec(space, fmt.Sprintf("192.0.2.%d/24", i+10))
 		s.ContainerID, s.PodUID, s.IfName, s.Request = fmt.Sprint("container", i), fmt.Sprint("uid", i), "net1", "eth0"
 		link := childtest.MustAttach(t, n, s)
 		if space != ended {
-			want = append(want, attach.Found{
+			want = append(want, ifdriver.Found{
 				ContainerID: s.ContainerID, IfName: "net1", Request: "eth0", PodUID: s.PodUID, Network: "alioth", NetnsPath: space.Path, MTU: 1500, Link: link,
 			})
 		}

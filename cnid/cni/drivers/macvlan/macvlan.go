@@ -17,11 +17,11 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // Kind is the driver's, and the kernel's name of such devices.
-const Kind attach.Kind = "macvlan"
+const Kind ifdriver.Kind = "macvlan"
 
 // Devices describes the interfaces of this kind.
 var Devices = child.Devices{

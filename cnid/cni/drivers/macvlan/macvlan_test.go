@@ -26,7 +26,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/macvlan"
 	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/store/rows/multinet"
@@ -51,7 +51,7 @@ func TestMacvlan_Attach_InterfaceInPodNotNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}); !cmp.Equal(got, want) {
+	if want := (ifdriver.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}); !cmp.Equal(got, want) {
 		t.Errorf("link is %+v, want %+v", got, want)
 	}
 	if got := n.Links(t); len(got) != 1 {
@@ -155,29 +155,29 @@ func TestAttach_Failure_ExplainedAndNothingLeft(t *testing.T) {
 		name string
 		// onNode and inPod prepare the two namespaces.
 		onNode, inPod func() error
-		change        func(*attach.Spec)
+		change        func(*ifdriver.Spec)
 		want          error
 		says          string
 		left          []string
 	}{
-		{name: "no parent", change: func(s *attach.Spec) { s.Parent = "" }, says: "names no device"},
-		{name: "a parent that is not there", change: func(s *attach.Spec) { s.Parent = "eth9" }, says: "no device eth9; create it"},
+		{name: "no parent", change: func(s *ifdriver.Spec) { s.Parent = "" }, says: "names no device"},
+		{name: "a parent that is not there", change: func(s *ifdriver.Spec) { s.Parent = "eth9" }, says: "no device eth9; create it"},
 		{name: "a parent that is down", onNode: netnstest.OnLink("eth0", netlink.LinkSetDown), says: "is down; set it up"},
-		{name: "a parent that is no Ethernet", onNode: func() error { return childtest.AddAddrs("lo") }, change: func(s *attach.Spec) { s.Parent = "lo" }, says: "not an Ethernet"},
+		{name: "a parent that is no Ethernet", onNode: func() error { return childtest.AddAddrs("lo") }, change: func(s *ifdriver.Spec) { s.Parent = "lo" }, says: "not an Ethernet"},
 		{name: "a parent that is a port of a bridge", onNode: childtest.Enslave, says: "is a port of a bridge"},
-		{name: "a host end of a pod as parent", onNode: becomeHostEnd, change: func(s *attach.Spec) { s.Parent = "alv0123456789ab" }, says: "belongs to Alioth"},
-		{name: "a host end by another name", onNode: becomeHostEnd, change: func(s *attach.Spec) { s.Parent = "harmless" }, says: "belongs to Alioth"},
+		{name: "a host end of a pod as parent", onNode: becomeHostEnd, change: func(s *ifdriver.Spec) { s.Parent = "alv0123456789ab" }, says: "belongs to Alioth"},
+		{name: "a host end by another name", onNode: becomeHostEnd, change: func(s *ifdriver.Spec) { s.Parent = "harmless" }, says: "belongs to Alioth"},
 		{name: "a link of other networks as parent", onNode: netnstest.OnLink("eth0", func(l netlink.Link) error {
 			return netlink.LinkSetAlias(l, links.Mark(multinet.LinkID{Device: "ens4", Type: multinet.VXLAN, VNI: 100}))
 		}), says: "name its parent and number in the network"},
-		{name: "an MTU above the parent's", change: func(s *attach.Spec) { s.MTU = 9000 }, says: "MTU 9000 is larger than MTU 1500 of device eth0"},
-		{name: "an unknown mode", change: func(s *attach.Spec) { s.Mode = "source" }, says: `no mode "source"; use one of bridge, private, vepa, passthru`},
-		{name: "no address", change: func(s *attach.Spec) { s.MAC = nil }, says: "needs an Ethernet address"},
-		{name: "the name is taken in the pod", inPod: addForeign("eth0"), want: attach.ErrExists, left: []string{"eth0", "foreign"}},
-		{name: "a macvlan of somebody else has the name", inPod: foreignMacvlan, want: attach.ErrExists, left: []string{"base", "eth0", "foreign"}},
+		{name: "an MTU above the parent's", change: func(s *ifdriver.Spec) { s.MTU = 9000 }, says: "MTU 9000 is larger than MTU 1500 of device eth0"},
+		{name: "an unknown mode", change: func(s *ifdriver.Spec) { s.Mode = "source" }, says: `no mode "source"; use one of bridge, private, vepa, passthru`},
+		{name: "no address", change: func(s *ifdriver.Spec) { s.MAC = nil }, says: "needs an Ethernet address"},
+		{name: "the name is taken in the pod", inPod: addForeign("eth0"), want: ifdriver.ErrExists, left: []string{"eth0", "foreign"}},
+		{name: "a macvlan of somebody else has the name", inPod: foreignMacvlan, want: ifdriver.ErrExists, left: []string{"base", "eth0", "foreign"}},
 		{name: "the other name is taken in the pod", inPod: addForeign("blue"), want: unix.EEXIST, left: []string{"blue", "foreign"}},
-		{name: "a gateway that can't be", change: func(s *attach.Spec) { s.Gateways = []netip.Addr{netip.MustParseAddr("224.0.0.1")} }, want: unix.EINVAL},
-		{name: "two equal routes", change: func(s *attach.Spec) { s.Routes = append(s.Routes, s.Routes[0]) }, want: unix.EEXIST, says: "add route to 198.51.100.0/24 by 192.0.2.254 in table 300"},
+		{name: "a gateway that can't be", change: func(s *ifdriver.Spec) { s.Gateways = []netip.Addr{netip.MustParseAddr("224.0.0.1")} }, want: unix.EINVAL},
+		{name: "two equal routes", change: func(s *ifdriver.Spec) { s.Routes = append(s.Routes, s.Routes[0]) }, want: unix.EEXIST, says: "add route to 198.51.100.0/24 by 192.0.2.254 in table 300"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n, _ := childtest.NewNode(t, macvlan.Devices)
@@ -261,8 +261,8 @@ func TestMacvlan_NamespaceNotOfPod_Refused(t *testing.T) {
 }
 
 // unfinished leaves the remains of a process that ends before the interface has its mark.
-func unfinished(name func(attach.Spec) string) func(*testing.T, childtest.Node, attach.Spec) {
-	return func(t *testing.T, n childtest.Node, s attach.Spec) {
+func unfinished(name func(ifdriver.Spec) string) func(*testing.T, childtest.Node, ifdriver.Spec) {
+	return func(t *testing.T, n childtest.Node, s ifdriver.Spec) {
 		t.Helper()
 		pod, err := ns.GetNS(s.NetnsPath)
 		if err != nil {
@@ -281,9 +281,9 @@ func unfinished(name func(attach.Spec) string) func(*testing.T, childtest.Node, 
 }
 
 func TestAttach_RemainsOfEarlierAttempt_Replaced(t *testing.T) {
-	for name, leave := range map[string]func(*testing.T, childtest.Node, attach.Spec){
-		"a whole interface": func(t *testing.T, n childtest.Node, s attach.Spec) { childtest.MustAttach(t, n, s) },
-		"a whole interface without a note": func(t *testing.T, n childtest.Node, s attach.Spec) {
+	for name, leave := range map[string]func(*testing.T, childtest.Node, ifdriver.Spec){
+		"a whole interface": func(t *testing.T, n childtest.Node, s ifdriver.Spec) { childtest.MustAttach(t, n, s) },
+		"a whole interface without a note": func(t *testing.T, n childtest.Node, s ifdriver.Spec) {
 			childtest.MustAttach(t, n, s)
 			for _, file := range n.Notes(t) {
 				if err := os.Remove(n.Dir + "/macvlan/" + file); err != nil {
@@ -291,9 +291,9 @@ func TestAttach_RemainsOfEarlierAttempt_Replaced(t *testing.T) {
 				}
 			}
 		},
-		"an interface without its mark":                     unfinished(func(s attach.Spec) string { return s.IfName }),
-		"an interface with its temporary name, and no mark": unfinished(func(s attach.Spec) string { return attach.DeviceName("alc", s.ContainerID, s.IfName) }),
-		"a note alone, half written": func(t *testing.T, n childtest.Node, s attach.Spec) {
+		"an interface without its mark":                     unfinished(func(s ifdriver.Spec) string { return s.IfName }),
+		"an interface with its temporary name, and no mark": unfinished(func(s ifdriver.Spec) string { return ifdriver.DeviceName("alc", s.ContainerID, s.IfName) }),
+		"a note alone, half written": func(t *testing.T, n childtest.Node, s ifdriver.Spec) {
 			childtest.MustAttach(t, n, s)
 			file := n.Dir + "/macvlan/" + n.Notes(t)[0]
 			if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
@@ -358,7 +358,7 @@ func TestMacvlan_ParentDownAndUp_InterfaceFollows(t *testing.T) {
 	s := childtest.Spec(pod)
 	childtest.MustAttach(t, n, s)
 	n.Do(t, netnstest.OnLink("eth0", netlink.LinkDel))
-	if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, attach.ErrGone) {
+	if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, ifdriver.ErrGone) {
 		t.Errorf("check gives %v", err)
 	}
 	if _, err := n.Driver.Attach(t.Context(), s); err == nil || !strings.Contains(err.Error(), "no device eth0") {
@@ -389,12 +389,12 @@ func TestMacvlan_Attach_NeighboursLearnAddress(t *testing.T) {
 func TestAttach_SeveralPods_RunInParallel(t *testing.T) {
 	const pods = 20
 	n, _ := childtest.NewNode(t, macvlan.Devices)
-	specs := make([]attach.Spec, pods)
+	specs := make([]ifdriver.Spec, pods)
 	for i := range specs {
 		specs[i] = childtest.Spec(netnstest.New(t), fmt.Sprintf("192.0.2.%d/24", i+10))
 		specs[i].ContainerID = fmt.Sprintf("container%d", i)
 	}
-	forAll := func(do func(attach.Spec) error) {
+	forAll := func(do func(ifdriver.Spec) error) {
 		t.Helper()
 		errs := make([]error, pods)
 		var wg sync.WaitGroup
@@ -406,9 +406,9 @@ func TestAttach_SeveralPods_RunInParallel(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	forAll(func(s attach.Spec) error { _, err := n.Driver.Attach(t.Context(), s); return err })
-	forAll(func(s attach.Spec) error { _, err := n.Driver.Check(t.Context(), s); return err })
-	forAll(func(s attach.Spec) error { return n.Driver.Detach(t.Context(), s.ContainerID, s.IfName) })
+	forAll(func(s ifdriver.Spec) error { _, err := n.Driver.Attach(t.Context(), s); return err })
+	forAll(func(s ifdriver.Spec) error { _, err := n.Driver.Check(t.Context(), s); return err })
+	forAll(func(s ifdriver.Spec) error { return n.Driver.Detach(t.Context(), s.ContainerID, s.IfName) })
 	if got := n.Notes(t); len(got) != 0 {
 		t.Errorf("%v are left", got)
 	}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child/childtest"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/macvlan"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
@@ -132,7 +132,7 @@ func TestCheck_ChangedInterface_DifferenceReported(t *testing.T) {
 				}
 				return
 			}
-			if !errors.Is(err, attach.ErrMismatch) || !strings.Contains(err.Error(), tc.want) || errors.Is(err, attach.ErrGone) != tc.gone {
+			if !errors.Is(err, ifdriver.ErrMismatch) || !strings.Contains(err.Error(), tc.want) || errors.Is(err, ifdriver.ErrGone) != tc.gone {
 				t.Errorf("got %v, want an ErrMismatch with %q, ErrGone %v", err, tc.want, tc.gone)
 			}
 		})
@@ -183,7 +183,7 @@ func TestMacvlanIPv6_NetworkSetting_Followed(t *testing.T) {
 				turned := map[string]string{"0": "1", "1": "0"}[tc.settings["disable_ipv6"]]
 				return os.WriteFile("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", []byte(turned), 0o644)
 			})
-			if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) {
+			if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, ifdriver.ErrMismatch) {
 				t.Errorf("with the other setting check gives %v", err)
 			}
 		})

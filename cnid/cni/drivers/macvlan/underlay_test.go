@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child/childtest"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/macvlan"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
@@ -72,7 +72,7 @@ func TestMacvlan_DeviceWithNodeAddress_GuardRequired(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			n, _ := childtest.NewNode(t, macvlan.Devices)
 			n.Do(t, tc.onNode)
-			*n.Underlay = attach.Underlay{Addrs: tc.addrs}
+			*n.Underlay = ifdriver.Underlay{Addrs: tc.addrs}
 			if tc.guard != "" {
 				n.Underlay.Guarded = n.Link(t, tc.guard).Attrs().Index
 			}

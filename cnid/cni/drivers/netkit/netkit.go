@@ -11,15 +11,15 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/pair"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // Kind is the driver's, and the kernel's name of such devices.
-const Kind attach.Kind = "netkit"
+const Kind ifdriver.Kind = "netkit"
 
 // Devices describes the pairs of this kind.
 var Devices = pair.Devices{
-	Kind: Kind, Hook: attach.HookPodEnd, Requires: "Linux 6.7 built with CONFIG_NETKIT", Ends: ends,
+	Kind: Kind, Hook: ifdriver.HookPodEnd, Requires: "Linux 6.7 built with CONFIG_NETKIT", Ends: ends,
 }
 
 func ends(host, pod netlink.LinkAttrs) netlink.Link {

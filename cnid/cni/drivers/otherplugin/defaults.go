@@ -15,15 +15,15 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // route gives the interface the default routes that it may have: it removes others, which plugins
 // have made, and adds routes that the pod requests (NPWG 1.3, section 4.1). It also removes a
 // removed route from the kept result, because a plugin's CHECK compares the two.
-func (d *Driver) route(link *attach.Link, spec attach.Spec) error {
-	if spec.Delegate.DefaultRoutes == attach.OwnDefaultRoutes && len(spec.Routes) == 0 && len(spec.Rules) == 0 {
+func (d *Driver) route(link *ifdriver.Link, spec ifdriver.Spec) error {
+	if spec.Delegate.DefaultRoutes == ifdriver.OwnDefaultRoutes && len(spec.Routes) == 0 && len(spec.Rules) == 0 {
 		return nil
 	}
 	err := within(spec.NetnsPath, func(h *rtnl.Socket) error {
@@ -47,8 +47,8 @@ func (d *Driver) route(link *attach.Link, spec attach.Spec) error {
 
 // kept returns events about default routes that were left out in favour of others that the pod
 // has by itself. If the pod requests its default routes elsewhere, such routes cause no event.
-func kept(spec attach.Spec, removed []netif.Route) (list []attach.Notice) {
-	if spec.Delegate.DefaultRoutes != attach.MissingDefaultRoutes {
+func kept(spec ifdriver.Spec, removed []netif.Route) (list []ifdriver.Notice) {
+	if spec.Delegate.DefaultRoutes != ifdriver.MissingDefaultRoutes {
 		return nil
 	}
 	remedy := fmt.Sprintf("add \"default-route\": [] to the selection in the annotation %s", annotations.NetworksKey)
@@ -60,7 +60,7 @@ func kept(spec attach.Spec, removed []netif.Route) (list []attach.Notice) {
 		if route.Gateway.IsValid() {
 			way = " by " + route.Gateway.String()
 		}
-		list = append(list, attach.Notice{Reason: v1alpha1.DefaultRouteKeptReason, Message: fmt.Sprintf(
+		list = append(list, ifdriver.Notice{Reason: v1alpha1.DefaultRouteKeptReason, Message: fmt.Sprintf(
 			"interface %s: the route to %s%s of its CNI plugins was removed, because the pod has its default route by another interface: %s if it shall lead here, or remove the route from the configuration of the plugins",
 			spec.IfName,
 			route.Dst,
@@ -73,7 +73,7 @@ func kept(spec attach.Spec, removed []netif.Route) (list []attach.Notice) {
 
 // removeDefaults removes the default routes that the interface may not have, and returns
 // them.
-func removeDefaults(h *rtnl.Socket, spec attach.Spec) (removed []netif.Route, err error) {
+func removeDefaults(h *rtnl.Socket, spec ifdriver.Spec) (removed []netif.Route, err error) {
 	index, err := h.IndexOf(spec.IfName)
 	if err != nil {
 		return nil, err
@@ -95,16 +95,16 @@ func removeDefaults(h *rtnl.Socket, spec attach.Spec) (removed []netif.Route, er
 }
 
 // surplus reports whether the interface of a hop may not have its route.
-func surplus(one hop, all []hop, spec attach.Spec) bool {
+func surplus(one hop, all []hop, spec ifdriver.Spec) bool {
 	switch spec.Delegate.DefaultRoutes {
-	case attach.NoDefaultRoutes:
+	case ifdriver.NoDefaultRoutes:
 		return true
-	case attach.MissingDefaultRoutes:
+	case ifdriver.MissingDefaultRoutes:
 		return slices.ContainsFunc(
 			all,
 			func(other hop) bool { return other.LinkIndex != one.LinkIndex && other.Family == one.Family },
 		)
-	case attach.OwnDefaultRoutes:
+	case ifdriver.OwnDefaultRoutes:
 	}
 	made := one.plain()
 	replaced := func(wanted netif.Route) bool { return wanted.Dst == made.Dst && wanted.Gateway != made.Gateway }

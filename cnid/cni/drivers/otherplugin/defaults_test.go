@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/netif"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // defaultGateways returns the gateways of the pod's default routes.
@@ -79,18 +79,18 @@ func TestPluginDefaultRoute_PodRoutePresent_Removed(t *testing.T) {
 	for name, c := range map[string]struct {
 		routes         string
 		has4, has6     bool
-		mode           attach.DefaultRoutes
+		mode           ifdriver.DefaultRoutes
 		asked          string
 		want4, want6   []string
 		notices, gates int
 	}{
-		"the pod has both":                  {both, true, true, attach.MissingDefaultRoutes, "", []string{"10.0.0.1"}, []string{"fd00::1"}, 2, 0},
-		"the pod has IPv4":                  {both, true, false, attach.MissingDefaultRoutes, "", []string{"10.0.0.1"}, []string{v6}, 1, 1},
-		"the pod has none":                  {both, false, false, attach.MissingDefaultRoutes, "", []string{v4}, []string{v6}, 0, 2},
-		"halves of all addresses stay":      {`{"dst":"0.0.0.0/1","gw":"192.0.2.1"},{"dst":"128.0.0.0/1","gw":"192.0.2.1"}`, true, false, attach.MissingDefaultRoutes, "", []string{"10.0.0.1"}, nil, 0, 0},
-		"the pod has them elsewhere":        {both, false, false, attach.NoDefaultRoutes, "", nil, nil, 0, 0},
-		"the pod has them here":             {both, false, false, attach.OwnDefaultRoutes, "", []string{v4}, []string{v6}, 0, 2},
-		"the pod has them here, by another": {both, false, false, attach.OwnDefaultRoutes, "192.0.2.9", []string{"192.0.2.9"}, []string{v6}, 0, 1},
+		"the pod has both":                  {both, true, true, ifdriver.MissingDefaultRoutes, "", []string{"10.0.0.1"}, []string{"fd00::1"}, 2, 0},
+		"the pod has IPv4":                  {both, true, false, ifdriver.MissingDefaultRoutes, "", []string{"10.0.0.1"}, []string{v6}, 1, 1},
+		"the pod has none":                  {both, false, false, ifdriver.MissingDefaultRoutes, "", []string{v4}, []string{v6}, 0, 2},
+		"halves of all addresses stay":      {`{"dst":"0.0.0.0/1","gw":"192.0.2.1"},{"dst":"128.0.0.0/1","gw":"192.0.2.1"}`, true, false, ifdriver.MissingDefaultRoutes, "", []string{"10.0.0.1"}, nil, 0, 0},
+		"the pod has them elsewhere":        {both, false, false, ifdriver.NoDefaultRoutes, "", nil, nil, 0, 0},
+		"the pod has them here":             {both, false, false, ifdriver.OwnDefaultRoutes, "", []string{v4}, []string{v6}, 0, 2},
+		"the pod has them here, by another": {both, false, false, ifdriver.OwnDefaultRoutes, "192.0.2.9", []string{"192.0.2.9"}, []string{v6}, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -138,7 +138,7 @@ func TestPluginDefaultRoute_PodRoutePresent_Removed(t *testing.T) {
 func TestFileRequest_CapabilityMissing_IgnoredWithEvent(t *testing.T) {
 	r := newRig(t)
 	r.writeConf(t, "20-lab.conflist", `{"cniVersion":"1.0.0","name":"storage","plugins":[{"type":"bridge","bridge":"br8"}]}`)
-	link, err := r.attach(t, r.spec(&attach.Delegate{File: &netif.DelegateFile{
+	link, err := r.attach(t, r.spec(&ifdriver.Delegate{File: &netif.DelegateFile{
 		Name: "storage", Plugins: []string{"bridge"}, Runtime: []byte(`{"ips":["192.0.2.9"],"bandwidth":{"ingressRate":8}}`),
 	}}))
 	if err != nil || len(link.Notices) != 2 {

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/delegatetest"
 	driver "github.com/alioth-net/alioth/cnid/cni/drivers/otherplugin"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -32,7 +32,7 @@ func (r *released) Await(context.Context, journal.Pod) ([]attachment.Decision, e
 
 func (r *released) Confirm([]journal.Record) error { return nil }
 
-func delegated(ifName string, conf *attach.Delegate) attachment.Decision {
+func delegated(ifName string, conf *ifdriver.Delegate) attachment.Decision {
 	return attachment.Decision{
 		IfName: ifName, Attachment: ifName, Binding: journal.Binding{Outside: "NetworkAttachmentDefinition/ns/storage"},
 		Interface: journal.Interface{Kind: driver.Kind}, Delegate: conf,
@@ -41,7 +41,7 @@ func delegated(ifName string, conf *attach.Delegate) attachment.Decision {
 
 // watched is a driver whose ADDs are noted, and must not be at the same time.
 type watched struct {
-	attach.Driver
+	ifdriver.Driver
 	*tries
 }
 
@@ -53,7 +53,7 @@ type tries struct {
 	at       atomic.Int32
 }
 
-func (w watched) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (w watched) Attach(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	together := w.at.Add(1) > 1
 	defer w.at.Add(-1)
 	w.mu.Lock()
@@ -79,7 +79,7 @@ func TestDelegates_OneFails_LaterNotRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, tried := newRig(t), &tries{}
 			sandboxes := func() []string { return []string{r.pod.Path} }
-			m, j, control := r.managerOf(t, attach.Drivers{
+			m, j, control := r.managerOf(t, ifdriver.Drivers{
 				driver.Kind: watched{r.Driver, tried}, attachmenttest.Kind: watched{attachmenttest.Driver{Sandboxes: sandboxes}, tried},
 			}, false)
 			for i, text := range c.confs {
@@ -127,7 +127,7 @@ func TestDelegates_OneFails_LaterNotRun(t *testing.T) {
 }
 
 // kept returns the attachments that the driver has files of.
-func (r *rig) kept(t *testing.T) (found []attach.Found) {
+func (r *rig) kept(t *testing.T) (found []ifdriver.Found) {
 	t.Helper()
 	r.node.Do(t, func() (err error) {
 		found, err = r.List(t.Context())
@@ -151,7 +151,7 @@ func TestNodeFile_OperatorAddresses_Inserted(t *testing.T) {
 	r := newRig(t)
 	text := `{"cniVersion":"1.0.0","name":"other","type":"bridge","bridge":"br7","ipam":{"type":"dhcp"}}`
 	r.writeConf(t, "lab0.conf", text)
-	spec := r.spec(&attach.Delegate{File: &netif.DelegateFile{NetworkID: "lab0", Type: "BRIDGE", Plugins: []string{"bridge"}, Inject: true}})
+	spec := r.spec(&ifdriver.Delegate{File: &netif.DelegateFile{NetworkID: "lab0", Type: "BRIDGE", Plugins: []string{"bridge"}, Inject: true}})
 	spec.Addrs = []netip.Prefix{netip.MustParsePrefix("192.0.2.77/24")}
 	link, err := r.attach(t, spec)
 	if err != nil {
@@ -174,7 +174,7 @@ func TestNodeFile_OperatorAddresses_Inserted(t *testing.T) {
 		"another type":        {NetworkID: "good", Type: "macvlan", Plugins: []string{"bridge", "macvlan"}, IPAM: []string{"dhcp"}},
 	} {
 		r.writeConf(t, "good.conf", text)
-		if _, err := r.attach(t, r.spec(&attach.Delegate{File: &file})); err == nil {
+		if _, err := r.attach(t, r.spec(&ifdriver.Delegate{File: &file})); err == nil {
 			t.Errorf("%s: attached", name)
 		}
 	}
@@ -189,7 +189,7 @@ func TestNodeFile_DefinitionName_Found(t *testing.T) {
 		`{"cniVersion":"1.0.0","name":"storage","plugins":[{"type":"bridge","bridge":"br8","capabilities":{"mac":true}},{"type":"fake","log":%q}]}`, log))
 	const mac = "02:00:00:00:00:77"
 	granted := []string{"bridge", "fake"}
-	if _, err := r.attach(t, r.spec(&attach.Delegate{File: &netif.DelegateFile{
+	if _, err := r.attach(t, r.spec(&ifdriver.Delegate{File: &netif.DelegateFile{
 		Name: "storage", Plugins: granted, Args: []byte(`{"asked":2}`), Runtime: []byte(`{"mac":"` + mac + `"}`),
 	}})); err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestNodeFile_DefinitionName_Found(t *testing.T) {
 		"an ungranted plugin":           {Name: "storage", Plugins: []string{"bridge"}},
 		"requests that are no JSON":     {Name: "storage", Plugins: granted, Args: []byte(`{`)},
 	} {
-		if _, err := r.attach(t, r.spec(&attach.Delegate{File: &file})); err == nil {
+		if _, err := r.attach(t, r.spec(&ifdriver.Delegate{File: &file})); err == nil {
 			t.Errorf("%s: attached", name)
 		}
 	}
@@ -234,7 +234,7 @@ func TestNodeFile_PodChoice_OnlyAsPermitted(t *testing.T) {
 			file := c.file
 			file.Name, file.Plugins, file.IPAM = "storage", []string{"bridge"}, []string{"host-local"}
 			file.Runtime = fmt.Appendf(nil, `{"ips":["192.0.2.77"],"mac":%q}`, mac)
-			link, err := r.attach(t, r.spec(&attach.Delegate{File: &file, Args: [][2]string{{"IgnoreUnknown", "true"}}}))
+			link, err := r.attach(t, r.spec(&ifdriver.Delegate{File: &file, Args: [][2]string{{"IgnoreUnknown", "true"}}}))
 			if err != nil {
 				t.Fatal(err)
 			}

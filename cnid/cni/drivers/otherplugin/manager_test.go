@@ -13,7 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 	driver "github.com/alioth-net/alioth/cnid/cni/drivers/otherplugin"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -36,10 +36,10 @@ func (r *released) Release(rec journal.Record) { r.keys = append(r.keys, rec.Key
 // manager returns a manager as a starting daemon has it, with the record of the attachment.
 func (r *rig) manager(t *testing.T, begin bool) (*attachment.Manager, *journal.Journal, *released) {
 	t.Helper()
-	return r.managerOf(t, attach.Drivers{driver.Kind: r.Driver}, begin)
+	return r.managerOf(t, ifdriver.Drivers{driver.Kind: r.Driver}, begin)
 }
 
-func (r *rig) managerOf(t *testing.T, drivers attach.Drivers, begin bool) (*attachment.Manager, *journal.Journal, *released) {
+func (r *rig) managerOf(t *testing.T, drivers ifdriver.Drivers, begin bool) (*attachment.Manager, *journal.Journal, *released) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	j, err := journal.Open(t.Context(), journal.Config{Path: filepath.Join(r.dir, "journal.log"), Log: log})

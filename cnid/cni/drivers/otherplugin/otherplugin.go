@@ -3,7 +3,7 @@
 
 // Package otherplugin is the driver for interfaces that other CNI plugins make. It has no device
 // on the node that Alioth knows, no program handles its packets, and it leads outside of every
-// VPC. attach.Link.Result has the plugins' report.
+// VPC. ifdriver.Link.Result has the plugins' report.
 package otherplugin
 
 import (
@@ -23,15 +23,15 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/delegate"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/store/rules/pluginconf"
 )
 
 // Kind names the driver's kind.
-const Kind attach.Kind = "delegate"
+const Kind ifdriver.Kind = "delegate"
 
-// Driver implements attach.Driver.
+// Driver implements ifdriver.Driver.
 type Driver struct {
 	delegates *delegate.Delegates
 	files     host.ConfDir
@@ -49,19 +49,19 @@ func New(delegates *delegate.Delegates, files host.ConfDir) (*Driver, error) {
 }
 
 // Type returns the driver's entry in a registry. open is called once.
-func Type(files host.ConfDir, open func() (*delegate.Delegates, error)) attach.Type {
-	return attach.Type{Kind: Kind, Capabilities: capabilities, Maker: maker{files: files, open: open}}
+func Type(files host.ConfDir, open func() (*delegate.Delegates, error)) ifdriver.Type {
+	return ifdriver.Type{Kind: Kind, Capabilities: capabilities, Maker: maker{files: files, open: open}}
 }
 
-// maker implements attach.Maker.
+// maker implements ifdriver.Maker.
 type maker struct {
-	attach.Supported
+	ifdriver.Supported
 	files host.ConfDir
 	open  func() (*delegate.Delegates, error)
 }
 
-// Open implements attach.Maker.
-func (m maker) Open(attach.Node) (attach.Driver, error) {
+// Open implements ifdriver.Maker.
+func (m maker) Open(ifdriver.Node) (ifdriver.Driver, error) {
 	delegates, err := m.open()
 	if err != nil {
 		return nil, err
@@ -71,36 +71,36 @@ func (m maker) Open(attach.Node) (attach.Driver, error) {
 
 // capabilities: a plugin's interface is not made again in the same sandbox, because the
 // plugin may have handed out other addresses meanwhile.
-var capabilities = attach.Capabilities{}
+var capabilities = ifdriver.Capabilities{}
 
-// Capabilities implements attach.Driver.
-func (d *Driver) Capabilities() attach.Capabilities { return capabilities }
+// Capabilities implements ifdriver.Driver.
+func (d *Driver) Capabilities() ifdriver.Capabilities { return capabilities }
 
-// HostName implements attach.Driver.
+// HostName implements ifdriver.Driver.
 func (d *Driver) HostName(string, string) string { return "" }
 
-// Close implements attach.Driver.
+// Close implements ifdriver.Driver.
 func (d *Driver) Close() {}
 
-// Resize implements attach.Driver.
-func (d *Driver) Resize(context.Context, attach.Spec) error { return errors.ErrUnsupported }
+// Resize implements ifdriver.Driver.
+func (d *Driver) Resize(context.Context, ifdriver.Spec) error { return errors.ErrUnsupported }
 
-// Attach implements attach.Driver by the plugins' ADD. Interfaces that are made side by side
+// Attach implements ifdriver.Driver by the plugins' ADD. Interfaces that are made side by side
 // have their routes by Finish.
-func (d *Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (d *Driver) Attach(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	link, err := d.attach(ctx, spec)
 	if err != nil {
-		return attach.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
+		return ifdriver.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
 	}
 	return link, nil
 }
 
-func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (d *Driver) attach(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	if spec.Delegate == nil {
-		return attach.Link{}, errors.New("the attachment has no configuration of a CNI plugin")
+		return ifdriver.Link{}, errors.New("the attachment has no configuration of a CNI plugin")
 	}
 	if err := d.Detach(ctx, spec.ContainerID, spec.IfName); err != nil {
-		return attach.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
+		return ifdriver.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
 	link, err := d.sandbox(spec.NetnsPath)
 	if err != nil {
@@ -112,7 +112,7 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 		return link, err
 	}
 	if exists {
-		return link, attach.Taken(spec.IfName)
+		return link, ifdriver.Taken(spec.IfName)
 	}
 	if spec, link.Notices, err = d.complete(spec); err != nil {
 		return link, err
@@ -135,7 +135,7 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	return link, nil
 }
 
-func onLink(wanted *attach.Delegate, name string) (*attach.Delegate, error) {
+func onLink(wanted *ifdriver.Delegate, name string) (*ifdriver.Delegate, error) {
 	conf, err := cniconf.OnLink(wanted.Conf, name)
 	own := *wanted
 	own.Conf = conf
@@ -144,20 +144,20 @@ func onLink(wanted *attach.Delegate, name string) (*attach.Delegate, error) {
 
 // sandbox identifies the pod's network namespace, which must not be the node's own: a
 // plugin would change the node's interfaces.
-func (d *Driver) sandbox(path string) (attach.Link, error) {
+func (d *Driver) sandbox(path string) (ifdriver.Link, error) {
 	id, err := netns.Identify(path)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	if id == d.hostID {
-		return attach.Link{}, fmt.Errorf("%s is the node's own network namespace", path)
+		return ifdriver.Link{}, fmt.Errorf("%s is the node's own network namespace", path)
 	}
-	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
+	return ifdriver.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
 }
 
 // complete builds the configuration of an interface from a file of the node. The file may change
 // later: the built configuration is kept with the interface.
-func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error) {
+func (d *Driver) complete(spec ifdriver.Spec) (ifdriver.Spec, []ifdriver.Notice, error) {
 	file := spec.Delegate.File
 	if file == nil {
 		return spec, nil, nil
@@ -188,11 +188,11 @@ func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error
 
 // unserved returns events about requests of the pod without a plugin of a file that has the
 // capability.
-func unserved(ifName, path string, built pluginconf.Config) (list []attach.Notice) {
+func unserved(ifName, path string, built pluginconf.Config) (list []ifdriver.Notice) {
 	for _, capability := range built.Unserved {
 		list = append(
 			list,
-			attach.Notice{
+			ifdriver.Notice{
 				Reason: v1alpha1.RequestIgnoredReason,
 				Message: fmt.Sprintf("interface %s: %q %s: %s; add it to %s on the node, or remove the request",
 					ifName, capability, built.Plain.Fate(capability), pluginconf.Lacks(capability), path),
@@ -224,7 +224,7 @@ func read(text []byte, into any) error {
 
 // injected returns the addresses and routes that the operator has decided, nil if the
 // plugin's own IPAM decides.
-func injected(spec attach.Spec) *pluginconf.IPAM {
+func injected(spec ifdriver.Spec) *pluginconf.IPAM {
 	if !spec.Delegate.File.Inject {
 		return nil
 	}
@@ -240,7 +240,7 @@ func injected(spec attach.Spec) *pluginconf.IPAM {
 	return ipam
 }
 
-func attachmentOf(spec attach.Spec) delegate.Attachment {
+func attachmentOf(spec ifdriver.Spec) delegate.Attachment {
 	return delegate.Attachment{
 		ContainerID: spec.ContainerID, IfName: spec.IfName, Request: spec.Request, PodUID: spec.PodUID,
 		Network: spec.Network, Description: spec.Description, NetnsPath: spec.NetnsPath,
@@ -250,7 +250,7 @@ func attachmentOf(spec attach.Spec) delegate.Attachment {
 
 // made checks that the interface exists, or that the result has it: an interface of a device
 // without a driver in the kernel can't be seen in the pod.
-func made(result *attach.Result, spec attach.Spec) error {
+func made(result *ifdriver.Result, spec ifdriver.Spec) error {
 	if iface, ok := result.InPod(spec.IfName); ok && (iface.PCIID != "" || iface.SocketPath != "") {
 		return nil
 	}
@@ -281,7 +281,7 @@ func hasInterface(netnsPath, name string) (exists bool, err error) {
 	return exists, err
 }
 
-// Detach implements attach.Driver by the plugins' DEL, with the namespace or without. Rules
+// Detach implements ifdriver.Driver by the plugins' DEL, with the namespace or without. Rules
 // outlive the interface, so they are removed apart from it.
 func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	if err := ctx.Err(); err != nil {
@@ -298,51 +298,51 @@ func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	return rules
 }
 
-// Check implements attach.Driver. It compares namespace and interface with the kept result of
+// Check implements ifdriver.Driver. It compares namespace and interface with the kept result of
 // Attach, and then runs the plugins' CHECK.
-func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (d *Driver) Check(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	kept, err := d.delegates.Get(spec.ContainerID, spec.IfName)
 	if errors.Is(err, delegate.ErrNotKept) {
-		return attach.Link{}, fmt.Errorf("%w: %w: %w", attach.ErrMismatch, attach.ErrGone, err)
+		return ifdriver.Link{}, fmt.Errorf("%w: %w: %w", ifdriver.ErrMismatch, ifdriver.ErrGone, err)
 	}
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	if !d.delegates.Alive(kept) {
-		return attach.Link{}, fmt.Errorf(
+		return ifdriver.Link{}, fmt.Errorf(
 			"%w: %w: the network namespace of its ADD is not at %s",
-			attach.ErrMismatch,
-			attach.ErrGone,
+			ifdriver.ErrMismatch,
+			ifdriver.ErrGone,
 			kept.NetnsPath,
 		)
 	}
-	link := attach.Link{NetnsInode: kept.Netns.Inode, NetnsCookie: kept.Netns.Cookie}
+	link := ifdriver.Link{NetnsInode: kept.Netns.Inode, NetnsCookie: kept.Netns.Cookie}
 	if link.Result, err = kept.Result(); err != nil {
-		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)
+		return ifdriver.Link{}, fmt.Errorf("%w: %w", ifdriver.ErrMismatch, err)
 	}
 	spec.NetnsPath = kept.NetnsPath
 	if err := made(link.Result, spec); err != nil {
-		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)
+		return ifdriver.Link{}, fmt.Errorf("%w: %w", ifdriver.ErrMismatch, err)
 	}
 	if err := checkRouting(link.Result, spec); err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	if err := d.delegates.Check(ctx, spec.ContainerID, spec.IfName); err != nil {
-		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)
+		return ifdriver.Link{}, fmt.Errorf("%w: %w", ifdriver.ErrMismatch, err)
 	}
 	return link, nil
 }
 
-// List implements attach.Driver from the kept attachments, with interfaces whose namespace has
+// List implements ifdriver.Driver from the kept attachments, with interfaces whose namespace has
 // ended, because their DEL is still to come.
-func (d *Driver) List(context.Context) ([]attach.Found, error) {
+func (d *Driver) List(context.Context) ([]ifdriver.Found, error) {
 	all, err := d.delegates.All()
 	if err != nil {
 		return nil, err
 	}
-	var list []attach.Found
+	var list []ifdriver.Found
 	for _, kept := range all {
-		found := attach.Found{
+		found := ifdriver.Found{
 			ContainerID: kept.ContainerID, IfName: kept.IfName, Request: kept.Request, PodUID: kept.PodUID,
 			Network: kept.Network, NetnsPath: kept.NetnsPath,
 		}

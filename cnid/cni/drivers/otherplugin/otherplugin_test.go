@@ -21,7 +21,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/delegatetest"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/ipam"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/store/rules/pluginconf"
@@ -56,9 +56,9 @@ func TestOtherPlugin_BridgeWithOwnIPAM_Attached(t *testing.T) {
 	if !ok || inPod.MAC == "" || inPod.Sandbox != r.pod.Path || len(link.Result.Interfaces) != 3 || link.Result.Interfaces[0].Name != "br0" {
 		t.Errorf("interfaces are %+v", link.Result.Interfaces)
 	}
-	wantAddrs := []attach.ResultAddr{{Addr: netip.MustParsePrefix("192.0.2.2/24"), Gateway: netip.MustParseAddr("192.0.2.1"), Interface: 2}}
-	wantRoutes := []attach.ResultRoute{{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.1")}}
-	wantDNS := attach.ResultDNS{Nameservers: []string{"192.0.2.53"}, Search: []string{"example.org"}}
+	wantAddrs := []ifdriver.ResultAddr{{Addr: netip.MustParsePrefix("192.0.2.2/24"), Gateway: netip.MustParseAddr("192.0.2.1"), Interface: 2}}
+	wantRoutes := []ifdriver.ResultRoute{{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.1")}}
+	wantDNS := ifdriver.ResultDNS{Nameservers: []string{"192.0.2.53"}, Search: []string{"example.org"}}
 	comparable := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 	addrs := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 	for _, diff := range []string{
@@ -188,7 +188,7 @@ func TestDetach_NamespaceEnded_AddressesReleased(t *testing.T) {
 	}
 	r.pod.Close(t)
 	r.open(t)
-	if _, err := r.check(t, spec); !errors.Is(err, attach.ErrGone) || !errors.Is(err, attach.ErrMismatch) {
+	if _, err := r.check(t, spec); !errors.Is(err, ifdriver.ErrGone) || !errors.Is(err, ifdriver.ErrMismatch) {
 		t.Errorf("CHECK without the namespace: %v", err)
 	}
 	list, err := r.List(t.Context())
@@ -223,7 +223,7 @@ func TestList_InterfaceAlive_Listed(t *testing.T) {
 func TestOtherPlugin_ForeignInterface_Kept(t *testing.T) {
 	r := newRig(t)
 	r.pod.Do(t, func() error { return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "net1"}}) })
-	if _, err := r.attach(t, r.spec(build(t, r.bridge(), nil))); !errors.Is(err, attach.ErrExists) {
+	if _, err := r.attach(t, r.spec(build(t, r.bridge(), nil))); !errors.Is(err, ifdriver.ErrExists) {
 		t.Errorf("%v", err)
 	}
 	if _, exists := r.inside(t); !exists || len(r.leases(t)) != 0 {
@@ -330,13 +330,13 @@ func TestOtherPluginCheck_Differences_Reported(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.pod.Do(t, c.damage)
-			if _, err := r.check(t, spec); !errors.Is(err, attach.ErrMismatch) || errors.Is(err, attach.ErrGone) || !strings.Contains(err.Error(), c.says) {
+			if _, err := r.check(t, spec); !errors.Is(err, ifdriver.ErrMismatch) || errors.Is(err, ifdriver.ErrGone) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want %q", err, c.says)
 			}
 		})
 	}
 	r := newRig(t)
-	if _, err := r.check(t, r.spec(nil)); !errors.Is(err, attach.ErrGone) {
+	if _, err := r.check(t, r.spec(nil)); !errors.Is(err, ifdriver.ErrGone) {
 		t.Errorf("CHECK of nothing: %v", err)
 	}
 }

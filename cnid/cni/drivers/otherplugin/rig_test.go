@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/delegate/delegatetest"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
 	driver "github.com/alioth-net/alioth/cnid/cni/drivers/otherplugin"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/store/rules/pluginconf"
 )
@@ -27,7 +27,7 @@ import (
 // rig has a driver with the reference plugins and Alioth's own, in the namespaces of a node
 // and of a pod. The node has the device "uplink".
 type rig struct {
-	attach.Driver
+	ifdriver.Driver
 	dir       string
 	node, pod *netnstest.Namespace
 	// edit changes the configuration of the plugins' runs, nil for nothing.
@@ -66,14 +66,14 @@ func (r *rig) open(t *testing.T) {
 		return delegate.New(cfg)
 	})
 	r.node.Do(t, func() (err error) {
-		r.Driver, err = entry.Open(attach.Node{})
+		r.Driver, err = entry.Open(ifdriver.Node{})
 		return err
 	})
 	t.Cleanup(r.Close)
 }
 
 // build makes the configuration as the product does.
-func build(t *testing.T, text string, edit func(*pluginconf.Request)) *attach.Delegate {
+func build(t *testing.T, text string, edit func(*pluginconf.Request)) *ifdriver.Delegate {
 	t.Helper()
 	request := pluginconf.Request{
 		Where: "test", Name: "storage", Text: []byte(text),
@@ -86,11 +86,11 @@ func build(t *testing.T, text string, edit func(*pluginconf.Request)) *attach.De
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &attach.Delegate{Conf: conf.JSON, Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAME", "p"}}, InOrder: true}
+	return &ifdriver.Delegate{Conf: conf.JSON, Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAME", "p"}}, InOrder: true}
 }
 
-func (r *rig) spec(d *attach.Delegate) attach.Spec {
-	return attach.Spec{
+func (r *rig) spec(d *ifdriver.Delegate) ifdriver.Spec {
+	return ifdriver.Spec{
 		ContainerID: "sandbox", IfName: "net1", Request: "eth0", PodUID: "uid", Network: "alioth", Description: "ns/p",
 		NetnsPath: r.pod.Path, Delegate: d,
 	}
@@ -98,14 +98,14 @@ func (r *rig) spec(d *attach.Delegate) attach.Spec {
 
 // attach attaches in the node's namespace, which the plugins then have, and finishes the
 // interface of a network of DANM, as the manager does.
-func (r *rig) attach(t *testing.T, spec attach.Spec) (link attach.Link, err error) {
+func (r *rig) attach(t *testing.T, spec ifdriver.Spec) (link ifdriver.Link, err error) {
 	t.Helper()
 	r.node.Do(t, func() error {
 		link, err = r.Attach(t.Context(), spec)
 		return nil
 	})
 	if err == nil && !spec.Delegate.InOrder {
-		one := attach.Made{Spec: spec, Link: link}
+		one := ifdriver.Made{Spec: spec, Link: link}
 		err = r.finish(t, &one)
 		link = one.Link
 	}
@@ -113,9 +113,9 @@ func (r *rig) attach(t *testing.T, spec attach.Spec) (link attach.Link, err erro
 }
 
 // finish finishes interfaces of the pod, which are detached if that fails.
-func (r *rig) finish(t *testing.T, list ...*attach.Made) (err error) {
+func (r *rig) finish(t *testing.T, list ...*ifdriver.Made) (err error) {
 	t.Helper()
-	finisher, ok := r.Driver.(attach.Finisher)
+	finisher, ok := r.Driver.(ifdriver.Finisher)
 	if !ok {
 		t.Fatal("the driver finishes nothing")
 	}
@@ -133,7 +133,7 @@ func (r *rig) finish(t *testing.T, list ...*attach.Made) (err error) {
 	return err
 }
 
-func (r *rig) check(t *testing.T, spec attach.Spec) (link attach.Link, err error) {
+func (r *rig) check(t *testing.T, spec ifdriver.Spec) (link ifdriver.Link, err error) {
 	t.Helper()
 	r.node.Do(t, func() error {
 		link, err = r.Check(t.Context(), spec)

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
@@ -32,7 +32,7 @@ func (r routing) empty() bool { return len(r.routes) == 0 && len(r.rules) == 0 }
 // routingOf returns the routes and rules of an interface with the result of its plugins. As
 // in DANM, an interface without an address of a family has none of the network's routes of
 // that family, and a gateway needs no route to itself.
-func routingOf(result *attach.Result, spec attach.Spec) (routing, error) {
+func routingOf(result *ifdriver.Result, spec ifdriver.Spec) (routing, error) {
 	own := prefixesOf(result, spec.IfName)
 	var r routing
 	for _, rule := range spec.Rules {
@@ -85,7 +85,7 @@ func ownRanges(rule netif.Rule, own []netip.Prefix) []netif.Route {
 	return all
 }
 
-func prefixesOf(result *attach.Result, ifName string) []netip.Prefix {
+func prefixesOf(result *ifdriver.Result, ifName string) []netip.Prefix {
 	var list []netip.Prefix
 	for _, addr := range result.AddrsOf(ifName) {
 		list = append(list, addr.Addr)
@@ -93,10 +93,10 @@ func prefixesOf(result *attach.Result, ifName string) []netip.Prefix {
 	return list
 }
 
-// Finish implements attach.Finisher. Plugins that ran side by side have made default routes
+// Finish implements ifdriver.Finisher. Plugins that ran side by side have made default routes
 // in any order: of each family the first interface with a default route keeps it. Then the
 // interfaces have their own routing, one after the other.
-func (d *Driver) Finish(_ context.Context, list []*attach.Made) error {
+func (d *Driver) Finish(_ context.Context, list []*ifdriver.Made) error {
 	for i, routes := range surplusRoutes(list) {
 		if err := d.leaveOut(list[i], routes); err != nil {
 			return fmt.Errorf(
@@ -120,7 +120,7 @@ func (d *Driver) Finish(_ context.Context, list []*attach.Made) error {
 
 // leaveOut removes default routes of the plugins of an interface. It also removes them from the
 // kept result, because a plugin's CHECK compares the two.
-func (d *Driver) leaveOut(one *attach.Made, routes []netif.Route) error {
+func (d *Driver) leaveOut(one *ifdriver.Made, routes []netif.Route) error {
 	err := within(one.NetnsPath, func(h *rtnl.Socket) error { return podside.RemoveRoutes(h, one.IfName, routes) })
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (d *Driver) leaveOut(one *attach.Made, routes []netif.Route) error {
 // surplusRoutes returns default routes of plugins, by the index of the interface in the list. Of
 // each family it returns the routes of all interfaces after the first one with a default route.
 // It also returns the default routes of interfaces that may have none.
-func surplusRoutes(list []*attach.Made) map[int][]netif.Route {
+func surplusRoutes(list []*ifdriver.Made) map[int][]netif.Route {
 	surplus := map[int][]netif.Route{}
 	for _, family := range ipfamily.Both {
 		taken := false
@@ -150,12 +150,12 @@ func surplusRoutes(list []*attach.Made) map[int][]netif.Route {
 	return surplus
 }
 
-func mayHaveNone(one *attach.Made) bool {
-	return one.Delegate != nil && one.Delegate.DefaultRoutes == attach.NoDefaultRoutes
+func mayHaveNone(one *ifdriver.Made) bool {
+	return one.Delegate != nil && one.Delegate.DefaultRoutes == ifdriver.NoDefaultRoutes
 }
 
 // hasDefault reports whether an interface has a default route of a family, or is to have one.
-func hasDefault(one *attach.Made, family ipfamily.Family) bool {
+func hasDefault(one *ifdriver.Made, family ipfamily.Family) bool {
 	result := one.Link.Result
 	return slices.ContainsFunc(one.Gateways, func(gateway netip.Addr) bool { return family.Has(gateway) }) ||
 		slices.ContainsFunc(one.Routes, func(r netif.Route) bool {
@@ -166,7 +166,7 @@ func hasDefault(one *attach.Made, family ipfamily.Family) bool {
 }
 
 // defaultsOf returns the default routes of a family in a result.
-func defaultsOf(result *attach.Result, family ipfamily.Family) (routes []netif.Route) {
+func defaultsOf(result *ifdriver.Result, family ipfamily.Family) (routes []netif.Route) {
 	if result == nil {
 		return nil
 	}
@@ -179,14 +179,14 @@ func defaultsOf(result *attach.Result, family ipfamily.Family) (routes []netif.R
 }
 
 // isDefault reports whether a route is a default route of a family in the main table.
-func isDefault(r attach.ResultRoute, family ipfamily.Family) bool {
+func isDefault(r ifdriver.ResultRoute, family ipfamily.Family) bool {
 	return r.Dst.Bits() == 0 && family.Has(r.Dst.Addr()) && (r.Table == 0 || r.Table == unix.RT_TABLE_MAIN)
 }
 
 // finish adds the routing of an interface that the plugins have made. For a static type of DANM
 // it adds the routing that the network and the pod request. For a definition it adds the default
 // routes that the pod requests (NPWG 1.3, section 4.1).
-func finish(result *attach.Result, spec attach.Spec) error {
+func finish(result *ifdriver.Result, spec ifdriver.Spec) error {
 	what := `routes of the network and "proutes"`
 	r, err := routingOf(result, spec)
 	if !spec.Delegate.ByNetworkID() { // requested, whatever addresses the plugins report
@@ -210,15 +210,15 @@ func finish(result *attach.Result, spec attach.Spec) error {
 // add makes the routing. A route that exists although no plugin has reported it is not an error.
 func (r routing) add(h *rtnl.Socket, ifName string) error {
 	if err := podside.AddRoutes(h, ifName, r.routes); err != nil {
-		if check(h, attach.Spec{IfName: ifName, Config: netif.Config{Routes: r.routes}}) != nil {
+		if check(h, ifdriver.Spec{IfName: ifName, Config: netif.Config{Routes: r.routes}}) != nil {
 			return err
 		}
 	}
 	return podside.AddRules(h, r.rules)
 }
 
-// checkRouting finds a route or rule that is gone, which is an attach.ErrMismatch.
-func checkRouting(result *attach.Result, spec attach.Spec) error {
+// checkRouting finds a route or rule that is gone, which is an ifdriver.ErrMismatch.
+func checkRouting(result *ifdriver.Result, spec ifdriver.Spec) error {
 	r, err := routingOf(result, spec)
 	if err != nil {
 		return podside.Mismatch("%v", err)
@@ -227,11 +227,11 @@ func checkRouting(result *attach.Result, spec attach.Spec) error {
 		return nil
 	}
 	return within(spec.NetnsPath, func(h *rtnl.Socket) error {
-		return check(h, attach.Spec{IfName: spec.IfName, Config: netif.Config{Routes: r.routes, Rules: r.rules}})
+		return check(h, ifdriver.Spec{IfName: spec.IfName, Config: netif.Config{Routes: r.routes, Rules: r.rules}})
 	})
 }
 
-func check(h *rtnl.Socket, spec attach.Spec) error {
+func check(h *rtnl.Socket, spec ifdriver.Spec) error {
 	link, err := h.LinkByName(spec.IfName)
 	if err != nil {
 		return fmt.Errorf("find %s: %w", spec.IfName, err)

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/netif"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // lab returns the file of a network of DANM: a bridge, whose IPAM gives 192.0.2.2 and the routes.
@@ -28,8 +28,8 @@ func (r *rig) lab(routes string) string {
 }
 
 // static returns an interface in that network, as the operator decides it: with routes and rules.
-func (r *rig) static(ifName string, inject bool) attach.Spec {
-	spec := r.spec(&attach.Delegate{
+func (r *rig) static(ifName string, inject bool) ifdriver.Spec {
+	spec := r.spec(&ifdriver.Delegate{
 		File: &netif.DelegateFile{NetworkID: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"host-local"}, Inject: inject},
 	})
 	spec.IfName = ifName
@@ -80,7 +80,7 @@ func (r *rig) ways(t *testing.T) (words []string) {
 // DANM's user guide: routes of a network are in the main table. Routes that a pod requests are in
 // the table of the network, for packets of the interface's address.
 func TestStaticIPAM_NetworkRoutes_Set(t *testing.T) {
-	proutes := func(spec *attach.Spec) {
+	proutes := func(spec *ifdriver.Spec) {
 		spec.Routes = append(spec.Routes, route("10.9.0.0/16", "192.0.2.1", 78))
 		spec.Rules = append(spec.Rules, rule("0.0.0.0/32"))
 	}
@@ -88,27 +88,27 @@ func TestStaticIPAM_NetworkRoutes_Set(t *testing.T) {
 		// routes are the routes of the file's IPAM; inject replaces it.
 		routes string
 		inject bool
-		change func(*attach.Spec)
+		change func(*ifdriver.Spec)
 		addrs  []string
 		want   []string
 	}{
 		"of the network, by the file's address": {
-			``, false, func(spec *attach.Spec) { spec.Routes = []netif.Route{route("198.51.100.0/24", "192.0.2.1", 0)} },
+			``, false, func(spec *ifdriver.Spec) { spec.Routes = []netif.Route{route("198.51.100.0/24", "192.0.2.1", 0)} },
 			[]string{"192.0.2.2/24"},
 			[]string{"198.51.100.0/24 by 192.0.2.1 on net1 in 254"},
 		},
 		"of the network and of the file": {
-			`{"dst":"198.51.100.0/24","gw":"192.0.2.1"}`, false, func(spec *attach.Spec) { spec.Routes = []netif.Route{route("198.51.100.0/24", "192.0.2.1", 0)} },
+			`{"dst":"198.51.100.0/24","gw":"192.0.2.1"}`, false, func(spec *ifdriver.Spec) { spec.Routes = []netif.Route{route("198.51.100.0/24", "192.0.2.1", 0)} },
 			[]string{"192.0.2.2/24"},
 			[]string{"198.51.100.0/24 by 192.0.2.1 on net1 in 254"},
 		},
 		"of a family without an address": {
-			``, false, func(spec *attach.Spec) { spec.Routes = []netif.Route{route("2001:db8:1::/64", "2001:db8::1", 0)} },
+			``, false, func(spec *ifdriver.Spec) { spec.Routes = []netif.Route{route("2001:db8:1::/64", "2001:db8::1", 0)} },
 			[]string{"192.0.2.2/24"},
 			nil,
 		},
 		"of a pod that is the gateway": {
-			``, false, func(spec *attach.Spec) { spec.Routes = []netif.Route{route("198.51.100.0/24", "192.0.2.2", 0)} },
+			``, false, func(spec *ifdriver.Spec) { spec.Routes = []netif.Route{route("198.51.100.0/24", "192.0.2.2", 0)} },
 			[]string{"192.0.2.2/24"},
 			nil,
 		},
@@ -118,7 +118,7 @@ func TestStaticIPAM_NetworkRoutes_Set(t *testing.T) {
 			[]string{"10.9.0.0/16 by 192.0.2.1 on net1 in 78", "192.0.2.0/24 by <nil> on net1 in 78", "from 192.0.2.2/32 to 78"},
 		},
 		"by Alioth's addresses": {
-			`{"dst":"203.0.113.0/24"}`, true, func(spec *attach.Spec) {
+			`{"dst":"203.0.113.0/24"}`, true, func(spec *ifdriver.Spec) {
 				spec.Addrs = []netip.Prefix{netip.MustParsePrefix("192.0.2.77/24"), netip.MustParsePrefix("2001:db8::77/64")}
 				spec.Routes = []netif.Route{
 					route("198.51.100.0/24", "192.0.2.1", 0), route("2001:db8:1::/64", "2001:db8::1", 0),
@@ -133,7 +133,7 @@ func TestStaticIPAM_NetworkRoutes_Set(t *testing.T) {
 				"from 192.0.2.77/32 to 78", "from 2001:db8::77/128 to 78",
 			},
 		},
-		"no address": {`{"dst":"203.0.113.0/24"}`, true, func(*attach.Spec) {}, nil, nil},
+		"no address": {`{"dst":"203.0.113.0/24"}`, true, func(*ifdriver.Spec) {}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -167,27 +167,27 @@ func TestStaticIPAM_NetworkRoutes_Set(t *testing.T) {
 
 func TestStaticIPAM_ImpossibleRoutes_FailWithCause(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*attach.Spec)
+		change func(*ifdriver.Spec)
 		says   []string
 	}{
 		"a gateway of the network off the link": {
-			func(spec *attach.Spec) { spec.Routes = []netif.Route{route("198.51.100.0/24", "203.0.113.1", 0)} },
+			func(spec *ifdriver.Spec) { spec.Routes = []netif.Route{route("198.51.100.0/24", "203.0.113.1", 0)} },
 			[]string{"198.51.100.0/24 by 203.0.113.1", "is each gateway on the link of net1, which has [192.0.2.2/24]", "unreachable"},
 		},
 		"a gateway of the pod off the link": {
-			func(spec *attach.Spec) {
+			func(spec *ifdriver.Spec) {
 				spec.Routes, spec.Rules = []netif.Route{route("10.9.0.0/16", "203.0.113.1", 78)}, []netif.Rule{rule("0.0.0.0/32")}
 			},
 			[]string{"10.9.0.0/16 by 203.0.113.1 in table 78", `"proutes"`},
 		},
 		"no address of the family": {
-			func(spec *attach.Spec) {
+			func(spec *ifdriver.Spec) {
 				spec.Routes, spec.Rules = []netif.Route{route("2001:db8:9::/64", "2001:db8::1", 78)}, []netif.Rule{rule("::/128")}
 			},
 			[]string{`"proutes"`, "gave net1 no address of the family of table 78"},
 		},
 		"a destination of another interface": {
-			func(spec *attach.Spec) { spec.Routes = []netif.Route{route("203.0.113.0/24", "192.0.2.1", 0)} },
+			func(spec *ifdriver.Spec) { spec.Routes = []netif.Route{route("203.0.113.0/24", "192.0.2.1", 0)} },
 			[]string{"route to 203.0.113.0/24 by 192.0.2.1", "other interface", "exists"},
 		},
 	} {
@@ -240,7 +240,7 @@ func TestOtherPluginCheck_RouteOrRuleGone_Reported(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.pod.Do(t, damage)
-			if _, err := r.check(t, spec); !errors.Is(err, attach.ErrMismatch) || errors.Is(err, attach.ErrGone) || !strings.Contains(err.Error(), "is gone") {
+			if _, err := r.check(t, spec); !errors.Is(err, ifdriver.ErrMismatch) || errors.Is(err, ifdriver.ErrGone) || !strings.Contains(err.Error(), "is gone") {
 				t.Errorf("%v", err)
 			}
 		})
@@ -252,32 +252,32 @@ func TestOtherPluginCheck_RouteOrRuleGone_Reported(t *testing.T) {
 func TestDefaultRoutes_SeveralInterfaces_FirstKept(t *testing.T) {
 	const everything = `{"dst":"0.0.0.0/0","gw":"192.0.2.1"}`
 	const first, second = "0.0.0.0/0 by 192.0.2.1 on net1 in 254", "0.0.0.0/0 by 192.0.2.1 on net2 in 254"
-	vpc := &attach.Made{Spec: attach.Spec{IfName: "eth0", Gateways: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}}
-	ofNetwork := func(spec *attach.Spec) { spec.Routes = []netif.Route{route("0.0.0.0/0", "192.0.2.1", 0)} }
+	vpc := &ifdriver.Made{Spec: ifdriver.Spec{IfName: "eth0", Gateways: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}}
+	ofNetwork := func(spec *ifdriver.Spec) { spec.Routes = []netif.Route{route("0.0.0.0/0", "192.0.2.1", 0)} }
 	for name, c := range map[string]struct {
-		before []*attach.Made
+		before []*ifdriver.Made
 		routes string
-		change func(first, second *attach.Spec)
+		change func(first, second *ifdriver.Spec)
 		made   []string // in the order of the plugins' ADDs
 		want   []string
 	}{
 		"the first one is made first":        {nil, everything, nil, []string{"net1", "net2"}, []string{first}},
 		"the first one is made last":         {nil, everything, nil, []string{"net2", "net1"}, []string{first}},
-		"an interface in a VPC precedes":     {[]*attach.Made{vpc}, everything, nil, []string{"net1", "net2"}, nil},
-		"the second network has one":         {nil, ``, func(_, second *attach.Spec) { ofNetwork(second) }, []string{"net1", "net2"}, []string{second}},
-		"the first network has one":          {nil, everything, func(first, _ *attach.Spec) { ofNetwork(first) }, []string{"net2", "net1"}, []string{first}},
-		"the first network has one of IPv6,": {nil, everything, func(first, _ *attach.Spec) { first.Routes = []netif.Route{route("::/0", "2001:db8::1", 0)} }, []string{"net2", "net1"}, []string{first}},
+		"an interface in a VPC precedes":     {[]*ifdriver.Made{vpc}, everything, nil, []string{"net1", "net2"}, nil},
+		"the second network has one":         {nil, ``, func(_, second *ifdriver.Spec) { ofNetwork(second) }, []string{"net1", "net2"}, []string{second}},
+		"the first network has one":          {nil, everything, func(first, _ *ifdriver.Spec) { ofNetwork(first) }, []string{"net2", "net1"}, []string{first}},
+		"the first network has one of IPv6,": {nil, everything, func(first, _ *ifdriver.Spec) { first.Routes = []netif.Route{route("::/0", "2001:db8::1", 0)} }, []string{"net2", "net1"}, []string{first}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.writeConf(t, "lab.conf", r.lab(c.routes))
-			specs := map[string]attach.Spec{"net1": r.static("net1", false), "net2": r.static("net2", false)}
+			specs := map[string]ifdriver.Spec{"net1": r.static("net1", false), "net2": r.static("net2", false)}
 			if c.change != nil {
 				one, two := specs["net1"], specs["net2"]
 				c.change(&one, &two)
 				specs["net1"], specs["net2"] = one, two
 			}
-			links := map[string]attach.Link{}
+			links := map[string]ifdriver.Link{}
 			for _, ifName := range c.made {
 				r.node.Do(t, func() (err error) {
 					links[ifName], err = r.Attach(t.Context(), specs[ifName])
@@ -286,7 +286,7 @@ func TestDefaultRoutes_SeveralInterfaces_FirstKept(t *testing.T) {
 			}
 			list := slices.Clone(c.before)
 			for _, ifName := range []string{"net1", "net2"} {
-				list = append(list, &attach.Made{Spec: specs[ifName], Link: links[ifName]})
+				list = append(list, &ifdriver.Made{Spec: specs[ifName], Link: links[ifName]})
 			}
 			if err := r.finish(t, list...); err != nil {
 				t.Fatal(err)
@@ -296,7 +296,7 @@ func TestDefaultRoutes_SeveralInterfaces_FirstKept(t *testing.T) {
 			}
 			for _, one := range list[len(c.before):] {
 				ifName := one.IfName
-				defaults := slices.ContainsFunc(one.Link.Result.Routes, func(made attach.ResultRoute) bool { return made.Dst.Bits() == 0 })
+				defaults := slices.ContainsFunc(one.Link.Result.Routes, func(made ifdriver.ResultRoute) bool { return made.Dst.Bits() == 0 })
 				if kept := slices.ContainsFunc(r.ways(t), func(way string) bool { return strings.Contains(way, ifName) }); defaults && !kept {
 					t.Errorf("the result of %s has a default route", ifName)
 				}

@@ -28,7 +28,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/delegate/delegatetest"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
 	driver "github.com/alioth-net/alioth/cnid/cni/drivers/otherplugin"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/test/waits"
 )
@@ -90,13 +90,13 @@ func requestFor(netns string) attachment.Request {
 
 // meeting is a driver whose ADDs go on once a number of them are at the same time.
 type meeting struct {
-	attach.Finisher
+	ifdriver.Finisher
 	want int32
 	at   *atomic.Int32
 	all  chan struct{}
 }
 
-func (m meeting) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (m meeting) Attach(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	if m.at.Add(1) == m.want {
 		close(m.all)
 	}
@@ -104,7 +104,7 @@ func (m meeting) Attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	case <-m.all:
 		return m.Finisher.Attach(ctx, spec)
 	case <-ctx.Done():
-		return attach.Link{}, fmt.Errorf("%s waits for the others: %w", spec.IfName, ctx.Err())
+		return ifdriver.Link{}, fmt.Errorf("%s waits for the others: %w", spec.IfName, ctx.Err())
 	}
 }
 
@@ -113,12 +113,12 @@ func (m meeting) Attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 func TestOtherPlugin_SeveralNetworks_MadeInParallel(t *testing.T) {
 	r := newRig(t)
 	const number = 5 // more than a pod has slots
-	finisher, ok := r.Driver.(attach.Finisher)
+	finisher, ok := r.Driver.(ifdriver.Finisher)
 	if !ok {
 		t.Fatal("the driver finishes nothing")
 	}
 	own := attachmenttest.Driver{Sandboxes: func() []string { return []string{r.pod.Path} }}
-	m, j, control := r.managerOf(t, attach.Drivers{
+	m, j, control := r.managerOf(t, ifdriver.Drivers{
 		driver.Kind: meeting{finisher, number, &atomic.Int32{}, make(chan struct{})}, attachmenttest.Kind: own,
 	}, false)
 	var confs []string
@@ -300,11 +300,11 @@ func daemon(text string) error {
 	}
 	control := &released{}
 	for i, conf := range in.Confs {
-		control.decided = append(control.decided, delegated(fmt.Sprintf("net%d", i+1), &attach.Delegate{Conf: []byte(conf)}))
+		control.decided = append(control.decided, delegated(fmt.Sprintf("net%d", i+1), &ifdriver.Delegate{Conf: []byte(conf)}))
 	}
 	_, err = attachment.New(attachment.Config{
 		Journal: j, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), EstablishWait: time.Hour,
-		Drivers: attach.Drivers{driver.Kind: plugins}, Decisions: control, Datapath: control, Releaser: control,
+		Drivers: ifdriver.Drivers{driver.Kind: plugins}, Decisions: control, Datapath: control, Releaser: control,
 	}).Establish(context.Background(), requestFor(in.Netns))
 	return err
 }

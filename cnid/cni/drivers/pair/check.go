@@ -11,39 +11,39 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Check implements attach.Driver. It tolerates additions of others in the pod: more addresses,
+// Check implements ifdriver.Driver. It tolerates additions of others in the pod: more addresses,
 // routes and interfaces.
-func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (d *Driver) Check(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	if err := ctx.Err(); err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
-	var link attach.Link
+	var link ifdriver.Link
 	err := d.with(func(s *session) (err error) {
 		link, err = s.check(spec)
 		return err
 	})
 	if err != nil {
-		return attach.Link{}, fmt.Errorf("check %s of %s: %w", spec.IfName, spec.Description, err)
+		return ifdriver.Link{}, fmt.Errorf("check %s of %s: %w", spec.IfName, spec.Description, err)
 	}
 	return link, nil
 }
 
-func (d *session) check(spec attach.Spec) (attach.Link, error) {
+func (d *session) check(spec ifdriver.Spec) (ifdriver.Link, error) {
 	host, err := d.checkHost(spec)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	pod, err := netns.Open(spec.NetnsPath)
 	if errors.Is(err, netns.ErrGone) {
-		return attach.Link{}, podside.Mismatch("network namespace %s is gone", spec.NetnsPath)
+		return ifdriver.Link{}, podside.Mismatch("network namespace %s is gone", spec.NetnsPath)
 	}
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	defer func() { _ = pod.Close() }()
 	var id netns.ID
@@ -54,17 +54,17 @@ func (d *session) check(spec attach.Spec) (attach.Link, error) {
 		return d.checkPod(h.Handle, host, spec)
 	})
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	return d.describe(host, id), nil
 }
 
 // checkHost returns the host end.
-func (d *session) checkHost(spec attach.Spec) (netlink.Link, error) {
+func (d *session) checkHost(spec ifdriver.Spec) (netlink.Link, error) {
 	name := d.HostName(spec.ContainerID, spec.IfName)
 	host, err := d.host.LinkByName(name)
 	if podside.IsNotFound(err) {
-		return nil, fmt.Errorf("%w: host end %s: %w", attach.ErrMismatch, name, attach.ErrGone)
+		return nil, fmt.Errorf("%w: host end %s: %w", ifdriver.ErrMismatch, name, ifdriver.ErrGone)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", name, err)
@@ -72,7 +72,7 @@ func (d *session) checkHost(spec attach.Spec) (netlink.Link, error) {
 	return host, podside.CheckDevice("host end", host, d.mac, spec.MTU)
 }
 
-func (d *session) checkPod(h *netlink.Handle, host netlink.Link, spec attach.Spec) error {
+func (d *session) checkPod(h *netlink.Handle, host netlink.Link, spec ifdriver.Spec) error {
 	link, err := h.LinkByName(spec.IfName)
 	if podside.IsNotFound(err) {
 		return podside.Mismatch("interface %s is gone", spec.IfName)

@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/pair"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
@@ -72,7 +72,7 @@ func testCheckNoticesWhatChanged(t *testing.T, kind pair.Devices) {
 				}
 				return
 			}
-			if !errors.Is(err, attach.ErrMismatch) || !strings.Contains(err.Error(), tc.want) {
+			if !errors.Is(err, ifdriver.ErrMismatch) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want an ErrMismatch with %q", err, tc.want)
 			}
 		})
@@ -93,11 +93,11 @@ func testThePodsEndGetsAnotherMTU(t *testing.T, kind pair.Devices) {
 		{"another interface in its place", func() error {
 			link, err := netlink.LinkByName("eth0")
 			return errors.Join(err, netlink.LinkSetDown(link), netlink.LinkSetName(link, "eth9"), addForeign("eth0"))
-		}, attach.ErrMismatch},
+		}, ifdriver.ErrMismatch},
 		{"without it", func() error {
 			link, err := netlink.LinkByName("eth0")
 			return errors.Join(err, netlink.LinkDel(link))
-		}, attach.ErrGone},
+		}, ifdriver.ErrGone},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n, pod := newNode(t, kind), netnstest.New(t)
@@ -133,14 +133,14 @@ func TestPairCheck_NamespaceOrHostEndMissing_Reported(t *testing.T) {
 func testCheckNoticesAMissingNamespaceOrHostEnd(t *testing.T, kind pair.Devices) {
 	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
-	if _, err := n.attacher.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) || !errors.Is(err, attach.ErrGone) {
+	if _, err := n.attacher.Check(t.Context(), s); !errors.Is(err, ifdriver.ErrMismatch) || !errors.Is(err, ifdriver.ErrGone) {
 		t.Errorf("before attach: %v", err)
 	}
 	if _, err := n.attacher.Attach(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	s.NetnsPath = "/proc/1/ns/nothing"
-	if _, err := n.attacher.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) || errors.Is(err, attach.ErrGone) {
+	if _, err := n.attacher.Check(t.Context(), s); !errors.Is(err, ifdriver.ErrMismatch) || errors.Is(err, ifdriver.ErrGone) {
 		t.Errorf("without the namespace's path: %v", err)
 	}
 }

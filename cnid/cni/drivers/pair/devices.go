@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // Devices describes the pairs of a driver.
 type Devices struct {
 	// Kind is the kernel's name of such devices too.
-	Kind attach.Kind
+	Kind ifdriver.Kind
 	// Hook is the place of the datapath's programs on the pod's packets.
-	Hook attach.Hook
+	Hook ifdriver.Hook
 	// Requires describes the kernels that have such devices; "": all have them.
 	Requires string
 	// Ends returns the description of a new pair.
@@ -29,11 +29,11 @@ type Devices struct {
 }
 
 // Type returns the driver of such pairs.
-func (d Devices) Type() attach.Type {
-	return attach.Type{Kind: d.Kind, Capabilities: d.capabilities(), Pair: true, Maker: d}
+func (d Devices) Type() ifdriver.Type {
+	return ifdriver.Type{Kind: d.Kind, Capabilities: d.capabilities(), Pair: true, Maker: d}
 }
 
-// Probe implements attach.Maker.
+// Probe implements ifdriver.Maker.
 func (d Devices) Probe(ctx context.Context) error {
 	if d.Requires == "" {
 		return nil
@@ -41,16 +41,16 @@ func (d Devices) Probe(ctx context.Context) error {
 	return Probe(ctx, d)
 }
 
-// Open implements attach.Maker.
-func (d Devices) Open(node attach.Node) (attach.Driver, error) { return New(d, node.MAC) }
+// Open implements ifdriver.Maker.
+func (d Devices) Open(node ifdriver.Node) (ifdriver.Driver, error) { return New(d, node.MAC) }
 
-func (d Devices) capabilities() attach.Capabilities {
-	return attach.Capabilities{HostEnd: true, Hook: d.Hook, FollowsMTU: true, Restorable: true}
+func (d Devices) capabilities() ifdriver.Capabilities {
+	return ifdriver.Capabilities{HostEnd: true, Hook: d.Hook, FollowsMTU: true, Restorable: true}
 }
 
 // Probe reports whether the kernel has pairs of such devices: it makes one, in a
 // network namespace that ends with it. A kernel that has none gives an
-// attach.ErrUnsupported.
+// ifdriver.ErrUnsupported.
 func Probe(ctx context.Context, d Devices) error {
 	err := podside.Try(ctx, d.probe)
 	if err != nil && ctx.Err() == nil {
@@ -66,7 +66,7 @@ func (d Devices) probe() error {
 	pod.Name, pod.HardwareAddr = "pod", net.HardwareAddr{2, 0, 0, 0, 0, 2}
 	err := netlink.LinkAdd(d.Ends(host, pod))
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("%w: %w; they require %s", attach.ErrUnsupported, err, d.Requires)
+		return fmt.Errorf("%w: %w; they require %s", ifdriver.ErrUnsupported, err, d.Requires)
 	}
 	return err
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/pair"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
 func TestDeviceKind_KernelProbe_LeavesNoTrace(t *testing.T) {
 	n := netnstest.New(t)
 	n.Do(t, func() error {
-		if err := pair.Probe(t.Context(), netkit.Devices); err != nil && !errors.Is(err, attach.ErrUnsupported) {
+		if err := pair.Probe(t.Context(), netkit.Devices); err != nil && !errors.Is(err, ifdriver.ErrUnsupported) {
 			t.Errorf("netkit: %v", err)
 		}
 		return pair.Probe(t.Context(), veth.Devices)
@@ -56,7 +56,7 @@ func TestPair_OtherKindPresent_NoConflict(t *testing.T) {
 			if _, err := before.attacher.Attach(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := n.attacher.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) {
+			if _, err := n.attacher.Check(t.Context(), s); !errors.Is(err, ifdriver.ErrMismatch) {
 				t.Errorf("the other kind's pair passes the check: %v", err)
 			}
 			if got, err := n.attacher.List(t.Context()); err != nil || len(got) != 0 {

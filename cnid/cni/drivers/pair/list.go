@@ -13,14 +13,14 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// List implements attach.Driver. The name of a host end depends on container and
+// List implements ifdriver.Driver. The name of a host end depends on container and
 // interface, so a copied alias on another device is ignored.
-func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
+func (d *Driver) List(ctx context.Context) (list []ifdriver.Found, err error) {
 	err = d.with(func(s *session) error {
 		list, err = s.list(ctx)
 		return err
@@ -28,18 +28,18 @@ func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
 	return list, err
 }
 
-func (d *session) list(ctx context.Context) ([]attach.Found, error) {
+func (d *session) list(ctx context.Context) ([]ifdriver.Found, error) {
 	links, err := rtnl.Complete(d.host.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}
 	slices.SortFunc(links, func(x, y netlink.Link) int { return cmp.Compare(x.Attrs().Index, y.Attrs().Index) })
-	var list []attach.Found
+	var list []ifdriver.Found
 	for _, link := range links {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		found, ok := attach.Marked(link.Attrs().Alias)
+		found, ok := ifdriver.Marked(link.Attrs().Alias)
 		if !ok || link.Type() != string(d.devices.Kind) || link.Attrs().Name != d.HostName(found.ContainerID, found.IfName) {
 			continue
 		}

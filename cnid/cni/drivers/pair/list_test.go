@@ -13,7 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/pair"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
@@ -46,7 +46,7 @@ func testListFindsWhatWasAttachedAndNothingElse(t *testing.T, kind pair.Devices)
 		link, err := netlink.LinkByName(made.HostIfName)
 		return errors.Join(err, netlink.LinkSetGroup(link, 0), forge(made.HostIfName)) // as an earlier release made it
 	})
-	want := []attach.Found{
+	want := []ifdriver.Found{
 		{ContainerID: s.ContainerID, IfName: "eth0", PodUID: s.PodUID, Network: "alioth", NetnsPath: pod.Path, MTU: 1450, Link: made},
 		{ContainerID: "another", IfName: "eth0", PodUID: "uid", Network: "alioth", NetnsPath: other.Path, MTU: 1450, Link: movedLink},
 	}

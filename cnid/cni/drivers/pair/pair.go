@@ -25,7 +25,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
@@ -34,7 +34,7 @@ import (
 const HostPrefix = hostdev.PodPrefix
 
 // Driver makes pairs of one kind between the network namespace it was created
-// in and pods. It implements attach.Driver.
+// in and pods. It implements ifdriver.Driver.
 type Driver struct {
 	devices Devices
 	sockets *rtnl.Sockets
@@ -86,53 +86,53 @@ func New(devices Devices, hostMAC net.HardwareAddr) (*Driver, error) {
 	}, nil
 }
 
-// Capabilities implements attach.Driver.
-func (d *Driver) Capabilities() attach.Capabilities { return d.devices.capabilities() }
+// Capabilities implements ifdriver.Driver.
+func (d *Driver) Capabilities() ifdriver.Capabilities { return d.devices.capabilities() }
 
-// Close implements attach.Driver.
+// Close implements ifdriver.Driver.
 func (d *Driver) Close() {
 	d.sockets.Close()
 	d.states.close()
 }
 
-// HostName implements attach.Driver. The name has the 15 characters that a
+// HostName implements ifdriver.Driver. The name has the 15 characters that a
 // name may have.
 func (d *Driver) HostName(containerID, ifName string) string {
-	return attach.DeviceName(HostPrefix, containerID, ifName)
+	return ifdriver.DeviceName(HostPrefix, containerID, ifName)
 }
 
-// Attach implements attach.Driver.
-func (d *Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
-	var link attach.Link
+// Attach implements ifdriver.Driver.
+func (d *Driver) Attach(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
+	var link ifdriver.Link
 	err := d.with(func(s *session) (err error) {
 		link, err = s.attach(ctx, spec)
 		return err
 	})
 	if err != nil {
-		return attach.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
+		return ifdriver.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
 	}
 	return link, nil
 }
 
-func (d *session) attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (d *session) attach(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	pod, err := netns.Open(spec.NetnsPath)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	defer func() { _ = pod.Close() }()
 	host, err := d.createPair(ctx, pod, spec)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	id, err := d.configure(ctx, pod, host, spec)
 	if err != nil {
-		return attach.Link{}, errors.Join(err, d.remove(host))
+		return ifdriver.Link{}, errors.Join(err, d.remove(host))
 	}
 	return d.describe(host, id), nil
 }
 
-func (d *session) describe(host netlink.Link, id netns.ID) attach.Link {
-	return attach.Link{
+func (d *session) describe(host netlink.Link, id netns.ID) ifdriver.Link {
+	return ifdriver.Link{
 		HostIfName: host.Attrs().Name, HostIfindex: host.Attrs().Index, HostMAC: host.Attrs().HardwareAddr,
 		NetnsInode: id.Inode, NetnsCookie: id.Cookie,
 	}
@@ -140,7 +140,7 @@ func (d *session) describe(host netlink.Link, id netns.ID) attach.Link {
 
 // createPair makes both ends, each in its namespace from the beginning, so
 // that no name in the node's namespace can be in the way of the pod's end.
-func (d *session) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spec) (netlink.Link, error) {
+func (d *session) createPair(ctx context.Context, pod ns.NetNS, spec ifdriver.Spec) (netlink.Link, error) {
 	if err := podside.RefuseNode(pod, d.hostID); err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (d *session) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spec
 		err = d.host.LinkAdd(pair)
 	}
 	if errors.Is(err, unix.EEXIST) {
-		return nil, attach.Taken(spec.IfName)
+		return nil, ifdriver.Taken(spec.IfName)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create %s pair: %w", d.devices.Kind, err)
@@ -167,7 +167,7 @@ func (d *session) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spec
 	return pair, nil
 }
 
-func (d *session) hostEnd(spec attach.Spec) netlink.LinkAttrs {
+func (d *session) hostEnd(spec ifdriver.Spec) netlink.LinkAttrs {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = d.HostName(spec.ContainerID, spec.IfName)
 	attrs.HardwareAddr, attrs.MTU, attrs.Group = d.mac, spec.MTU, hostdev.PodGroup
@@ -178,14 +178,14 @@ func (d *session) hostEnd(spec attach.Spec) netlink.LinkAttrs {
 	return attrs
 }
 
-func podEnd(spec attach.Spec, pod ns.NetNS) netlink.LinkAttrs {
+func podEnd(spec ifdriver.Spec, pod ns.NetNS) netlink.LinkAttrs {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.HardwareAddr, attrs.MTU = spec.IfName, spec.MAC, spec.MTU
 	attrs.Namespace = netlink.NsFd(pod.Fd())
 	return attrs
 }
 
-func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link, spec attach.Spec) (netns.ID, error) {
+func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link, spec ifdriver.Spec) (netns.ID, error) {
 	if err := d.configureHost(host, spec); err != nil {
 		return netns.ID{}, fmt.Errorf("configure host end: %w", err)
 	}
@@ -213,10 +213,10 @@ func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link
 // address: the node must not talk to the pod on its own account. It has the
 // qdisc for the programs to come, because a device that is up is stopped while
 // it gets one, and the kernel waits for that under its lock.
-func (d *session) configureHost(host netlink.Link, spec attach.Spec) error {
+func (d *session) configureHost(host netlink.Link, spec ifdriver.Spec) error {
 	var b rtnl.Batch
 	ifindex := host.Attrs().Index
-	settings := []nl.NetlinkRequestData{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(attach.Mark(spec)))}
+	settings := []nl.NetlinkRequestData{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(ifdriver.Mark(spec)))}
 	if podside.KernelHasIPv6() {
 		settings = append(settings, rtnl.NoLinkLocal())
 	}
@@ -241,7 +241,7 @@ func addClsact(b *rtnl.Batch, ifindex int) {
 	)
 }
 
-// Detach implements attach.Driver. The pod's end goes with the host end.
+// Detach implements ifdriver.Driver. The pod's end goes with the host end.
 func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	if err := ctx.Err(); err != nil {
 		return err

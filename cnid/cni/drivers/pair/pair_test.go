@@ -28,15 +28,15 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/pair"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
 var (
-	_       attach.Driver = (*pair.Driver)(nil)
-	hostMAC               = net.HardwareAddr{2, 0xa1, 7, 0, 0, 1}
+	_       ifdriver.Driver = (*pair.Driver)(nil)
+	hostMAC                 = net.HardwareAddr{2, 0xa1, 7, 0, 0, 1}
 )
 
 // node is a namespace that plays the node's, with a driver for it.
@@ -59,7 +59,7 @@ func everyKind(t *testing.T, test func(*testing.T, pair.Devices)) {
 // need skips a test if the kernel is too old, or was built without the kind.
 func need(t testing.TB, kind pair.Devices) {
 	t.Helper()
-	if err := pair.Probe(t.Context(), kind); errors.Is(err, attach.ErrUnsupported) && kind.Kind != veth.Kind {
+	if err := pair.Probe(t.Context(), kind); errors.Is(err, ifdriver.ErrUnsupported) && kind.Kind != veth.Kind {
 		t.Skipf("missing feature: %s (Linux 6.7)", kind.Kind)
 	}
 }
@@ -76,11 +76,11 @@ func newNode(t testing.TB, kind pair.Devices) node {
 	return n
 }
 
-func spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
+func spec(pod *netnstest.Namespace, addrs ...string) ifdriver.Spec {
 	if len(addrs) == 0 {
 		addrs = []string{"10.10.1.7/24", "fd10:10:0:1::7/64"}
 	}
-	s := attach.Spec{
+	s := ifdriver.Spec{
 		ContainerID: "0123456789abcdef", IfName: "eth0", Description: "customer-a/web-1",
 		NetnsPath: pod.Path, MAC: net.HardwareAddr{2, 0, 10, 10, 1, 7}, Config: netif.Config{MTU: 1450},
 	}
@@ -137,7 +137,7 @@ func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Devices) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := attach.Link{
+	want := ifdriver.Link{
 		HostIfName: host.Attrs().Name, HostIfindex: host.Attrs().Index, HostMAC: hostMAC,
 		NetnsInode: id.Inode, NetnsCookie: id.Cookie,
 	}
@@ -335,24 +335,24 @@ func testRemainsOfAnEarlierAttemptAreReplaced(t *testing.T, kind pair.Devices) {
 func TestPairAttach_Failure_NothingLeft(t *testing.T) { everyKind(t, testAFailedAttachLeavesNothing) }
 
 func testAFailedAttachLeavesNothing(t *testing.T, kind pair.Devices) {
-	foreign := func(name string) func(*netnstest.Namespace, *attach.Spec) error {
-		return func(*netnstest.Namespace, *attach.Spec) error {
+	foreign := func(name string) func(*netnstest.Namespace, *ifdriver.Spec) error {
+		return func(*netnstest.Namespace, *ifdriver.Spec) error {
 			return addForeign(name)
 		}
 	}
 	for _, tc := range []struct {
 		name    string
-		prepare func(*netnstest.Namespace, *attach.Spec) error
+		prepare func(*netnstest.Namespace, *ifdriver.Spec) error
 		want    error
 		left    []string
 	}{
-		{"the name is taken in the pod", foreign("eth0"), attach.ErrExists, []string{"eth0", "foreign"}},
+		{"the name is taken in the pod", foreign("eth0"), ifdriver.ErrExists, []string{"eth0", "foreign"}},
 		{"the other name is taken in the pod", foreign("blue"), unix.EEXIST, []string{"blue", "foreign"}},
-		{"the gateway cannot be", func(_ *netnstest.Namespace, s *attach.Spec) error {
+		{"the gateway cannot be", func(_ *netnstest.Namespace, s *ifdriver.Spec) error {
 			s.Gateways = []netip.Addr{netip.MustParseAddr("224.0.0.1")}
 			return nil
 		}, unix.EINVAL, []string{}},
-		{"the MTU cannot be", func(_ *netnstest.Namespace, s *attach.Spec) error { s.MTU = 1 << 20; return nil }, unix.EINVAL, []string{}},
+		{"the MTU cannot be", func(_ *netnstest.Namespace, s *ifdriver.Spec) error { s.MTU = 1 << 20; return nil }, unix.EINVAL, []string{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n, pod := newNode(t, kind), netnstest.New(t)
@@ -401,12 +401,12 @@ func TestAttach_SeveralPods_RunInParallel(t *testing.T) {
 func testPodsAreAttachedAtTheSameTime(t *testing.T, kind pair.Devices) {
 	const pods = 20
 	n := newNode(t, kind)
-	specs := make([]attach.Spec, pods)
+	specs := make([]ifdriver.Spec, pods)
 	for i := range specs {
 		specs[i] = spec(netnstest.New(t), fmt.Sprintf("10.10.1.%d/24", i+2))
 		specs[i].ContainerID = fmt.Sprintf("container%d", i)
 	}
-	forAll := func(do func(attach.Spec) error) {
+	forAll := func(do func(ifdriver.Spec) error) {
 		t.Helper()
 		errs := make([]error, pods)
 		var wg sync.WaitGroup
@@ -418,12 +418,12 @@ func testPodsAreAttachedAtTheSameTime(t *testing.T, kind pair.Devices) {
 			t.Error(err)
 		}
 	}
-	forAll(func(s attach.Spec) error { _, err := n.attacher.Attach(t.Context(), s); return err })
-	forAll(func(s attach.Spec) error { _, err := n.attacher.Check(t.Context(), s); return err })
+	forAll(func(s ifdriver.Spec) error { _, err := n.attacher.Attach(t.Context(), s); return err })
+	forAll(func(s ifdriver.Spec) error { _, err := n.attacher.Check(t.Context(), s); return err })
 	if got := n.Links(t); len(got) != pods {
 		t.Errorf("%d host ends, want %d", len(got), pods)
 	}
-	forAll(func(s attach.Spec) error { return n.attacher.Detach(t.Context(), s.ContainerID, s.IfName) })
+	forAll(func(s ifdriver.Spec) error { return n.attacher.Detach(t.Context(), s.ContainerID, s.IfName) })
 	if got := n.Links(t); len(got) != 0 {
 		t.Errorf("%v are left", got)
 	}

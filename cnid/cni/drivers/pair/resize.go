@@ -8,14 +8,14 @@ import (
 	"fmt"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Resize implements attach.Driver. Routes have no MTU of their own, so they
+// Resize implements ifdriver.Driver. Routes have no MTU of their own, so they
 // follow the device's; connections that are open follow with their next packet.
-func (d *Driver) Resize(ctx context.Context, spec attach.Spec) error {
+func (d *Driver) Resize(ctx context.Context, spec ifdriver.Spec) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -25,10 +25,10 @@ func (d *Driver) Resize(ctx context.Context, spec attach.Spec) error {
 	return nil
 }
 
-func (d *session) resize(spec attach.Spec) error {
+func (d *session) resize(spec ifdriver.Spec) error {
 	host, err := d.host.LinkByName(d.HostName(spec.ContainerID, spec.IfName))
 	if podside.IsNotFound(err) {
-		return attach.ErrGone
+		return ifdriver.ErrGone
 	}
 	if err != nil {
 		return err

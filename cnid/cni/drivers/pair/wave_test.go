@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
@@ -27,7 +27,7 @@ func BenchmarkWave(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		n := newNode(b, veth.Devices)
-		specs := make([]attach.Spec, pods)
+		specs := make([]ifdriver.Spec, pods)
 		for i := range specs {
 			specs[i] = spec(netnstest.New(b), fmt.Sprintf("10.10.1.%d/24", i+2), fmt.Sprintf("fd10:10:0:1::%x/64", i+2))
 			specs[i].ContainerID = fmt.Sprintf("container%d", i)
@@ -45,7 +45,7 @@ func BenchmarkWave(b *testing.B) {
 }
 
 // attachAll returns the duration of each attachment, the fastest first.
-func attachAll(b *testing.B, n node, specs []attach.Spec) []time.Duration {
+func attachAll(b *testing.B, n node, specs []ifdriver.Spec) []time.Duration {
 	b.Helper()
 	took, errs := make([]time.Duration, len(specs)), make([]error, len(specs))
 	var wg sync.WaitGroup

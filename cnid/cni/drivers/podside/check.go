@@ -20,13 +20,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/ipfamily"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // CheckDevice compares a device with its wanted properties, and returns the first difference as
-// an attach.ErrMismatch; what describes the device.
+// an ifdriver.ErrMismatch; what describes the device.
 func CheckDevice(what string, link netlink.Link, mac net.HardwareAddr, mtu int) error {
 	attrs := link.Attrs()
 	switch {
@@ -41,7 +41,7 @@ func CheckDevice(what string, link netlink.Link, mac net.HardwareAddr, mtu int) 
 }
 
 // CheckAddrs finds a wanted address that a device does not have, which is an
-// attach.ErrMismatch.
+// ifdriver.ErrMismatch.
 func CheckAddrs(h *netlink.Handle, link netlink.Link, want []netip.Prefix) error {
 	list, err := rtnl.Complete(func() ([]netlink.Addr, error) { return h.AddrList(link, unix.AF_UNSPEC) })
 	if err != nil {
@@ -57,8 +57,8 @@ func CheckAddrs(h *netlink.Handle, link netlink.Link, want []netip.Prefix) error
 }
 
 // CheckRoutes finds a route or rule that an interface does not have, which is an
-// attach.ErrMismatch.
-func CheckRoutes(h *netlink.Handle, link netlink.Link, spec attach.Spec) error {
+// ifdriver.ErrMismatch.
+func CheckRoutes(h *netlink.Handle, link netlink.Link, spec ifdriver.Spec) error {
 	if err := checkRoutes(h, link, routesOf(spec)); err != nil || len(spec.Rules) == 0 {
 		return err
 	}
@@ -123,9 +123,9 @@ func isDefault(dst *net.IPNet) bool {
 }
 
 // CheckIPv6 compares the setting that turns IPv6 on or off, in the calling thread's
-// namespace. A difference is an attach.ErrMismatch. In a VPC the addresses are the
+// namespace. A difference is an ifdriver.ErrMismatch. In a VPC the addresses are the
 // criterion, see CheckAddrs.
-func CheckIPv6(spec attach.Spec) error {
+func CheckIPv6(spec ifdriver.Spec) error {
 	if spec.IPv6 == netif.IPv6Default {
 		return nil
 	}
@@ -149,13 +149,13 @@ func CheckIPv6(spec attach.Spec) error {
 
 // Inspect runs check in the network namespace with that path, and returns the identity of the
 // namespace. If the namespace is gone, it returns the error of missing.
-func Inspect(path string, missing func(text string) error, check func(*netlink.Handle) error) (attach.Link, error) {
+func Inspect(path string, missing func(text string) error, check func(*netlink.Handle) error) (ifdriver.Link, error) {
 	pod, err := netns.Open(path)
 	if errors.Is(err, netns.ErrGone) {
-		return attach.Link{}, missing("network namespace " + path + " is gone")
+		return ifdriver.Link{}, missing("network namespace " + path + " is gone")
 	}
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	defer func() { _ = pod.Close() }()
 	var id netns.ID
@@ -166,14 +166,14 @@ func Inspect(path string, missing func(text string) error, check func(*netlink.H
 		return check(h.Handle)
 	})
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
-	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
+	return ifdriver.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
 }
 
 // CheckInterface compares an interface of the pod with spec: its device, addresses, routes and
 // settings of IPv6.
-func CheckInterface(h *netlink.Handle, link netlink.Link, spec attach.Spec) error {
+func CheckInterface(h *netlink.Handle, link netlink.Link, spec ifdriver.Spec) error {
 	if err := CheckDevice("interface "+spec.IfName, link, spec.MAC, cmp.Or(spec.MTU, link.Attrs().MTU)); err != nil {
 		return err
 	}
@@ -186,14 +186,14 @@ func CheckInterface(h *netlink.Handle, link netlink.Link, spec attach.Spec) erro
 	return CheckIPv6(spec)
 }
 
-// Mismatch returns an attach.ErrMismatch with a text.
+// Mismatch returns an ifdriver.ErrMismatch with a text.
 func Mismatch(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", attach.ErrMismatch, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", ifdriver.ErrMismatch, fmt.Sprintf(format, args...))
 }
 
-// Gone returns an attach.ErrMismatch that is an attach.ErrGone too, with a text.
+// Gone returns an ifdriver.ErrMismatch that is an ifdriver.ErrGone too, with a text.
 func Gone(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", Mismatch(format, args...), attach.ErrGone)
+	return fmt.Errorf("%w: %w", Mismatch(format, args...), ifdriver.ErrGone)
 }
 
 // CheckCarrier returns why a device of the node, by the name that people know, can't carry

@@ -21,7 +21,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
@@ -30,7 +30,7 @@ const loopbackIndex = 1
 
 // Configure sets up the pod's end, in the order that the kernel wants:
 // settings before the device is up, routes afterwards.
-func Configure(h *rtnl.Socket, spec attach.Spec) error {
+func Configure(h *rtnl.Socket, spec ifdriver.Spec) error {
 	ifindex, err := h.IndexOf(spec.IfName)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func Configure(h *rtnl.Socket, spec attach.Spec) error {
 // Plan adds the requests of Configure to a batch. The settings of IPv6 that are files it
 // writes at once, in the thread's namespace, which is the pod's. now is the name that the
 // interface has until the batch is executed.
-func Plan(b *rtnl.Batch, ifindex int, now string, spec attach.Spec) error {
+func Plan(b *rtnl.Batch, ifindex int, now string, spec ifdriver.Spec) error {
 	if err := configureIPv6(b, ifindex, now, spec); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func RemoveRules(h *rtnl.Socket, rules []netif.Rule) error {
 }
 
 // routesOf returns all routes of an interface, the default routes first.
-func routesOf(spec attach.Spec) []netif.Route {
+func routesOf(spec ifdriver.Spec) []netif.Route {
 	var routes []netif.Route
 	for _, gateway := range spec.Gateways {
 		all := netip.IPv6Unspecified()
@@ -131,7 +131,7 @@ func covers(prefixes []netip.Prefix, ip netip.Addr) bool {
 
 // configureIPv6 keeps the kernel from adding to the decided addresses. Without IPv6 in the
 // namespace it sets nothing, unless the interface needs IPv6.
-func configureIPv6(b *rtnl.Batch, ifindex int, now string, spec attach.Spec) error {
+func configureIPv6(b *rtnl.Batch, ifindex int, now string, spec ifdriver.Spec) error {
 	first, err := ofIPv6(now, "disable_ipv6")
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func configureIPv6(b *rtnl.Batch, ifindex int, now string, spec attach.Spec) err
 
 // settingsOf returns the IPv6 settings of an interface. Router advertisements and the
 // detection of duplicate addresses go off before IPv6 goes on.
-func settingsOf(spec attach.Spec) [][2]string {
+func settingsOf(spec ifdriver.Spec) [][2]string {
 	var settings [][2]string
 	for _, s := range hostdev.PodSettings {
 		if s.Family == ipfamily.IPv6 {
@@ -178,7 +178,7 @@ func settingsOf(spec attach.Spec) [][2]string {
 }
 
 // needsIPv6 reports whether IPv6 has to be on.
-func needsIPv6(spec attach.Spec) bool {
+func needsIPv6(spec ifdriver.Spec) bool {
 	return hasIPv6(spec) || spec.IPv6 == netif.IPv6None || spec.IPv6 == netif.IPv6On
 }
 
@@ -221,7 +221,7 @@ func KernelHasIPv6() bool {
 	return err == nil
 }
 
-func hasIPv6(spec attach.Spec) bool {
+func hasIPv6(spec ifdriver.Spec) bool {
 	for _, addr := range spec.Addrs {
 		if addr.Addr().Is6() {
 			return true

@@ -13,7 +13,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 
 	"github.com/alioth-net/alioth/api/netif"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
 
@@ -39,10 +39,10 @@ type Interface struct {
 }
 
 // Of returns a wanted interface in the namespace of an identity and a number.
-func Of(spec attach.Spec, id netns.ID, number int) Interface {
+func Of(spec ifdriver.Spec, id netns.ID, number int) Interface {
 	return Interface{
 		ContainerID: spec.ContainerID, IfName: spec.IfName, Request: spec.Request, PodUID: spec.PodUID, Network: spec.Network,
-		NetnsPath: spec.NetnsPath, Mark: attach.Mark(spec), Inode: id.Inode, Cookie: id.Cookie, Number: number,
+		NetnsPath: spec.NetnsPath, Mark: ifdriver.Mark(spec), Inode: id.Inode, Cookie: id.Cookie, Number: number,
 		Rules: spec.Rules, Begun: time.Now(),
 	}
 }
@@ -65,15 +65,15 @@ func (i Interface) Open() (ns.NetNS, error) {
 	return nil, err
 }
 
-// Found returns the interface as attach.Driver.List has it. present: its namespace is at
+// Found returns the interface as ifdriver.Driver.List has it. present: its namespace is at
 // its path.
-func (i Interface) Found(present bool) attach.Found {
-	found := attach.Found{
+func (i Interface) Found(present bool) ifdriver.Found {
+	found := ifdriver.Found{
 		ContainerID: i.ContainerID, IfName: i.IfName, Request: i.Request, PodUID: i.PodUID, Network: i.Network,
 		NetnsPath: i.NetnsPath,
 	}
 	if present {
-		found.Link = attach.Link{NetnsInode: i.Inode, NetnsCookie: i.Cookie}
+		found.Link = ifdriver.Link{NetnsInode: i.Inode, NetnsCookie: i.Cookie}
 	}
 	return found
 }

@@ -18,44 +18,44 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/devicemove"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/neighbours"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Attach implements attach.Driver. A VF that another interface has is an error that names
+// Attach implements ifdriver.Driver. A VF that another interface has is an error that names
 // it, unless the sandbox of that interface has ended: the VF is released then.
-func (d *Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
-	var link attach.Link
+func (d *Driver) Attach(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
+	var link ifdriver.Link
 	err := d.with(ctx, func(s *session) (err error) {
 		link, err = s.attach(ctx, spec)
 		return err
 	})
 	if err != nil {
-		return attach.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
+		return ifdriver.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
 	}
 	return link, nil
 }
 
-func (d *session) attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (d *session) attach(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
 	if spec.PCI == "" || len(spec.MAC) != 6 {
-		return attach.Link{}, fmt.Errorf("the attachment has no device or no Ethernet address: %q, %q", spec.PCI, spec.MAC)
+		return ifdriver.Link{}, fmt.Errorf("the attachment has no device or no Ethernet address: %q, %q", spec.PCI, spec.MAC)
 	}
 	pod, err := netns.Open(spec.NetnsPath)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	defer func() { _ = pod.Close() }()
 	if err := podside.RefuseNode(pod, d.hostID); err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	if err := d.detach(ctx, spec.ContainerID, spec.IfName); err != nil {
-		return attach.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
+		return ifdriver.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
 	unlock, err := d.locks.Acquire(ctx, spec.PCI)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	defer unlock()
 	n, err := d.take(ctx, pod, spec)
@@ -63,14 +63,14 @@ func (d *session) attach(ctx context.Context, spec attach.Spec) (attach.Link, er
 		err = errors.Join(err, ctx.Err())
 	}
 	if err != nil && n.PCI != "" {
-		return attach.Link{}, errors.Join(err, d.release(context.WithoutCancel(ctx), n))
+		return ifdriver.Link{}, errors.Join(err, d.release(context.WithoutCancel(ctx), n))
 	}
-	return attach.Link{NetnsInode: n.Inode, NetnsCookie: n.Cookie}, err
+	return ifdriver.Link{NetnsInode: n.Inode, NetnsCookie: n.Cookie}, err
 }
 
 // take makes the interface. The note that it returns is written, unless its PCI is "". The
 // caller holds the lock of the VF.
-func (d *session) take(ctx context.Context, pod ns.NetNS, spec attach.Spec) (note, error) {
+func (d *session) take(ctx context.Context, pod ns.NetNS, spec ifdriver.Spec) (note, error) {
 	if err := d.evict(ctx, spec); err != nil {
 		return note{}, err
 	}
@@ -96,7 +96,7 @@ func (d *session) take(ctx context.Context, pod ns.NetNS, spec attach.Spec) (not
 }
 
 // evict releases a VF that an ended sandbox had. A living one keeps it.
-func (d *session) evict(ctx context.Context, spec attach.Spec) error {
+func (d *session) evict(ctx context.Context, spec ifdriver.Spec) error {
 	notes, err := d.notes.All()
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (d *session) ended(n note) (bool, error) {
 }
 
 // permit refuses an interface that the PF can't carry, or must not.
-func (d *session) permit(pf netlink.Link, spec attach.Spec) error {
+func (d *session) permit(pf netlink.Link, spec ifdriver.Spec) error {
 	attrs := pf.Attrs()
 	if err := podside.CheckCarrier(pf, attrs.Name, spec.MTU); err != nil || d.cfg.Underlay {
 		return err
@@ -168,7 +168,7 @@ func (d *session) permit(pf netlink.Link, spec attach.Spec) error {
 }
 
 // note describes the VF as it is. It returns its network device too, nil without one.
-func (d *session) note(pod ns.NetNS, f function, now settings, spec attach.Spec) (note, netlink.Link, error) {
+func (d *session) note(pod ns.NetNS, f function, now settings, spec ifdriver.Spec) (note, netlink.Link, error) {
 	id, err := netns.Of(pod)
 	if err != nil {
 		return note{}, nil, err
@@ -198,7 +198,7 @@ func (d *session) note(pod ns.NetNS, f function, now settings, spec attach.Spec)
 
 // establish makes the settings, which hold before the pod has the device, and then the
 // interface.
-func (d *session) establish(pod ns.NetNS, p byNetlink, link netlink.Link, n note, spec attach.Spec) error {
+func (d *session) establish(pod ns.NetNS, p byNetlink, link netlink.Link, n note, spec ifdriver.Spec) error {
 	if link != nil {
 		if err := d.host.LinkSetDown(link); err != nil {
 			return fmt.Errorf("set %s down: %w", n.Device.Name, err)
@@ -227,7 +227,7 @@ func (d *session) send(link netlink.Link, pod ns.NetNS, n note) error {
 }
 
 // configure gives a network device that has arrived its name and all that the pod gets.
-func configure(h *rtnl.Socket, n note, spec attach.Spec) error {
+func configure(h *rtnl.Socket, n note, spec ifdriver.Spec) error {
 	ifindex, err := h.IndexOf(n.temporary())
 	if err != nil {
 		return err
@@ -265,9 +265,9 @@ func configure(h *rtnl.Socket, n note, spec attach.Spec) error {
 }
 
 // named explains the error of a name that the pod has already.
-func named(err error, spec attach.Spec) error {
+func named(err error, spec ifdriver.Spec) error {
 	if errors.Is(err, unix.EEXIST) {
-		return attach.Taken(spec.IfName)
+		return ifdriver.Taken(spec.IfName)
 	}
 	return err
 }

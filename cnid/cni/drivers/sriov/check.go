@@ -11,30 +11,30 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
-// Check implements attach.Driver. It compares the interface in the pod, and the settings of its
+// Check implements ifdriver.Driver. It compares the interface in the pod, and the settings of its
 // VF. It tolerates additions of others in the pod.
-func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
-	var link attach.Link
+func (d *Driver) Check(ctx context.Context, spec ifdriver.Spec) (ifdriver.Link, error) {
+	var link ifdriver.Link
 	err := d.with(ctx, func(s *session) (err error) {
 		link, err = s.check(spec)
 		return err
 	})
 	if err != nil {
-		return attach.Link{}, fmt.Errorf("check %s of %s: %w", spec.IfName, spec.Description, err)
+		return ifdriver.Link{}, fmt.Errorf("check %s of %s: %w", spec.IfName, spec.Description, err)
 	}
 	return link, nil
 }
 
-func (d *session) check(spec attach.Spec) (attach.Link, error) {
+func (d *session) check(spec ifdriver.Spec) (ifdriver.Link, error) {
 	n, noted, err := d.notes.Get(spec.ContainerID, spec.IfName)
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	if !noted || n.PCI != spec.PCI {
-		return attach.Link{}, podside.Gone("device %s was not given to this sandbox, or was released", spec.PCI)
+		return ifdriver.Link{}, podside.Gone("device %s was not given to this sandbox, or was released", spec.PCI)
 	}
 	missing := func(text string) error { return d.missing(n, text) }
 	link, err := podside.Inspect(spec.NetnsPath, missing, func(h *netlink.Handle) error { return d.checkIn(h, n, spec) })
@@ -42,12 +42,12 @@ func (d *session) check(spec attach.Spec) (attach.Link, error) {
 		err = d.checkSettings(n, spec)
 	}
 	if err != nil {
-		return attach.Link{}, err
+		return ifdriver.Link{}, err
 	}
 	return link, nil
 }
 
-func (d *session) checkIn(h *netlink.Handle, n note, spec attach.Spec) error {
+func (d *session) checkIn(h *netlink.Handle, n note, spec ifdriver.Spec) error {
 	link, err := h.LinkByName(spec.IfName)
 	if podside.IsNotFound(err) {
 		return d.missing(n, "interface "+spec.IfName+" is gone")
@@ -70,7 +70,7 @@ func (n note) is(link netlink.Link) bool {
 }
 
 // checkSettings compares the settings of the VF.
-func (d *session) checkSettings(n note, spec attach.Spec) error {
+func (d *session) checkSettings(n note, spec ifdriver.Spec) error {
 	f, err := d.sys.function(n.PCI)
 	if err != nil {
 		return podside.Mismatch("%v", err)

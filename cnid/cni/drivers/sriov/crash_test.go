@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
@@ -22,7 +22,7 @@ import (
 var stages = []string{"the note", "down", "half of the settings", "all settings", "the address", "the move", "the name"}
 
 // until makes an attachment as far as a stage, as a process that ends there does.
-func (n *node) until(t *testing.T, stage string, s attach.Spec) {
+func (n *node) until(t *testing.T, stage string, s ifdriver.Spec) {
 	t.Helper()
 	err := n.with(t.Context(), func(d *session) error { return d.until(stage, s) })
 	if err != nil {
@@ -30,7 +30,7 @@ func (n *node) until(t *testing.T, stage string, s attach.Spec) {
 	}
 }
 
-func (d *session) until(stage string, s attach.Spec) error {
+func (d *session) until(stage string, s ifdriver.Spec) error {
 	pod, err := netns.Open(s.NetnsPath)
 	if err != nil {
 		return err
@@ -77,10 +77,10 @@ func TestAttach_CrashAtEachStep_Undone(t *testing.T) {
 	}
 	before := n.stateOf(t, vf)
 	for _, stage := range stages {
-		for name, goOn := range map[string]func(*netnstest.Namespace, attach.Spec){
-			"DEL":                           func(*netnstest.Namespace, attach.Spec) {},
-			"the next attempt":              func(_ *netnstest.Namespace, s attach.Spec) { n.mustAttach(t, s) },
-			"DEL after the namespace ended": func(pod *netnstest.Namespace, _ attach.Spec) { pod.Close(t) },
+		for name, goOn := range map[string]func(*netnstest.Namespace, ifdriver.Spec){
+			"DEL":                           func(*netnstest.Namespace, ifdriver.Spec) {},
+			"the next attempt":              func(_ *netnstest.Namespace, s ifdriver.Spec) { n.mustAttach(t, s) },
+			"DEL after the namespace ended": func(pod *netnstest.Namespace, _ ifdriver.Spec) { pod.Close(t) },
 		} {
 			t.Run(stage+", then "+name, func(t *testing.T) {
 				pod := netnstest.New(t)
@@ -98,7 +98,7 @@ func TestAttach_CrashAtEachStep_Undone(t *testing.T) {
 // attaching is the job of a process that attaches and detaches until it is killed.
 type attaching struct {
 	Dir  string
-	Spec attach.Spec
+	Spec ifdriver.Spec
 }
 
 // TestAttach_HelperProcess_RunsUntilKilled is the work of the process that the next test kills.

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // standIn makes a dummy for a VF without a network device, with all that the interface would
 // have. Its alias is the PCI address. In a network with a VLAN it is a VLAN device on top of
 // a dummy, as in DANM 4.2.
-func standIn(h *rtnl.Socket, n note, spec attach.Spec) error {
+func standIn(h *rtnl.Socket, n note, spec ifdriver.Spec) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.HardwareAddr, attrs.MTU = n.temporary(), spec.MAC, spec.MTU
 	if err := h.LinkAdd(&netlink.Dummy{LinkAttrs: attrs}); err != nil {
@@ -52,9 +52,9 @@ func standIn(h *rtnl.Socket, n note, spec attach.Spec) error {
 
 // onTop makes a VLAN device on a dummy, and returns its index. The dummy keeps its temporary
 // name.
-func onTop(h *rtnl.Socket, n note, base int, spec attach.Spec) (int, error) {
+func onTop(h *rtnl.Socket, n note, base int, spec ifdriver.Spec) (int, error) {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.ParentIndex, attrs.HardwareAddr = attach.DeviceName("alt", n.ContainerID, n.IfName), base, spec.MAC
+	attrs.Name, attrs.ParentIndex, attrs.HardwareAddr = ifdriver.DeviceName("alt", n.ContainerID, n.IfName), base, spec.MAC
 	tag := netlink.VLAN_PROTOCOL_8021Q
 	if protocols[spec.Settings().Proto] == unix.ETH_P_8021AD {
 		tag = netlink.VLAN_PROTOCOL_8021AD
@@ -68,7 +68,7 @@ func onTop(h *rtnl.Socket, n note, base int, spec attach.Spec) (int, error) {
 // lacks explains a kernel without a sort of devices.
 func lacks(err error, kind string) error {
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("%w: %s: %w", attach.ErrUnsupported, kind, err)
+		return fmt.Errorf("%w: %s: %w", ifdriver.ErrUnsupported, kind, err)
 	}
 	return fmt.Errorf("create a %s: %w", kind, err)
 }

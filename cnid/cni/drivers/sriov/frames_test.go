@@ -14,7 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/waits"
 )
@@ -57,9 +57,9 @@ func frame(from net.HardwareAddr) []byte {
 func TestSRIOVAdapter_PodFrames_VLANAndAddressEnforced(t *testing.T) {
 	n := newNode(t, 3)
 	pods := []*netnstest.Namespace{netnstest.New(t), netnstest.New(t), netnstest.New(t)}
-	var specs []attach.Spec
+	var specs []ifdriver.Spec
 	for i, vlan := range []uint32{7, 7, 8} {
-		specs = append(specs, spec(pods[i], n.vfs[i], func(s *attach.Spec) {
+		specs = append(specs, spec(pods[i], n.vfs[i], func(s *ifdriver.Spec) {
 			s.ContainerID, s.MAC[5], s.VLAN = n.vfs[i].Address, byte(10+i), vlan
 			s.Addrs = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(10 + i)}), 24)}
 		}))

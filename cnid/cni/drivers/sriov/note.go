@@ -8,7 +8,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/devicemove"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // note describes an interface from before its VF is changed until the VF has its former state. It
@@ -29,7 +29,7 @@ type note struct {
 const temporaryPrefix = "als"
 
 func (n note) temporary() string {
-	return attach.DeviceName(temporaryPrefix, n.ContainerID, n.IfName)
+	return ifdriver.DeviceName(temporaryPrefix, n.ContainerID, n.IfName)
 }
 
 // standsIn reports whether a device of the pod's namespace is a dummy that stands for the VF, or

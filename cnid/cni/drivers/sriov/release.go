@@ -28,7 +28,7 @@ const (
 	returnPause    = 10 * time.Millisecond
 )
 
-// Detach implements attach.Driver. It restores the VF, wherever it is.
+// Detach implements ifdriver.Driver. It restores the VF, wherever it is.
 func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	return d.with(ctx, func(s *session) error { return s.detach(ctx, containerID, ifName) })
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // settings has the settings that a physical function enforces for one of its virtual functions,
@@ -56,7 +56,7 @@ func settingsOf(pf netlink.Link, index int) (settings, bool) {
 }
 
 // wanted returns the settings of an interface: undetermined settings stay as they are.
-func wanted(now settings, spec attach.Spec) settings {
+func wanted(now settings, spec ifdriver.Spec) settings {
 	want, vf := now, spec.Settings()
 	want.MAC, want.VLAN, want.QoS, want.Proto = spec.MAC, int(spec.VLAN), vf.Priority(), protocols[vf.Proto]
 	want.SpoofCheck = vf.ChecksSource()

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // adapterOf is a physical function with settings, which notes requests.
@@ -118,7 +118,7 @@ func TestSRIOV_Settings_RequestedOfAdapter(t *testing.T) {
 				tc.now(&a.settings)
 			}
 			before := a.settings
-			want := wanted(before, attach.Spec{MAC: podMAC, Config: netif.Config{VLAN: tc.vlan, VF: &tc.vf}})
+			want := wanted(before, ifdriver.Spec{MAC: podMAC, Config: netif.Config{VLAN: tc.vlan, VF: &tc.vf}})
 			err := apply(a, want, firm(before, want))
 			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, want %q", err, tc.says)

@@ -17,14 +17,14 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/keylock"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Kind names the driver's kind.
-const Kind attach.Kind = "sriov"
+const Kind ifdriver.Kind = "sriov"
 
 // Config has the decisions of the node's operator.
 type Config struct {
@@ -34,24 +34,24 @@ type Config struct {
 }
 
 // Type returns the driver's entry in a registry.
-func Type(cfg Config) attach.Type {
-	return attach.Type{Kind: Kind, Capabilities: capabilities, Maker: maker{cfg: cfg}}
+func Type(cfg Config) ifdriver.Type {
+	return ifdriver.Type{Kind: Kind, Capabilities: capabilities, Maker: maker{cfg: cfg}}
 }
 
-// maker implements attach.Maker. Its Probe succeeds everywhere: the device plugin knows whether the
+// maker implements ifdriver.Maker. Its Probe succeeds everywhere: the device plugin knows whether the
 // node has devices.
 type maker struct {
-	attach.Supported
+	ifdriver.Supported
 	cfg Config
 }
 
-// Open implements attach.Maker.
-func (m maker) Open(node attach.Node) (attach.Driver, error) { return New(m.cfg, node.Dir) }
+// Open implements ifdriver.Maker.
+func (m maker) Open(node ifdriver.Node) (ifdriver.Driver, error) { return New(m.cfg, node.Dir) }
 
-var capabilities = attach.Capabilities{Restorable: true, Device: true}
+var capabilities = ifdriver.Capabilities{Restorable: true, Device: true}
 
 // Driver makes interfaces in pods from VFs whose PFs are in the network namespace it was
-// created in. It implements attach.Driver.
+// created in. It implements ifdriver.Driver.
 type Driver struct {
 	cfg     Config
 	sockets *rtnl.Sockets
@@ -122,29 +122,29 @@ func (d *session) pf(f function) (byNetlink, settings, error) {
 	return byNetlink{d.host.Handle, link, f.Index}, now, nil
 }
 
-// Capabilities implements attach.Driver.
-func (d *Driver) Capabilities() attach.Capabilities { return capabilities }
+// Capabilities implements ifdriver.Driver.
+func (d *Driver) Capabilities() ifdriver.Capabilities { return capabilities }
 
-// HostName implements attach.Driver.
+// HostName implements ifdriver.Driver.
 func (d *Driver) HostName(string, string) string { return "" }
 
-// Resize implements attach.Driver. Nobody calls it: the interfaces follow no MTU.
-func (d *Driver) Resize(context.Context, attach.Spec) error { return errors.ErrUnsupported }
+// Resize implements ifdriver.Driver. Nobody calls it: the interfaces follow no MTU.
+func (d *Driver) Resize(context.Context, ifdriver.Spec) error { return errors.ErrUnsupported }
 
-// Close implements attach.Driver.
+// Close implements ifdriver.Driver.
 func (d *Driver) Close() {
 	d.sockets.Close()
 	_ = d.space.Close() // nothing was written
 }
 
-// List implements attach.Driver. It goes by the notes. A VF whose namespace has ended is
+// List implements ifdriver.Driver. It goes by the notes. A VF whose namespace has ended is
 // listed until it is released, because its settings are to be restored.
-func (d *Driver) List(ctx context.Context) ([]attach.Found, error) {
+func (d *Driver) List(ctx context.Context) ([]ifdriver.Found, error) {
 	notes, err := d.notes.All()
 	if err != nil {
 		return nil, err
 	}
-	var list []attach.Found
+	var list []ifdriver.Found
 	for _, n := range notes {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
@@ -27,7 +27,7 @@ func TestSRIOV_AttachAndDetach_DeviceReturnedUnchanged(t *testing.T) {
 	pod := netnstest.New(t)
 	noRules := pod.Rules(t)
 	rate := 10
-	s := spec(pod, vf, func(s *attach.Spec) { s.MTU, s.VF.MaxTxRate, s.VF.Trust = 1400, &rate, netif.On })
+	s := spec(pod, vf, func(s *ifdriver.Spec) { s.MTU, s.VF.MaxTxRate, s.VF.Trust = 1400, &rate, netif.On })
 	got, err := n.Attach(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestSRIOV_AttachAndDetach_DeviceReturnedUnchanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}); !cmp.Equal(got, want) {
+	if want := (ifdriver.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}); !cmp.Equal(got, want) {
 		t.Errorf("link is %+v, want %+v", got, want)
 	}
 	link := pod.Link(t, "fast")
@@ -65,7 +65,7 @@ func TestSRIOV_AttachAndDetach_DeviceReturnedUnchanged(t *testing.T) {
 		}
 	}
 	n.asBefore(t, n.vfs[0], other)
-	if _, err := n.Check(t.Context(), s); !errors.Is(err, attach.ErrGone) {
+	if _, err := n.Check(t.Context(), s); !errors.Is(err, ifdriver.ErrGone) {
 		t.Errorf("check of nothing gives %v", err)
 	}
 }
@@ -77,20 +77,20 @@ func TestSRIOV_UnsupportedSetting_NothingChanged(t *testing.T) {
 	rate, huge := 10, 1_000_000
 	for _, tc := range []struct {
 		name   string
-		change func(*attach.Spec)
+		change func(*ifdriver.Spec)
 		inPod  func() error
 		want   error
 		says   string
 	}{
-		{name: "a guaranteed rate", change: func(s *attach.Spec) { s.VF.MinTxRate = &rate }, says: "can't set min_tx_rate 10"},
-		{name: "a rate above that of the adapter", change: func(s *attach.Spec) { s.VF.MaxTxRate = &huge }, says: "can't set min_tx_rate 0, max_tx_rate 1000000"},
-		{name: "a link state", change: func(s *attach.Spec) { s.VF.LinkState = "disable" }, says: "can't set link_state disable"},
-		{name: "another sort of tag", change: func(s *attach.Spec) { s.VF.Proto = "802.1ad" }, says: "vlanProto 0x88a8"},
-		{name: "an MTU above the adapter's", change: func(s *attach.Spec) { s.MTU = 9000 }, says: "MTU 9000 is larger than MTU 1500"},
-		{name: "a name that the pod has", inPod: func() error { return netlink.LinkAdd(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "net1"}}) }, want: attach.ErrExists},
-		{name: "no device", change: func(s *attach.Spec) { s.PCI = "0000:ff:00.0" }, want: errNoDevice},
-		{name: "the adapter itself", change: func(s *attach.Spec) { s.PCI = n.adapter.Address }, want: errNoVF},
-		{name: "two equal routes", change: func(s *attach.Spec) { s.Routes = append(s.Routes, s.Routes[0]) }, says: "add route to 198.51.100.0/24"},
+		{name: "a guaranteed rate", change: func(s *ifdriver.Spec) { s.VF.MinTxRate = &rate }, says: "can't set min_tx_rate 10"},
+		{name: "a rate above that of the adapter", change: func(s *ifdriver.Spec) { s.VF.MaxTxRate = &huge }, says: "can't set min_tx_rate 0, max_tx_rate 1000000"},
+		{name: "a link state", change: func(s *ifdriver.Spec) { s.VF.LinkState = "disable" }, says: "can't set link_state disable"},
+		{name: "another sort of tag", change: func(s *ifdriver.Spec) { s.VF.Proto = "802.1ad" }, says: "vlanProto 0x88a8"},
+		{name: "an MTU above the adapter's", change: func(s *ifdriver.Spec) { s.MTU = 9000 }, says: "MTU 9000 is larger than MTU 1500"},
+		{name: "a name that the pod has", inPod: func() error { return netlink.LinkAdd(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "net1"}}) }, want: ifdriver.ErrExists},
+		{name: "no device", change: func(s *ifdriver.Spec) { s.PCI = "0000:ff:00.0" }, want: errNoDevice},
+		{name: "the adapter itself", change: func(s *ifdriver.Spec) { s.PCI = n.adapter.Address }, want: errNoVF},
+		{name: "two equal routes", change: func(s *ifdriver.Spec) { s.Routes = append(s.Routes, s.Routes[0]) }, says: "add route to 198.51.100.0/24"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := netnstest.New(t)
@@ -125,7 +125,7 @@ func TestSRIOV_NamespaceEnds_DeviceRestored(t *testing.T) {
 	vf := n.vfs[0]
 	before := n.stateOf(t, vf)
 	pod := netnstest.New(t)
-	s := spec(pod, vf, func(s *attach.Spec) { s.IfName = n.adapter.Name }) // the node has a device of that name too
+	s := spec(pod, vf, func(s *ifdriver.Spec) { s.IfName = n.adapter.Name }) // the node has a device of that name too
 	n.mustAttach(t, s)
 	pod.Close(t)
 	n.start(Config{})
@@ -142,7 +142,7 @@ func TestVirtualFunction_SecondOwner_Refused(t *testing.T) {
 	before := n.stateOf(t, vf)
 	first, second := netnstest.New(t), netnstest.New(t)
 	one := spec(first, vf)
-	two := spec(second, vf, func(s *attach.Spec) {
+	two := spec(second, vf, func(s *ifdriver.Spec) {
 		s.ContainerID, s.PodUID, s.MAC = "other", "uid-2", net.HardwareAddr{2, 0, 192, 0, 2, 8}
 	})
 	n.mustAttach(t, one)
@@ -199,7 +199,7 @@ func TestSRIOV_PodChangesDevice_FoundAndUndone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := n.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) || errors.Is(err, attach.ErrGone) != tc.gone {
+			if _, err := n.Check(t.Context(), s); !errors.Is(err, ifdriver.ErrMismatch) || errors.Is(err, ifdriver.ErrGone) != tc.gone {
 				t.Errorf("check gives %v", err)
 			}
 			if tc.gone { // as the restorer does
@@ -225,11 +225,11 @@ func TestSRIOV_UserspaceDriverDevice_DummyInPod(t *testing.T) {
 		kinds map[string]string
 	}{
 		{"untagged", 0, map[string]string{"net1": "dummy"}},
-		{"on a VLAN", 7, map[string]string{"net1": "vlan", attach.DeviceName(temporaryPrefix, "0123456789abcdef", "net1"): "dummy"}},
+		{"on a VLAN", 7, map[string]string{"net1": "vlan", ifdriver.DeviceName(temporaryPrefix, "0123456789abcdef", "net1"): "dummy"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := netnstest.New(t)
-			s := spec(pod, vf, func(s *attach.Spec) { s.VLAN, s.VF.QoS = tc.vlan, nil })
+			s := spec(pod, vf, func(s *ifdriver.Spec) { s.VLAN, s.VF.QoS = tc.vlan, nil })
 			n.mustAttach(t, s)
 			link := pod.Link(t, "net1")
 			if a := link.Attrs(); a.Alias != vf.Address || !hasMAC(link, s.MAC) || a.Flags&net.FlagUp == 0 {
@@ -275,7 +275,7 @@ func TestSRIOV_NodeNetwork_RefusedUnlessPermitted(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = netlink.AddrDel(link, addr) })
 	pod := netnstest.New(t)
-	untagged := spec(pod, vf, func(s *attach.Spec) { s.VLAN, s.VF.QoS = 0, nil })
+	untagged := spec(pod, vf, func(s *ifdriver.Spec) { s.VLAN, s.VF.QoS = 0, nil })
 	if _, err := n.Attach(t.Context(), untagged); err == nil || !strings.Contains(err.Error(), "carries the node's address 192.0.2.200") ||
 		!strings.Contains(err.Error(), "underlayAttachments") {
 		t.Errorf("without a VLAN: %v", err)
@@ -308,7 +308,7 @@ func TestSRIOV_NodeNetwork_RefusedUnlessPermitted(t *testing.T) {
 func TestSRIOV_DeviceRemoved_NoteRemoved(t *testing.T) {
 	n := newNode(t, 1)
 	pod := netnstest.New(t)
-	s := spec(pod, n.vfs[0], func(s *attach.Spec) { s.PCI = n.vfs[0].Address })
+	s := spec(pod, n.vfs[0], func(s *ifdriver.Spec) { s.PCI = n.vfs[0].Address })
 	n.mustAttach(t, s)
 	gone := note{Interface: n.noted(t, s).Interface, PCI: "0000:ff:00.0"}
 	if err := n.notes.Put(gone); err != nil {
@@ -329,7 +329,7 @@ func TestSRIOV_Uninstall_DevicesRestored(t *testing.T) {
 	var before []state
 	for i, vf := range n.vfs {
 		before = append(before, n.stateOf(t, vf))
-		n.mustAttach(t, spec(pods[i], vf, func(s *attach.Spec) { s.ContainerID, s.MAC[5] = vf.Address, byte(i) }))
+		n.mustAttach(t, spec(pods[i], vf, func(s *ifdriver.Spec) { s.ContainerID, s.MAC[5] = vf.Address, byte(i) }))
 	}
 	pods[0].Close(t)
 	if err := ReleaseAll(t.Context(), n.dir); err != nil {
@@ -340,7 +340,7 @@ func TestSRIOV_Uninstall_DevicesRestored(t *testing.T) {
 	}
 }
 
-func (n *node) noted(t *testing.T, s attach.Spec) note {
+func (n *node) noted(t *testing.T, s ifdriver.Spec) note {
 	t.Helper()
 	one, ok, err := n.notes.Get(s.ContainerID, s.IfName)
 	if !ok || err != nil {

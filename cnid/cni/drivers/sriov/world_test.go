@@ -16,7 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/devicemove"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/vm/hardware"
 )
@@ -95,8 +95,8 @@ func (n *node) asBefore(t testing.TB, vf hardware.Function, before state) {
 }
 
 // spec returns an interface on a virtual function in a pod.
-func spec(pod *netnstest.Namespace, vf hardware.Function, change ...func(*attach.Spec)) attach.Spec {
-	s := attach.Spec{
+func spec(pod *netnstest.Namespace, vf hardware.Function, change ...func(*ifdriver.Spec)) ifdriver.Spec {
+	s := ifdriver.Spec{
 		ContainerID: "0123456789abcdef", IfName: "net1", Request: "eth0", PodUID: "uid", Network: "alioth", Description: "customer-a/web-1",
 		NetnsPath: pod.Path, MAC: net.HardwareAddr{2, 0, 192, 0, 2, 7}, AltName: "fast",
 		Config: netif.Config{
@@ -115,14 +115,14 @@ func spec(pod *netnstest.Namespace, vf hardware.Function, change ...func(*attach
 	return s
 }
 
-func (n *node) mustAttach(t testing.TB, s attach.Spec) {
+func (n *node) mustAttach(t testing.TB, s ifdriver.Spec) {
 	t.Helper()
 	if _, err := n.Attach(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (n *node) mustDetach(t testing.TB, s attach.Spec) {
+func (n *node) mustDetach(t testing.TB, s ifdriver.Spec) {
 	t.Helper()
 	if err := n.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 		t.Fatal(err)
@@ -133,4 +133,4 @@ func hasMAC(link netlink.Link, mac net.HardwareAddr) bool {
 	return bytes.Equal(link.Attrs().HardwareAddr, mac)
 }
 
-var _ attach.Driver = (*Driver)(nil)
+var _ ifdriver.Driver = (*Driver)(nil)

@@ -10,14 +10,14 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/pair"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // Kind is the driver's, and the kernel's name of such devices.
-const Kind attach.Kind = "veth"
+const Kind ifdriver.Kind = "veth"
 
 // Devices describes the pairs of this kind.
-var Devices = pair.Devices{Kind: Kind, Hook: attach.HookHostEnd, Ends: ends}
+var Devices = pair.Devices{Kind: Kind, Hook: ifdriver.HookHostEnd, Ends: ends}
 
 func ends(host, pod netlink.LinkAttrs) netlink.Link {
 	return &netlink.Veth{

@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/forward/plan/serviceplan"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
@@ -64,7 +64,7 @@ func record(a nodestatus.Attachment) journal.Record {
 		},
 		Binding: journal.Binding{VPC: a.VPC, VNI: a.VNI, Subnets: a.Subnets, Outside: a.Outside, External: a.External},
 		Interface: journal.Interface{
-			Kind: attach.Kind(a.Kind), HostIfName: a.HostIfName, Addrs: a.Addrs, Gateways: a.Gateways,
+			Kind: ifdriver.Kind(a.Kind), HostIfName: a.HostIfName, Addrs: a.Addrs, Gateways: a.Gateways,
 			MAC: mac, AltName: a.AltName,
 			PCI: a.PCI, Config: configOf(a), Device: deviceBack(a.Device),
 		},
@@ -101,10 +101,10 @@ func Settings(c plan.Config) nodestatus.Settings {
 
 // Config converts settings back.
 func Config(s nodestatus.Settings) plan.Config {
-	kinds := attach.Catalog{}
+	kinds := ifdriver.Catalog{}
 	for kind, can := range s.Kinds {
-		kinds[attach.Kind(kind)] = attach.Capabilities{
-			HostEnd: can.HostEnd, Hook: attach.Hook(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable,
+		kinds[ifdriver.Kind(kind)] = ifdriver.Capabilities{
+			HostEnd: can.HostEnd, Hook: ifdriver.Hook(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable,
 			Device:   can.Device,
 			External: can.External,
 		}

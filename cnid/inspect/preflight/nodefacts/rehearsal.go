@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 	"github.com/alioth-net/alioth/cnid/inspect/preflight"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -170,7 +170,7 @@ func attachTo(ifindex int, program *ebpf.Program) error {
 // kinds returns the kinds of interfaces that the kernel lacks.
 func kinds(ctx context.Context) (problems []preflight.Problem) {
 	for _, kind := range drivers.All() {
-		if err := kind.Probe(ctx); errors.Is(err, attach.ErrUnsupported) {
+		if err := kind.Probe(ctx); errors.Is(err, ifdriver.ErrUnsupported) {
 			problems = append(problems, preflight.Problem{
 				Kind: kind.Kind, Part: fmt.Sprintf("interfaces of kind %s", kind.Kind), Error: short(err), Remedy: "pods of this node can't have such interfaces",
 			})

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/nic"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/neighbours"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
@@ -83,7 +83,7 @@ func (s *session) evict(wanted []Interface) error {
 // held returns an error for a device that is in its pod.
 func (s *session) held(n note, d device) error {
 	return s.inPod(n, d, func(*rtnl.Socket, netlink.Link) error {
-		return fmt.Errorf("%w: device %s is still %s of sandbox %s", attach.ErrNotYet, d.MAC, d.Name, n.ContainerID)
+		return fmt.Errorf("%w: device %s is still %s of sandbox %s", ifdriver.ErrNotYet, d.MAC, d.Name, n.ContainerID)
 	})
 }
 
@@ -126,7 +126,7 @@ func plan(pod ns.NetNS, a Attachment, wanted []Interface) (note, []netlink.Link,
 	for _, one := range wanted {
 		link, err := node.Find(one.MAC)
 		if errors.Is(err, nic.ErrMissing) {
-			err = fmt.Errorf("%w: %w", attach.ErrNotYet, err)
+			err = fmt.Errorf("%w: %w", ifdriver.ErrNotYet, err)
 		}
 		if err != nil {
 			return note{}, nil, fmt.Errorf("device %s for %s: %w", one.MAC, one.Name, err)
@@ -143,7 +143,7 @@ func free(pod ns.NetNS, wanted []Interface) error {
 		for _, one := range wanted {
 			_, err := h.LinkByName(one.Name)
 			if err == nil {
-				return attach.Taken(one.Name)
+				return ifdriver.Taken(one.Name)
 			}
 			if !podside.IsNotFound(err) {
 				return fmt.Errorf("look for %s in the pod: %w", one.Name, err)
@@ -171,7 +171,7 @@ func configure(h *rtnl.Socket, n note, d device) error {
 	}
 	err = h.LinkSetName(arrived, d.Name)
 	if errors.Is(err, unix.EEXIST) {
-		return attach.Taken(d.Name)
+		return ifdriver.Taken(d.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("rename the device to %s: %w", d.Name, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/nic"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/vm/hardware"
 )
@@ -241,7 +241,7 @@ func TestDelegatedVF_FunctionRemoved_ReportedMissing(t *testing.T) {
 				m.makeFunctions(t, 1)
 			}
 			before := m.states(t)
-			if err := m.check(t, a, one.Name); !errors.Is(err, attach.ErrMismatch) {
+			if err := m.check(t, a, one.Name); !errors.Is(err, ifdriver.ErrMismatch) {
 				t.Errorf("check: %v", err)
 			}
 			c.then(t, m, a)

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
@@ -56,7 +56,7 @@ type Attachment struct {
 
 // Passes reports whether an error will pass: a device is not there yet.
 func Passes(err error) bool {
-	return errors.Is(err, attach.ErrNotYet) || errors.Is(err, errReturning) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, ifdriver.ErrNotYet) || errors.Is(err, errReturning) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // errReturning reports a device with hardware that is neither on the node nor in its pod.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/waits"
 )
@@ -199,7 +199,7 @@ func TestDelegatedNIC_NameUsedInPod_NotTaken(t *testing.T) {
 	onDevice(t, n.Namespace, "nic0", netlink.LinkSetUp) // which a move would undo
 	before := n.states(t)
 	err := n.attach(t, of(pod, "c"), first(macOf(1)), second(macOf(2)))
-	if !errors.Is(err, attach.ErrExists) || Passes(err) || !strings.Contains(err.Error(), "eth2") {
+	if !errors.Is(err, ifdriver.ErrExists) || Passes(err) || !strings.Contains(err.Error(), "eth2") {
 		t.Errorf("%v", err)
 	}
 	n.asBefore(t, before)
@@ -344,13 +344,13 @@ func TestDelegatedNICCheck_EachDifference_Found(t *testing.T) {
 			n.mustAttach(t, of(pod, "c"), first(macOf(1)))
 			onDevice(t, pod, "eth1", c.do)
 			err := n.check(t, of(pod, "c"), "eth1")
-			if !errors.Is(err, attach.ErrMismatch) || !strings.Contains(err.Error(), c.text) {
+			if !errors.Is(err, ifdriver.ErrMismatch) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%v, want %q", err, c.text)
 			}
 		})
 	}
 	n, pod := newNode(t), netnstest.New(t)
-	if err := n.check(t, of(pod, "c"), "eth1"); !errors.Is(err, attach.ErrMismatch) {
+	if err := n.check(t, of(pod, "c"), "eth1"); !errors.Is(err, ifdriver.ErrMismatch) {
 		t.Errorf("a device that was never given: %v", err)
 	}
 }

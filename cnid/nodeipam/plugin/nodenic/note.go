@@ -17,7 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/devicemove"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 // note describes the devices of an attachment, from before the first is moved until the last is
@@ -85,7 +85,7 @@ const temporaryPrefix = "ald"
 
 // temporary returns the name of a device on its way between two namespaces.
 func (n note) temporary(d device) string {
-	return attach.DeviceName(temporaryPrefix, n.ContainerID, d.Name)
+	return ifdriver.DeviceName(temporaryPrefix, n.ContainerID, d.Name)
 }
 
 // kindOfHardware is the kind of devices with a driver. The kernel gives them back to the initial

@@ -13,7 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/quote"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
@@ -141,8 +141,8 @@ func merge(list []Interface, one Interface) ([]Interface, error) {
 }
 
 // spec returns the interface for the code that configures and checks it. A device keeps its MTU.
-func (i Interface) spec() attach.Spec {
-	spec := attach.Spec{IfName: i.Name, Addrs: i.Addrs, MAC: i.MAC, Config: netif.Config{Routes: i.Routes}}
+func (i Interface) spec() ifdriver.Spec {
+	spec := ifdriver.Spec{IfName: i.Name, Addrs: i.Addrs, MAC: i.MAC, Config: netif.Config{Routes: i.Routes}}
 	if slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
 		// It is on an Ethernet with others, who expect a link-local address.
 		spec.IPv6 = netif.IPv6On

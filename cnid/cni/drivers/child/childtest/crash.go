@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/killed"
 )
@@ -21,7 +21,7 @@ import (
 type attaching struct {
 	// Node is the path of the node's namespace.
 	Node, Dir string
-	Spec      attach.Spec
+	Spec      ifdriver.Spec
 }
 
 // AttachUntilKilled does the work of the processes of KillAttaching. A driver's package has it as
@@ -35,7 +35,7 @@ func AttachUntilKilled(t *testing.T, devices child.Devices) {
 	n := Node{
 		Namespace: &netnstest.Namespace{Path: job.Node},
 		Dir:       job.Dir,
-		Underlay:  &attach.Underlay{},
+		Underlay:  &ifdriver.Underlay{},
 		devices:   devices,
 	}
 	n.Start(t)
@@ -82,7 +82,7 @@ func KillAttaching(t *testing.T, devices child.Devices) {
 	t.Logf("an attachment and its removal take %v; %d processes left an interface", round, remains)
 }
 
-func (n Node) mustDetach(t testing.TB, s attach.Spec) {
+func (n Node) mustDetach(t testing.TB, s ifdriver.Spec) {
 	t.Helper()
 	if err := n.Driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/child"
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/waits"
 )
@@ -32,11 +32,11 @@ import (
 // routers.
 type Node struct {
 	*netnstest.Namespace
-	Driver attach.Driver
+	Driver ifdriver.Driver
 	// Dir has the driver's notes.
 	Dir string
 	// Underlay is the underlay that the driver knows; a test may change it.
-	Underlay *attach.Underlay
+	Underlay *ifdriver.Underlay
 	devices  child.Devices
 }
 
@@ -44,7 +44,7 @@ type Node struct {
 // a pod's interface too, and the router that is at its other end.
 func NewNode(t testing.TB, devices child.Devices) (Node, Router) {
 	t.Helper()
-	n := Node{Namespace: netnstest.New(t), Dir: t.TempDir(), Underlay: &attach.Underlay{}, devices: devices}
+	n := Node{Namespace: netnstest.New(t), Dir: t.TempDir(), Underlay: &ifdriver.Underlay{}, devices: devices}
 	n.Start(t)
 	return n, n.AddDevice(t, "eth0", "192.0.2.1/24", "2001:db8::1/64")
 }
@@ -53,7 +53,7 @@ func NewNode(t testing.TB, devices child.Devices) (Node, Router) {
 func (n *Node) Start(t testing.TB) {
 	t.Helper()
 	n.Do(t, func() (err error) {
-		n.Driver, err = n.devices.Type().Open(attach.Node{Dir: n.Dir, Place: place{n.Underlay}})
+		n.Driver, err = n.devices.Type().Open(ifdriver.Node{Dir: n.Dir, Place: place{n.Underlay}})
 		return err
 	})
 	t.Cleanup(n.Driver.Close)
@@ -145,11 +145,11 @@ func AddAddrs(device string, addrs ...string) error {
 }
 
 // Spec returns an interface on eth0 in a pod.
-func Spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
+func Spec(pod *netnstest.Namespace, addrs ...string) ifdriver.Spec {
 	if len(addrs) == 0 {
 		addrs = []string{"192.0.2.7/24", "2001:db8::7/64"}
 	}
-	s := attach.Spec{
+	s := ifdriver.Spec{
 		ContainerID: "0123456789abcdef", IfName: "eth0", Request: "", PodUID: "uid", Network: "alioth", Description: "customer-a/web-1",
 		NetnsPath: pod.Path, MAC: net.HardwareAddr{2, 0, 192, 0, 2, 7}, Config: netif.Config{Parent: "eth0", IPv6: netif.IPv6On},
 	}
@@ -162,7 +162,7 @@ func Spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
 }
 
 // MustAttach attaches a pod, or ends the test.
-func MustAttach(t testing.TB, n Node, s attach.Spec) attach.Link {
+func MustAttach(t testing.TB, n Node, s ifdriver.Spec) ifdriver.Link {
 	t.Helper()
 	link, err := n.Driver.Attach(t.Context(), s)
 	if err != nil {
@@ -304,8 +304,8 @@ func AwaitNeighbours(t testing.TB, r Router, mac net.HardwareAddr, want ...strin
 	}
 }
 
-// place implements attach.Place by an underlay that a test may change.
-type place struct{ underlay *attach.Underlay }
+// place implements ifdriver.Place by an underlay that a test may change.
+type place struct{ underlay *ifdriver.Underlay }
 
-// Underlay implements attach.Place.
-func (p place) Underlay() (attach.Underlay, error) { return *p.underlay, nil }
+// Underlay implements ifdriver.Place.
+func (p place) Underlay() (ifdriver.Underlay, error) { return *p.underlay, nil }

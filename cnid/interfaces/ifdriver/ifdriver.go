@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attach defines the interface between Alioth and the drivers that attach a pod to its
+// Package ifdriver defines the interface between Alioth and the drivers that attach a pod to its
 // network. Each kind of attachment has a driver in a package below cnid/cni/drivers. Callers ask
 // for the abilities of a driver, never for its kind.
-package attach
+package ifdriver
 
 import (
 	"context"

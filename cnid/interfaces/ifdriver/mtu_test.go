@@ -1,13 +1,13 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package attach_test
+package ifdriver_test
 
 import (
 	"net/netip"
 	"testing"
 
-	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/ifdriver"
 )
 
 func TestAttachMTU_IPv6Pod_MinimumKept(t *testing.T) {
@@ -23,7 +23,7 @@ func TestAttachMTU_IPv6Pod_MinimumKept(t *testing.T) {
 		{1230, []netip.Prefix{v6}, 1280},
 		{1230, []netip.Prefix{v4, v6}, 1280},
 	} {
-		if got := attach.PodMTU(c.carried, c.addrs); got != c.want {
+		if got := ifdriver.PodMTU(c.carried, c.addrs); got != c.want {
 			t.Errorf("%v where %d bytes are carried: %d, want %d", c.addrs, c.carried, got, c.want)
 		}
 	}
