@@ -5,12 +5,7 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/cluster/addons"
 	"github.com/alioth-net/alioth/test/cluster/control"
 	"github.com/alioth-net/alioth/test/cluster/objects"
@@ -68,7 +63,7 @@ func (c *Cluster) installDNS(ctx context.Context, o Options) error {
 		return err
 	}
 	c.progress("waiting for admission")
-	if err := c.waitForAdmission(ctx, o); err != nil {
+	if err := objects.WaitForAdmission(ctx, c.Client(), !o.CNI.others()); err != nil {
 		return err
 	}
 	if o.DNSLater {
@@ -79,35 +74,4 @@ func (c *Cluster) installDNS(ctx context.Context, o Options) error {
 		return err
 	}
 	return c.WaitDeploymentReady(ctx, "kube-system", "coredns")
-}
-
-// waitForAdmission returns when admission can judge Services, and Subnets where the chart is
-// installed. For up to 30 s after the chart's first installation the API server does not know each
-// kind of the policies' parameters, and refuses these objects (docs/tenants/outside.md).
-func (c *Cluster) waitForAdmission(ctx context.Context, o Options) error {
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "asks-admission"},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}
-	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	err := objects.WaitFor(ctx, "Services can be created", func(ctx context.Context) error {
-		_, err := c.Client().CoreV1().Services("default").Create(ctx, service, dryRun)
-		return err
-	})
-	if err != nil || o.CNI.others() {
-		return err
-	}
-	return objects.WaitFor(ctx, "Subnets can be created", func(ctx context.Context) error {
-		subnet := &v1alpha1.Subnet{
-			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Subnet"},
-			ObjectMeta: metav1.ObjectMeta{Name: "asks-admission"},
-			Spec:       v1alpha1.SubnetSpec{VPC: "asks-admission", CIDRs: []string{"192.0.2.0/24"}},
-		}
-		body, err := json.Marshal(subnet)
-		if err != nil {
-			return err
-		}
-		path := "/apis/" + v1alpha1.GroupVersion.String() + "/subnets"
-		return c.Client().CoreV1().RESTClient().Post().AbsPath(path).Param("dryRun", metav1.DryRunAll).Body(body).Do(ctx).Error()
-	})
 }

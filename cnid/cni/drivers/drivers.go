@@ -22,7 +22,11 @@ const DefaultPair = veth.Kind
 
 // WithDelegates returns a registry of nodes that run other CNI plugins too. open is called
 // once. files has configurations on the node's disk.
-func WithDelegates(all ifdriver.Registry, files host.ConfDir, open func() (*plugins.Delegates, error)) ifdriver.Registry {
+func WithDelegates(
+	all ifdriver.Registry,
+	files host.ConfDir,
+	open func() (*plugins.Delegates, error),
+) ifdriver.Registry {
 	return append(all, otherplugin.Type(files, open))
 }
 

@@ -185,7 +185,12 @@ func podEnd(spec ifdriver.Spec, pod ns.NetNS) netlink.LinkAttrs {
 	return attrs
 }
 
-func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link, spec ifdriver.Spec) (netns.ID, error) {
+func (d *session) configure(
+	ctx context.Context,
+	pod ns.NetNS,
+	host netlink.Link,
+	spec ifdriver.Spec,
+) (netns.ID, error) {
 	if err := d.configureHost(host, spec); err != nil {
 		return netns.ID{}, fmt.Errorf("configure host end: %w", err)
 	}
