@@ -12,6 +12,7 @@
 package identities
 
 import (
+	"cmp"
 	"errors"
 	"iter"
 	"slices"
@@ -168,7 +169,9 @@ func (t *Term) begin(s *Snapshot, now time.Time) *plan {
 			p.held[a.Pod] = append(p.held[a.Pod], a)
 		}
 	}
-	p.identities = slices.SortedFunc(slices.Values(s.Identities), func(a, b Identity) int { return int(a.Number) - int(b.Number) })
+	p.identities = slices.SortedFunc(slices.Values(s.Identities), func(a, b Identity) int {
+		return cmp.Compare(a.Number, b.Number)
+	})
 	p.remember()
 	return p
 }

@@ -192,3 +192,22 @@ func TestPlan_DeletedPolicy_AddressKept(t *testing.T) {
 		}
 	}
 }
+
+// TestPlan_NumberHandedOut_LifeBeginsAgain: the write to the Address may be on its way.
+func TestPlan_NumberHandedOut_LifeBeginsAgain(t *testing.T) {
+	web, term := identityOf("web"), NewTerm()
+	unused := &Snapshot{Identities: []Identity{web}}
+	used := &Snapshot{Identities: []Identity{web}, Pods: []Pod{podOf("p", "web")}}
+	term.Plan(unused, start)
+	if steps := term.Plan(used, start.Add(Life-time.Minute)); steps.Assigned["p"] != web.Number {
+		t.Fatalf("the pod gets %+v", steps)
+	}
+	for _, after := range []time.Duration{Life, 2*Life - 2*time.Minute} {
+		if got := said(term.Plan(unused, start.Add(after))); len(got) != 0 {
+			t.Errorf("after %s: %v", after, got)
+		}
+	}
+	if got := said(term.Plan(unused, start.Add(2*Life))); len(got) != 1 {
+		t.Errorf("in the end: %v", got)
+	}
+}
