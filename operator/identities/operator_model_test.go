@@ -4,7 +4,6 @@
 package identities
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -189,6 +188,6 @@ func (w *world) checkEnd() {
 		}
 	}
 	if w.t.Failed() {
-		w.t.Log(fmt.Sprintf("%d states, %s in the end", len(w.states), w.now.Sub(time.Unix(1_000_000, 0))))
+		w.t.Logf("%d states, %s in the end", len(w.states), w.now.Sub(time.Unix(1_000_000, 0)))
 	}
 }

@@ -83,21 +83,24 @@ func TestPlan_Pods_IdentityOfTheirLabels(t *testing.T) {
 		"the number is taken": {Snapshot{Pods: []Pod{podOf("p", "web")}, Settled: true, Taken: map[uint32]bool{web.Number: true}}, []string{fmt.Sprint("create ", numberOf("web", 1))}, nil},
 		"the number is another set's": {
 			Snapshot{Pods: []Pod{podOf("p", "web")}, Identities: []Identity{{UID: "x", Number: web.Number, Set: setOf("db")}}, Settled: true},
-			[]string{fmt.Sprint("create ", numberOf("web", 1))}, nil,
+			[]string{fmt.Sprint("create ", numberOf("web", 1))},
+			nil,
 		},
 		"the number rests": {
 			Snapshot{Pods: []Pod{podOf("p", "web")}, Identities: []Identity{resting}, Settled: true}, []string{fmt.Sprint("create ", numberOf("web", 1))}, nil,
 		},
 		"an Address has the number without an object": {
 			Snapshot{Pods: []Pod{podOf("p", "web")}, Addresses: []Address{addressOf("v4", "p", web.Number)}, Settled: true},
-			[]string{fmt.Sprint("create ", numberOf("web", 1))}, nil,
+			[]string{fmt.Sprint("create ", numberOf("web", 1))},
+			nil,
 		},
 		"other labels": {
 			Snapshot{
 				Pods: []Pod{podOf("p", "web")}, Identities: []Identity{web, db}, Reported: map[uint32]bool{web.Number: true},
 				Addresses: []Address{addressOf("v4", "p", db.Number), addressOf("v6", "p", web.Number), addressOf("other", "q", db.Number)},
 			},
-			[]string{fmt.Sprintf("patch v4 from %d to %d", db.Number, web.Number)}, nil,
+			[]string{fmt.Sprintf("patch v4 from %d to %d", db.Number, web.Number)},
+			nil,
 		},
 		"other labels, and nodes lack the identity": {
 			Snapshot{Pods: []Pod{podOf("p", "web")}, Identities: []Identity{web, db}, Addresses: []Address{addressOf("v4", "p", db.Number)}}, nil, nil,
