@@ -47,8 +47,8 @@ func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// exitStatus returns 1 for a finding of verify, trace, policy handle, version or preflight, and for
-// a failure of the node's network. It returns 2 for an error.
+// exitStatus returns 1 for a finding of verify, trace, nodenetwork policy handle, version or
+// preflight, and for a failure of the node's network. It returns 2 for an error.
 func exitStatus(err error) int {
 	if nodenetwork.IsFinding(err) || errors.Is(err, errDifferent) || errors.Is(err, errStopped) ||
 		errors.Is(err, errSkew) ||
@@ -66,7 +66,7 @@ func newCommand(line ...string) *cobra.Command {
 		Short: "Inspect Alioth: attachments, counters, maps, flows, lost packets, and whether all of it agrees",
 		Long: `Inspect Alioth.
 
-drops, flows, trace, verify, release and policy work from anywhere with a
+drops, flows, trace, verify, release and nodenetwork work from anywhere with a
 kubeconfig.
 
 explain needs no cluster: it prints what a reason means, and what to do.
@@ -87,7 +87,8 @@ server; without, they show the node on which they run, as root.`,
 		traceCommand(),
 		packetTraceCommand(),
 		nodenetwork.StateCommand(),
-		nodenetwork.PolicyCommand(),
+		nodenetwork.Command(),
+		nodenetwork.FormerPolicyCommand(),
 		versionCommand(),
 		preflightCommand(),
 		explainCommand(),
