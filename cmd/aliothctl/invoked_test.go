@@ -108,7 +108,7 @@ func TestCompletion_KubectlPlugin_WordsCompleted(t *testing.T) {
 }
 
 // The former name has to stay until the next release.
-func TestPolicyHandle_FormerName_WorksAndTellsNewName(t *testing.T) {
+func TestPolicyHandle_FormerName_NewNameTold(t *testing.T) {
 	for binary, want := range map[string]string{
 		"aliothctl":      "aliothctl policy handle is deprecated: its name is aliothctl nodenetwork policy handle now\n",
 		"kubectl-alioth": "kubectl alioth policy handle is deprecated: its name is kubectl alioth nodenetwork policy handle now\n",

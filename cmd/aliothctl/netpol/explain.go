@@ -55,7 +55,7 @@ func explainCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "explain FROM TO:PORT[/PROTOCOL]",
-		Short: "Explain whether network policies allow a connection, by which rule, and what would allow it",
+		Short: "Explain whether network policies allow a connection, the rule that decides, and a rule that would allow it",
 		Long: `Explain whether network policies allow a new connection: for each direction the policy
 and the rule that decide, and for a refused one a rule that would allow it. Replies of
 an allowed connection are always allowed.

@@ -178,7 +178,10 @@ func (v *view) matches(rule *policy.Rule) bool {
 
 func (v *view) matchesPeer(peers []policy.Peer) bool {
 	for _, one := range peers {
-		if one.Block != nil && (inBlock(one.Block, v.peer.IP) || inBlock(one.Block, v.peer.Virtual)) || one.Pods != nil && v.matchesPods(one.Pods) {
+		if one.Block != nil && (inBlock(one.Block, v.peer.IP) || inBlock(one.Block, v.peer.Virtual)) {
+			return true
+		}
+		if one.Pods != nil && v.matchesPods(one.Pods) {
 			return true
 		}
 	}

@@ -11,14 +11,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/alioth-net/alioth/api/ipfamily"
 	"github.com/alioth-net/alioth/store/rows/policy"
 	rules "github.com/alioth-net/alioth/store/rules/policy"
 )
 
 // NotEnforced tells that answers have no effect on packets yet. Step 8 of docs/design/165 deletes
 // it, and sets Enforced.
-const NotEnforced = "Alioth does not enforce network policies yet: " +
-	"this is what the policies mean, not what happens to packets"
+const NotEnforced = "Alioth does not enforce network policies yet: the answer is about the policies, and not about packets"
 
 // Enforced reports whether Alioth enforces network policies.
 const Enforced = false
@@ -257,8 +257,8 @@ func pairsOf(from, to []netip.Addr) (list [][2]netip.Addr) {
 	if len(from) == 0 && len(to) == 0 {
 		return [][2]netip.Addr{{}}
 	}
-	for _, is4 := range []bool{true, false} {
-		a, b := inFamily(from, is4), inFamily(to, is4)
+	for _, family := range ipfamily.Both {
+		a, b := inFamily(from, family), inFamily(to, family)
 		if (a.IsValid() || len(from) == 0) && (b.IsValid() || len(to) == 0) && (a.IsValid() || b.IsValid()) {
 			list = append(list, [2]netip.Addr{a, b})
 		}
@@ -266,9 +266,10 @@ func pairsOf(from, to []netip.Addr) (list [][2]netip.Addr) {
 	return list
 }
 
-func inFamily(ips []netip.Addr, is4 bool) netip.Addr {
+// inFamily returns the first address of a family, the zero address without one.
+func inFamily(ips []netip.Addr, family ipfamily.Family) netip.Addr {
 	for _, ip := range ips {
-		if ip.Is4() == is4 {
+		if family.Has(ip) {
 			return ip
 		}
 	}
@@ -283,8 +284,8 @@ func (o *Objects) judge(from *end, to target, ips [2]netip.Addr) Path {
 	}
 	if o.isShared(from, to.end) {
 		p.From.Shared, p.To.Shared = true, true
-		p.From.IP = inFamily(from.nodeIPs, ips[1].Is4())
-		p.To.Virtual = inFamily(to.virtual, ips[1].Is4())
+		p.From.IP = inFamily(from.nodeIPs, ipfamily.Of(ips[1]))
+		p.To.Virtual = inFamily(to.virtual, ipfamily.Of(ips[1]))
 	}
 	v := o.index.Judge(p)
 	path := Path{Port: to.port.String(), Verdict: Allowed}

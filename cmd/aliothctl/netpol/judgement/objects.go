@@ -191,7 +191,7 @@ func (o *Objects) NamespacesOfPods() []string {
 	return slices.Compact(names)
 }
 
-// VPCOf returns the VPC in which a question has its addresses: the one that it names, else the VPC
+// VPCOf returns the VPC of the addresses of a question: the one that it names, else the VPC
 // of its first end that is a pod, else the default VPC.
 func (o *Objects) VPCOf(q *Question) string {
 	if q.VPC != "" {

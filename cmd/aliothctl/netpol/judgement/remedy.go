@@ -135,8 +135,8 @@ func (o *Objects) peer(s *side) (networkingv1.NetworkPolicyPeer, bool) {
 	return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: only(ip)}}, true
 }
 
-// clusterRule returns a rule of a ClusterNetworkPolicy that accepts the packet, "" if there is
-// none: its rules for ingress have no addresses.
+// clusterRule returns a rule of a ClusterNetworkPolicy that accepts the packet, "" without one: its
+// rules for ingress have no addresses.
 func (o *Objects) clusterRule(s *side) string {
 	peer := v1alpha2.ClusterNetworkPolicyEgressPeer{}
 	switch ip := addressOf(s.peer); {
