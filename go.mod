@@ -37,6 +37,7 @@ require (
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd
 	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
+	sigs.k8s.io/network-policy-api v0.2.0
 	sigs.k8s.io/yaml v1.6.0
 )
 
@@ -105,7 +106,6 @@ require (
 	golang.org/x/mod v0.41.0
 	google.golang.org/grpc v1.85.0
 	k8s.io/kubelet v0.37.2
-	sigs.k8s.io/network-policy-api v0.2.0
 )
 
 // Only for modules of tests and tools.

@@ -107,6 +107,26 @@ func TestCompletion_KubectlPlugin_WordsCompleted(t *testing.T) {
 	}
 }
 
+// The former name has to stay until the next release.
+func TestPolicyHandle_FormerName_NewNameTold(t *testing.T) {
+	for binary, want := range map[string]string{
+		"aliothctl":      "aliothctl policy handle is deprecated: its name is aliothctl nodenetwork policy handle now\n",
+		"kubectl-alioth": "kubectl alioth policy handle is deprecated: its name is kubectl alioth nodenetwork policy handle now\n",
+	} {
+		cmd := newCommand(binary, "policy", "handle")
+		var stdout, stderr strings.Builder
+		cmd.SetOut(&stdout)
+		cmd.SetErr(&stderr)
+		err := cmd.ExecuteContext(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "set --once") || !strings.HasPrefix(stderr.String(), want) || stdout.String() != "" {
+			t.Errorf("%s: %v, printed %q and the errors\n%s", binary, err, stdout.String(), stderr.String())
+		}
+		if strings.Contains(printed(t, binary, "--help"), "\n  policy ") {
+			t.Errorf("the help of %s has the former name", binary)
+		}
+	}
+}
+
 // TestCommandGroup_UnknownCommand_Refused visits every command that has others below it.
 func TestCommandGroup_UnknownCommand_Refused(t *testing.T) {
 	groups := 0

@@ -20,6 +20,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/api/version"
+	"github.com/alioth-net/alioth/cmd/aliothctl/netpol"
 	"github.com/alioth-net/alioth/cmd/aliothctl/nodenetwork"
 )
 
@@ -47,10 +48,10 @@ func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// exitStatus returns 1 for a finding of verify, trace, policy handle, version or preflight, and for
-// a failure of the node's network. It returns 2 for an error.
+// exitStatus returns 1 for a finding of verify, trace, netpol explain, nodenetwork policy handle,
+// version or preflight, and for a failure of the node's network. It returns 2 for an error.
 func exitStatus(err error) int {
-	if nodenetwork.IsFinding(err) || errors.Is(err, errDifferent) || errors.Is(err, errStopped) ||
+	if nodenetwork.IsFinding(err) || netpol.IsFinding(err) || errors.Is(err, errDifferent) || errors.Is(err, errStopped) ||
 		errors.Is(err, errSkew) ||
 		errors.Is(err, errBlocked) {
 		return 1
@@ -66,10 +67,11 @@ func newCommand(line ...string) *cobra.Command {
 		Short: "Inspect Alioth: attachments, counters, maps, flows, lost packets, and whether all of it agrees",
 		Long: `Inspect Alioth.
 
-drops, flows, trace, verify, release and policy work from anywhere with a
-kubeconfig.
+drops, flows, trace, verify, netpol, release and nodenetwork work from anywhere with
+a kubeconfig.
 
-explain needs no cluster: it prints what a reason means, and what to do.
+explain needs no cluster: it prints what a reason means, and what to do. Nor does netpol
+with --offline.
 
 status, dump and map show one node. With --node they reach it through the API
 server; without, they show the node on which they run, as root.`,
@@ -87,7 +89,9 @@ server; without, they show the node on which they run, as root.`,
 		traceCommand(),
 		packetTraceCommand(),
 		nodenetwork.StateCommand(),
-		nodenetwork.PolicyCommand(),
+		nodenetwork.Command(),
+		netpol.Command(),
+		nodenetwork.FormerPolicyCommand(),
 		versionCommand(),
 		preflightCommand(),
 		explainCommand(),

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"k8s.io/utils/clock"
 
@@ -24,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
-// Errors of policy handle.
+// Errors of nodenetwork policy handle.
 var (
 	// errDegraded reports that a node has not reached the state that a policy desires.
 	errDegraded = errors.New("a policy is degraded")
@@ -33,8 +34,17 @@ var (
 	)
 )
 
-// PolicyCommand returns the command "policy" with those below it.
-func PolicyCommand() *cobra.Command {
+// Command returns the command "nodenetwork" with those below it.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "nodenetwork",
+		Short: "Bring policies of the nodes' own networks to nodes",
+	}
+	cmd.AddCommand(policyCommand())
+	return cmd
+}
+
+func policyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Bring policies of the network state to nodes",
@@ -43,7 +53,20 @@ func PolicyCommand() *cobra.Command {
 	return cmd
 }
 
-// policyOptions are the options of policy handle.
+// FormerPolicyCommand returns the command "policy", the former name of "nodenetwork policy". The
+// name could mean network policies of pods too. It goes with the next release.
+func FormerPolicyCommand() *cobra.Command {
+	cmd := policyCommand()
+	cmd.Hidden = true
+	cmd.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		root := cmd.Root().CommandPath()
+		now := root + " nodenetwork" + strings.TrimPrefix(cmd.CommandPath(), root)
+		cmd.PrintErrf("%s is deprecated: its name is %s now\n", cmd.CommandPath(), now)
+	}
+	return cmd
+}
+
+// policyOptions are the options of nodenetwork policy handle.
 type policyOptions struct {
 	kubeconfig string
 	once       bool
@@ -66,8 +89,8 @@ once its state handler has run. So run both in turn until no policy is Progressi
 It prints the status of each policy.
 Exit status: 0 if none is Degraded, 1 if one is, 2 if the cluster can't be read or
 written.`,
-		Example: `  aliothctl policy handle --once
-  aliothctl policy handle --once --node worker-1 --node worker-2`,
+		Example: `  aliothctl nodenetwork policy handle --once
+  aliothctl nodenetwork policy handle --once --node worker-1 --node worker-2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !o.once {

@@ -20,7 +20,7 @@ import (
 )
 
 func TestPolicyHandle_OnceFlagMissing_Refused(t *testing.T) {
-	cmd := PolicyCommand()
+	cmd := policyCommand()
 	cmd.SetArgs([]string{"handle"})
 	cmd.SetErr(io.Discard)
 	if err := cmd.ExecuteContext(t.Context()); !errors.Is(err, errNotOnce) || IsFinding(err) {
@@ -99,7 +99,7 @@ func nodeNetworkBodies() map[string]string {
 
 func handlePolicies(t *testing.T, bodies map[string]string, words ...string) (string, error) {
 	t.Helper()
-	cmd := PolicyCommand()
+	cmd := policyCommand()
 	cmd.SetArgs(append([]string{"handle", "--once", "--kubeconfig", answersOf(t, bodies)}, words...))
 	var text strings.Builder
 	cmd.SetOut(&text)

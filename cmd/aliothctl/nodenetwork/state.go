@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodenetwork has the commands about the nodes' own networks: state for the node that it
-// runs on, and policy for the cluster.
+// runs on, and nodenetwork policy for the cluster.
 package nodenetwork
 
 import (

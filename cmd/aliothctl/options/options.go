@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -29,7 +30,12 @@ import (
 const (
 	Text = "text"
 	JSON = "json"
+	// YAML is a format of the commands that name it to AddFormat.
+	YAML = "yaml"
 )
+
+// formatsOf is the annotation of the flag "output" with the formats of its command.
+const formatsOf = "formats"
 
 // AddKubeconfig adds the flag for the kubeconfig file.
 func AddKubeconfig(cmd *cobra.Command, kubeconfig *string) {
@@ -74,12 +80,14 @@ func isDaemons(config *rest.Config, socket string) bool {
 // serviceAccountToken is where a pod has the token of its ServiceAccount.
 const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
-// NewClient returns a client for the kinds that commands read and write.
-func NewClient(config *rest.Config) (client.Client, error) {
+// NewClient returns a client for the kinds that commands read and write, and for kinds of one
+// command.
+func NewClient(config *rest.Config, kinds ...func(*runtime.Scheme) error) (client.Client, error) {
 	scheme := runtime.NewScheme()
-	err := errors.Join(corev1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
-	if err != nil {
-		return nil, fmt.Errorf("register API kinds: %w", err)
+	for _, add := range append(kinds, corev1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme) {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("register API kinds: %w", err)
+		}
 	}
 	// Without a logger the client would print a warning.
 	return client.New(config, client.Options{Scheme: scheme, Log: logr.FromSlogHandler(slog.DiscardHandler)})
@@ -87,7 +95,9 @@ func NewClient(config *rest.Config) (client.Client, error) {
 
 // Complete lets a shell complete the values of flags.
 func Complete(cmd *cobra.Command, kubeconfig *string) {
-	formats := cobra.FixedCompletions([]cobra.Completion{Text, JSON}, cobra.ShellCompDirectiveNoFileComp)
+	formats := func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return cmd.Flags().Lookup("output").Annotations[formatsOf], cobra.ShellCompDirectiveNoFileComp
+	}
 	nodes := func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		config, err := RESTConfig(*kubeconfig, cniapi.DefaultSocket)
 		if err != nil {
@@ -117,13 +127,17 @@ func Complete(cmd *cobra.Command, kubeconfig *string) {
 	}
 }
 
-// AddFormat adds the flag for the output format.
-func AddFormat(cmd *cobra.Command, format *string) {
-	cmd.Flags().StringVarP(format, "output", "o", *format, "text or json")
+// AddFormat adds the flag for the output format: text, json, and more formats of the command.
+func AddFormat(cmd *cobra.Command, format *string, more ...string) {
+	formats := append([]string{Text, JSON}, more...)
+	last := len(formats) - 1
+	words := strings.Join(formats[:last], ", ") + " or " + formats[last]
+	cmd.Flags().StringVarP(format, "output", "o", *format, words)
+	cmd.Flags().Lookup("output").Annotations = map[string][]string{formatsOf: formats}
 	check := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if !slices.Contains([]string{Text, JSON}, *format) {
-			return fmt.Errorf("--output %q: want %s or %s", *format, Text, JSON)
+		if !slices.Contains(formats, *format) {
+			return fmt.Errorf("--output %q: want %s", *format, words)
 		}
 		if check != nil {
 			return check(cmd, args)

@@ -35,6 +35,9 @@ type Port struct {
 // before shadow addresses.
 type End struct {
 	IP netip.Addr
+	// Virtual is the address of the shared service that leads to this end; ranges match either
+	// address. It is not set for other ends.
+	Virtual netip.Addr
 	// Pod is nil for an end that is not an interface of a pod.
 	Pod *Identity
 	// UID of the pod, "" without one.
@@ -175,7 +178,10 @@ func (v *view) matches(rule *policy.Rule) bool {
 
 func (v *view) matchesPeer(peers []policy.Peer) bool {
 	for _, one := range peers {
-		if one.Block != nil && inBlock(one.Block, v.peer.IP) || one.Pods != nil && v.matchesPods(one.Pods) {
+		if one.Block != nil && (inBlock(one.Block, v.peer.IP) || inBlock(one.Block, v.peer.Virtual)) {
+			return true
+		}
+		if one.Pods != nil && v.matchesPods(one.Pods) {
 			return true
 		}
 	}

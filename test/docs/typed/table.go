@@ -181,6 +181,18 @@ var Table = map[string]Page{
 		Before: example("11-danm-network"), After: gone("11-danm-network"),
 		Entries: []Entry{{Begins: "kubectl get attachmentclaims"}},
 	},
+	"docs/tenants/policies.md": {
+		Before: example(
+			"01-first-tenant",
+		) + "\nkubectl -n first wait --for=condition=Ready pods --all --timeout=2m", After: gone("01-first-tenant"),
+		Entries: []Entry{
+			{
+				Begins:  "aliothctl netpol explain --offline",
+				NotHere: "reads the manifest of the page; TestPage_OfflineExample_AnswerAsPrinted does so without a lab",
+			},
+			{Begins: "aliothctl netpol explain first/client"},
+		},
+	},
 	"docs/tenants/sriov.md": {Entries: []Entry{
 		{Begins: "ip -details link show fast1", NotHere: "needs an adapter with virtual functions: `make test-hardware`"},
 	}},

@@ -1,0 +1,184 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package netpol has the commands about network policies of pods: they read objects from a cluster
+// or from files, and print what package judgement answers.
+package netpol
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cmd/aliothctl/netpol/judgement"
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
+)
+
+// errNotAllowed reports that policies do not allow a connection. The answer is the output.
+var errNotAllowed = errors.New("the policies do not allow the connection")
+
+// IsFinding reports whether an error of a command is its answer, and not an error of the command
+// itself.
+func IsFinding(err error) bool { return errors.Is(err, errNotAllowed) }
+
+// Command returns the command "netpol" with those below it. Users know the name from kubectl, where
+// it is the short name of NetworkPolicies.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "netpol",
+		Short: "Review network policies of pods",
+	}
+	cmd.AddCommand(explainCommand())
+	return cmd
+}
+
+// explaining is the command line of explain.
+type explaining struct {
+	kubeconfig, format       string
+	offline                  bool
+	files                    []string
+	vpc, network, defaultVPC string
+	shared                   []string
+}
+
+func explainCommand() *cobra.Command {
+	e := &explaining{
+		format: options.Text, defaultVPC: v1alpha1.DefaultVPCName,
+		shared: []string{v1alpha1.APIServerService, "kube-system/kube-dns"},
+	}
+	cmd := &cobra.Command{
+		Use:   "explain FROM TO:PORT[/PROTOCOL]",
+		Short: "Explain whether network policies allow a connection, the rule that decides, and a rule that would allow it",
+		Long: `Explain whether network policies allow a new connection: for each direction the policy
+and the rule that decide, and for a refused one a rule that would allow it. Replies of
+an allowed connection are always allowed.
+
+FROM and TO are pods (NAMESPACE/POD or pod/NAMESPACE/POD) or IPs; an IP of no pod is
+outside. TO may be a Service (svc/NAMESPACE/NAME): each of its backends is judged, at
+the port that the backend has. PORT is a number or the name of a port, PROTOCOL is
+tcp, udp or sctp. An IPv6 address before a port is in brackets.
+
+The command reads objects and sends no packet; aliothctl trace shows the path of a
+packet. It needs the rights to read both pods, the Addresses of their nodes, their
+namespaces with the NetworkPolicies, and all ClusterNetworkPolicies where the cluster
+has this kind.
+
+With --offline it reads files alone, to review policies before they are in a cluster.
+FROM and TO may be controllers then, whose templates describe the pods, such as
+deploy/NAMESPACE/NAME. Networks in the files tell the VPCs of pods; without any, all
+pods are in the default VPC.
+
+` + judgement.NotEnforced + `.
+
+Exit status: 0 if the connection is allowed, to each backend of a Service; 1 if it is
+not; 2 if the question can't be answered.`,
+		Example: `  aliothctl netpol explain shop/cart-7d9f svc/shop/db:5432
+  aliothctl netpol explain shop/cart-7d9f 203.0.113.10:443
+  aliothctl netpol explain 198.51.100.7 shop/web-0:http
+  aliothctl netpol explain --offline -f manifests/ deploy/shop/cart sts/shop/db:5432
+  helm template shop ./chart | aliothctl netpol explain --offline -f - deploy/shop/cart svc/kube-system/kube-dns:53/udp`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return e.run(cmd, args[0], args[1]) },
+	}
+	e.addFlags(cmd)
+	return cmd
+}
+
+func (e *explaining) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&e.offline, "offline", false, "read no cluster, but the files of -f")
+	flags.StringSliceVarP(&e.files, "filename", "f", nil,
+		"file or folder with manifests, for --offline; - is standard input; may be repeated")
+	flags.StringVar(&e.vpc, "vpc", "",
+		"VPC of IPs and of the pods' interfaces; default: the VPC of each pod's first interface")
+	flags.StringVar(&e.network, "network", "",
+		"network outside of VPCs (NAMESPACE/NAME) that the connection uses: MultiNetworkPolicies decide there")
+	flags.StringVar(&e.defaultVPC, "default-vpc", e.defaultVPC, "name of the default VPC")
+	flags.StringSliceVar(&e.shared, "shared-services", e.shared,
+		"Services (NAMESPACE/NAME) that every VPC reaches, as in the values of the chart; SharedService objects add to them")
+	options.AddKubeconfig(cmd, &e.kubeconfig)
+	options.AddFormat(cmd, &e.format, options.YAML)
+	options.Complete(cmd, &e.kubeconfig)
+	cmd.MarkFlagsRequiredTogether("offline", "filename")
+	cmd.MarkFlagsMutuallyExclusive("vpc", "network")
+	cmd.MarkFlagsMutuallyExclusive("offline", "kubeconfig")
+}
+
+func (e *explaining) run(cmd *cobra.Command, from, to string) error {
+	q, err := e.question(from, to)
+	if err != nil {
+		return err
+	}
+	objects, err := e.objects(cmd.Context(), cmd.InOrStdin(), q)
+	if err != nil {
+		return err
+	}
+	answer, err := objects.Explain(q)
+	if err != nil {
+		return err
+	}
+	if err := e.print(cmd.OutOrStdout(), answer); err != nil {
+		return err
+	}
+	if answer.Verdict != judgement.Allowed {
+		cmd.SilenceErrors = true
+		return errNotAllowed
+	}
+	return nil
+}
+
+func (e *explaining) question(from, to string) (q *judgement.Question, err error) {
+	q = &judgement.Question{VPC: e.vpc, Network: e.network}
+	if q.From, err = judgement.ParseRef(from); err != nil {
+		return nil, fmt.Errorf("FROM %w", err)
+	}
+	if q.To, q.Port, err = judgement.ParseTarget(to); err != nil {
+		return nil, fmt.Errorf("TO %w", err)
+	}
+	if e.network != "" && strings.Count(e.network, "/") != 1 {
+		return nil, fmt.Errorf("--network %q: want NAMESPACE/NAME", e.network)
+	}
+	return q, nil
+}
+
+// objects reads the objects that the answer depends on.
+func (e *explaining) objects(ctx context.Context, stdin io.Reader, q *judgement.Question) (*judgement.Objects, error) {
+	o := judgement.New()
+	o.DefaultVPC = e.defaultVPC
+	for _, text := range e.shared {
+		namespace, name, ok := strings.Cut(text, "/")
+		if !ok {
+			return nil, fmt.Errorf("--shared-services %q: want NAMESPACE/NAME", text)
+		}
+		o.Shared = append(o.Shared, judgement.Name{Namespace: namespace, Name: name})
+	}
+	if e.offline {
+		return o, readFiles(o, e.files, stdin)
+	}
+	return o, readCluster(ctx, o, e.kubeconfig, q)
+}
+
+func (e *explaining) print(out io.Writer, answer *judgement.Answer) error {
+	switch e.format {
+	case options.JSON:
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(answer)
+	case options.YAML:
+		text, err := yaml.Marshal(answer)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(text)
+		return err
+	}
+	_, err := io.WriteString(out, textOf(answer))
+	return err
+}
