@@ -57,7 +57,7 @@ func (o *Objects) decision(in rules.Decision, s *side) *Decision {
 	if out.RuleName != "" {
 		out.Text += fmt.Sprintf(" (%q)", out.RuleName)
 	}
-	if in.Cause.Key.Kind == policy.ClusterNetworkPolicy {
+	if in.Cause.Kind == policy.ClusterNetworkPolicy {
 		out.Text += fmt.Sprintf(", tier %s, priority %d", out.Tier, row.Priority)
 	}
 	if !in.Allowed {
