@@ -24,6 +24,9 @@ import (
 // errNotAllowed reports that policies do not allow a connection. The answer is the output.
 var errNotAllowed = errors.New("the policies do not allow the connection")
 
+// errPartial reports that a policy can't be read, so the verdict is not certain.
+var errPartial = errors.New("the verdict leaves out policies that can't be read: correct the problems that are printed")
+
 // IsFinding reports whether an error of a command is its answer, and not an error of the command
 // itself.
 func IsFinding(err error) bool { return errors.Is(err, errNotAllowed) }
@@ -78,7 +81,7 @@ pods are in the default VPC.
 ` + judgement.NotEnforced + `.
 
 Exit status: 0 if the connection is allowed, to each backend of a Service; 1 if it is
-not; 2 if the question can't be answered.`,
+not; 2 if the question can't be answered, or a policy can't be read.`,
 		Example: `  aliothctl netpol explain shop/cart-7d9f svc/shop/db:5432
   aliothctl netpol explain shop/cart-7d9f 203.0.113.10:443
   aliothctl netpol explain 198.51.100.7 shop/web-0:http
@@ -126,6 +129,9 @@ func (e *explaining) run(cmd *cobra.Command, from, to string) error {
 	}
 	if err := e.print(cmd.OutOrStdout(), answer); err != nil {
 		return err
+	}
+	if answer.Partial {
+		return errPartial
 	}
 	if answer.Verdict != judgement.Allowed {
 		cmd.SilenceErrors = true

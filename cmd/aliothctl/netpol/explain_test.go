@@ -102,6 +102,12 @@ func TestFiles_EachKind_ReadOrReported(t *testing.T) {
 		"comments":        {"# nothing\n---\n" + two, "allowed"},
 		"a policy":        {two + "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec: {podSelector: {}}\n", "refused"},
 		"a misspelling":   {two + "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec: {podSelektor: {}}\n", "podSelektor"},
+		"an unknown operator": {two + `---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: p}
+spec: {podSelector: {matchExpressions: [{key: app, operator: Like}]}}
+`, errPartial.Error()},
 		"another product": {two + "---\napiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\nmetadata: {name: p}\n", "problem: CiliumNetworkPolicy p: Alioth does not serve this kind of cilium.io/v2"},
 		"an older API":    {two + "---\napiVersion: policy.networking.k8s.io/v1alpha1\nkind: AdminNetworkPolicy\nmetadata: {name: p}\n", "problem: AdminNetworkPolicy p"},
 		"a cluster policy": {two + `---

@@ -43,7 +43,9 @@ type Answer struct {
 	// differ in their verdicts, each has a path.
 	Paths    []Path    `json:"paths"`
 	Problems []Problem `json:"problems,omitempty"`
-	Notes    []string  `json:"notes,omitempty"`
+	// Partial is true if a policy can't be read, which the verdict leaves out.
+	Partial bool     `json:"partial,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
 }
 
 // Path is a packet between two addresses.
@@ -103,7 +105,7 @@ func (o *Objects) Explain(q *Question) (*Answer, error) {
 	}
 	a := &Answer{
 		Enforced: Enforced, From: q.From.String(), To: q.To.String(), Port: q.Port.String(),
-		Verdict: Allowed, Problems: o.problems, Notes: o.notes(from, targets),
+		Verdict: Allowed, Problems: o.problems, Partial: o.partial, Notes: o.notes(from, targets),
 	}
 	for _, to := range targets {
 		a.Paths = append(a.Paths, o.paths(from, to)...)

@@ -43,7 +43,9 @@ type Objects struct {
 	policies map[policy.Key]*policy.Policy
 	index    *rules.Index
 	problems []Problem
-	extra    []string
+	// partial is true once a policy was left out that can't be read.
+	partial bool
+	extra   []string
 }
 
 // New returns Objects without any object.
@@ -87,6 +89,7 @@ func (o *Objects) AddProblem(of, problem string) {
 
 func (o *Objects) addPolicy(key policy.Key, row *policy.Policy, err error) {
 	if err != nil {
+		o.partial = true
 		o.AddProblem(nameOf(key), err.Error()+"; no part of the policy counts")
 		return
 	}
