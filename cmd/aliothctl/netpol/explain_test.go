@@ -98,10 +98,10 @@ items:
 
 func TestFiles_EachKind_ReadOrReported(t *testing.T) {
 	for name, c := range map[string]struct{ manifest, want string }{
-		"no policy":       {two, "Pod default/a to Pod default/b, port 80/TCP: allowed\n"},
-		"comments":        {"# nothing\n---\n" + two, "allowed"},
-		"a policy":        {two + "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec: {podSelector: {}}\n", "refused"},
-		"a misspelling":   {two + "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec: {podSelektor: {}}\n", "podSelektor"},
+		"no policy":     {two, "Pod default/a to Pod default/b, port 80/TCP: allowed\n"},
+		"comments":      {"# nothing\n---\n" + two, "allowed"},
+		"a policy":      {two + "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec: {podSelector: {}}\n", "refused"},
+		"a misspelling": {two + "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec: {podSelektor: {}}\n", "podSelektor"},
 		"an unknown operator": {two + `---
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
