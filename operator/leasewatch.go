@@ -144,7 +144,8 @@ func (f *watchedLease) read(
 	return read, err
 }
 
-// hear takes the outcome of a request for a sign of the API server and of etcd behind it, or not.
+// hear notes the time if the error of a request shows that the API server, and etcd behind it, have
+// answered.
 func (f *watchedLease) hear(err error) {
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		f.answered = time.Now()

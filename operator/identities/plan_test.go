@@ -81,7 +81,7 @@ func TestPlan_Pods_IdentityOfTheirLabels(t *testing.T) {
 		"an unsettled term":   {Snapshot{Pods: []Pod{podOf("p", "web")}}, nil, ErrUnsettled},
 		"a known set":         {Snapshot{Pods: []Pod{podOf("p", "web")}, Identities: []Identity{web}}, nil, nil},
 		"the number is taken": {Snapshot{Pods: []Pod{podOf("p", "web")}, Settled: true, Taken: map[uint32]bool{web.Number: true}}, []string{fmt.Sprint("create ", numberOf("web", 1))}, nil},
-		"the number is another set's": {
+		"another set has the number": {
 			Snapshot{Pods: []Pod{podOf("p", "web")}, Identities: []Identity{{UID: "x", Number: web.Number, Set: setOf("db")}}, Settled: true},
 			[]string{fmt.Sprint("create ", numberOf("web", 1))},
 			nil,
