@@ -48,7 +48,7 @@ func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// exitStatus returns 1 for a finding of verify, trace, netpol explain, nodenetwork policy handle,
+// exitStatus returns 1 for a finding of verify, trace, netpol, nodenetwork policy handle,
 // version or preflight, and for a failure of the node's network. It returns 2 for an error.
 func exitStatus(err error) int {
 	if nodenetwork.IsFinding(err) || netpol.IsFinding(err) || errors.Is(err, errDifferent) || errors.Is(err, errStopped) ||

@@ -33,22 +33,22 @@ var multiNetworkPolicies = schema.GroupVersionKind{
 	Group: "k8s.cni.cncf.io", Version: "v1beta1", Kind: "MultiNetworkPolicy",
 }
 
-// readCluster adds the objects of a cluster that the answer to a question depends on.
-func readCluster(ctx context.Context, o *judgement.Objects, kubeconfig string, q *judgement.Question) error {
+// readCluster adds objects of a cluster.
+func readCluster(o *judgement.Objects, kubeconfig string, read func(*reader) error) error {
 	config, err := options.RESTConfig(kubeconfig, cniapi.DefaultSocket)
 	if err != nil {
 		return fmt.Errorf("%w; without a cluster, --offline reads files", err)
 	}
-	return readAPI(ctx, o, config, q)
-}
-
-func readAPI(ctx context.Context, o *judgement.Objects, config *rest.Config, q *judgement.Question) error {
-	api, err := options.NewClient(config, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha2.Install)
+	r, err := newReader(o, config)
 	if err != nil {
 		return err
 	}
-	r := reader{api: api, objects: o, nodes: map[string]bool{}}
-	return r.read(ctx, q)
+	return read(r)
+}
+
+func newReader(o *judgement.Objects, config *rest.Config) (*reader, error) {
+	api, err := options.NewClient(config, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha2.Install)
+	return &reader{api: api, objects: o, nodes: map[string]bool{}}, err
 }
 
 // reader reads the objects of a cluster that an answer depends on.
@@ -102,7 +102,13 @@ func (r *reader) pod(ctx context.Context, name judgement.Name) error {
 	if found, err := r.get(ctx, "pods", name, &pod); !found || err != nil {
 		return err
 	}
-	r.objects.Pods[name] = &pod
+	return r.place(ctx, &pod)
+}
+
+// place adds a pod, its namespace, and the Addresses of its node.
+func (r *reader) place(ctx context.Context, pod *corev1.Pod) error {
+	name := judgement.Name{Namespace: pod.Namespace, Name: pod.Name}
+	r.objects.Pods[name] = pod
 	if r.objects.Namespaces[name.Namespace] == nil {
 		var namespace corev1.Namespace
 		if found, err := r.get(ctx, "namespaces", judgement.Name{Name: name.Namespace}, &namespace); err != nil {
@@ -218,14 +224,24 @@ func (r *reader) virtual(ctx context.Context, ip netip.Addr, q *judgement.Questi
 // policies reads the NetworkPolicies of the namespaces of all pods, and all ClusterNetworkPolicies.
 func (r *reader) policies(ctx context.Context) error {
 	for _, namespace := range r.objects.NamespacesOfPods() {
-		var list networkingv1.NetworkPolicyList
-		if err := r.list(ctx, "networkpolicies.networking.k8s.io", namespace, &list); err != nil {
+		if err := r.networkPolicies(ctx, namespace); err != nil {
 			return err
 		}
-		for i := range list.Items {
-			r.objects.AddNetworkPolicy(&list.Items[i])
-		}
 	}
+	return r.clusterNetworkPolicies(ctx)
+}
+
+// networkPolicies reads the NetworkPolicies of a namespace, "" for all.
+func (r *reader) networkPolicies(ctx context.Context, namespace string) error {
+	var list networkingv1.NetworkPolicyList
+	err := r.list(ctx, "networkpolicies.networking.k8s.io", namespace, &list)
+	for i := range list.Items {
+		r.objects.AddNetworkPolicy(&list.Items[i])
+	}
+	return err
+}
+
+func (r *reader) clusterNetworkPolicies(ctx context.Context) error {
 	var list v1alpha2.ClusterNetworkPolicyList
 	err := r.list(ctx, "clusternetworkpolicies.policy.networking.k8s.io", "", &list)
 	for i := range list.Items {

@@ -87,6 +87,7 @@ func TestExplain_RealAPI_ObjectsRead(t *testing.T) {
 		t.Errorf("a missing pod: %v", err)
 	}
 	testRights(t, config, api)
+	testLint(t, config, api)
 }
 
 // testRights gives a user the rights one by one, and asks each time.
@@ -136,10 +137,44 @@ func askAPI(ctx context.Context, config *rest.Config, from, to string) (*judgeme
 		return nil, err
 	}
 	o := judgement.New()
-	if err := readAPI(ctx, o, config, q); err != nil {
+	r, err := newReader(o, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.read(ctx, q); err != nil {
 		return nil, err
 	}
 	return o.Explain(q)
+}
+
+// testLint reviews a policy whose port has another name, whose peers are the pods' own range.
+func testLint(t *testing.T, config *rest.Config, api client.Client) {
+	t.Helper()
+	create(t, api, &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: "blue"}, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.0.0.0/24"}}})
+	create(t, api, &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "range"},
+		Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{
+			From: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/28"}}},
+		}}},
+	})
+	for _, namespace := range []string{"", "shop"} {
+		o := judgement.New()
+		r, err := newReader(o, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.all(t.Context(), namespace); err != nil {
+			t.Fatal(err)
+		}
+		var read []string
+		if namespace != "" {
+			read = []string{namespace}
+		}
+		review := o.Lint(read)
+		if review.Policies != 2 || len(review.Findings) != 1 || review.Findings[0].Policy != "NetworkPolicy shop/range" || review.Findings[0].Reason != "RangeInVPC" {
+			t.Errorf("with the pods of namespace %q: %+v", namespace, review)
+		}
+	}
 }
 
 func create(t *testing.T, api client.Client, object client.Object) {

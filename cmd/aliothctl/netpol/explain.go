@@ -6,19 +6,13 @@
 package netpol
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cmd/aliothctl/netpol/judgement"
-	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 )
 
 // errNotAllowed reports that policies do not allow a connection. The answer is the output.
@@ -29,33 +23,27 @@ var errPartial = errors.New("the verdict leaves out policies that can't be read:
 
 // IsFinding reports whether an error of a command is its answer, and not an error of the command
 // itself.
-func IsFinding(err error) bool { return errors.Is(err, errNotAllowed) }
+func IsFinding(err error) bool { return errors.Is(err, errNotAllowed) || errors.Is(err, errFindings) }
 
 // Command returns the command "netpol" with those below it. Users know the name from kubectl, where
 // it is the short name of NetworkPolicies.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "netpol",
-		Short: "Review network policies of pods",
+		Short: "Explain and lint network policies of pods",
 	}
-	cmd.AddCommand(explainCommand())
+	cmd.AddCommand(explainCommand(), lintCommand())
 	return cmd
 }
 
 // explaining is the command line of explain.
 type explaining struct {
-	kubeconfig, format       string
-	offline                  bool
-	files                    []string
-	vpc, network, defaultVPC string
-	shared                   []string
+	source
+	vpc, network string
 }
 
 func explainCommand() *cobra.Command {
-	e := &explaining{
-		format: options.Text, defaultVPC: v1alpha1.DefaultVPCName,
-		shared: []string{v1alpha1.APIServerService, "kube-system/kube-dns"},
-	}
+	e := &explaining{source: newSource()}
 	cmd := &cobra.Command{
 		Use:   "explain FROM TO:PORT[/PROTOCOL]",
 		Short: "Explain whether network policies allow a connection, the rule that decides, and a rule that would allow it",
@@ -95,23 +83,12 @@ not; 2 if the question can't be answered, or a policy can't be read.`,
 }
 
 func (e *explaining) addFlags(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.BoolVar(&e.offline, "offline", false, "read no cluster, but the files of -f")
-	flags.StringSliceVarP(&e.files, "filename", "f", nil,
-		"file or folder with manifests, for --offline; - is standard input; may be repeated")
-	flags.StringVar(&e.vpc, "vpc", "",
+	e.source.addFlags(cmd)
+	cmd.Flags().StringVar(&e.vpc, "vpc", "",
 		"VPC of IPs and of the pods' interfaces; default: the VPC of each pod's first interface")
-	flags.StringVar(&e.network, "network", "",
+	cmd.Flags().StringVar(&e.network, "network", "",
 		"network outside of VPCs (NAMESPACE/NAME) that the connection uses: MultiNetworkPolicies decide there")
-	flags.StringVar(&e.defaultVPC, "default-vpc", e.defaultVPC, "name of the default VPC")
-	flags.StringSliceVar(&e.shared, "shared-services", e.shared,
-		"Services (NAMESPACE/NAME) that every VPC reaches, as in the values of the chart; SharedService objects add to them")
-	options.AddKubeconfig(cmd, &e.kubeconfig)
-	options.AddFormat(cmd, &e.format, options.YAML)
-	options.Complete(cmd, &e.kubeconfig)
-	cmd.MarkFlagsRequiredTogether("offline", "filename")
 	cmd.MarkFlagsMutuallyExclusive("vpc", "network")
-	cmd.MarkFlagsMutuallyExclusive("offline", "kubeconfig")
 }
 
 func (e *explaining) run(cmd *cobra.Command, from, to string) error {
@@ -119,7 +96,9 @@ func (e *explaining) run(cmd *cobra.Command, from, to string) error {
 	if err != nil {
 		return err
 	}
-	objects, err := e.objects(cmd.Context(), cmd.InOrStdin(), q)
+	objects, err := e.objects(cmd.InOrStdin(), func(o *judgement.Objects) error {
+		return readCluster(o, e.kubeconfig, func(r *reader) error { return r.read(cmd.Context(), q) })
+	})
 	if err != nil {
 		return err
 	}
@@ -127,7 +106,7 @@ func (e *explaining) run(cmd *cobra.Command, from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := e.print(cmd.OutOrStdout(), answer); err != nil {
+	if err := e.print(cmd.OutOrStdout(), answer, func() string { return textOf(answer) }); err != nil {
 		return err
 	}
 	if answer.Partial {
@@ -152,39 +131,4 @@ func (e *explaining) question(from, to string) (q *judgement.Question, err error
 		return nil, fmt.Errorf("--network %q: want NAMESPACE/NAME", e.network)
 	}
 	return q, nil
-}
-
-// objects reads the objects that the answer depends on.
-func (e *explaining) objects(ctx context.Context, stdin io.Reader, q *judgement.Question) (*judgement.Objects, error) {
-	o := judgement.New()
-	o.DefaultVPC = e.defaultVPC
-	for _, text := range e.shared {
-		namespace, name, ok := strings.Cut(text, "/")
-		if !ok {
-			return nil, fmt.Errorf("--shared-services %q: want NAMESPACE/NAME", text)
-		}
-		o.Shared = append(o.Shared, judgement.Name{Namespace: namespace, Name: name})
-	}
-	if e.offline {
-		return o, readFiles(o, e.files, stdin)
-	}
-	return o, readCluster(ctx, o, e.kubeconfig, q)
-}
-
-func (e *explaining) print(out io.Writer, answer *judgement.Answer) error {
-	switch e.format {
-	case options.JSON:
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(answer)
-	case options.YAML:
-		text, err := yaml.Marshal(answer)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(text)
-		return err
-	}
-	_, err := io.WriteString(out, textOf(answer))
-	return err
 }

@@ -20,13 +20,19 @@ import (
 // explained runs explain and returns its output.
 func explained(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
+	return ran(t, stdin, append([]string{"explain"}, args...)...)
+}
+
+// ran runs a command of netpol and returns its output.
+func ran(t *testing.T, stdin string, args ...string) (string, error) {
+	t.Helper()
 	cmd := Command()
 	cmd.SilenceUsage = true // as the program does
 	var out strings.Builder
 	cmd.SetOut(&out)
 	cmd.SetErr(t.Output())
 	cmd.SetIn(strings.NewReader(stdin))
-	cmd.SetArgs(append([]string{"explain"}, args...))
+	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(t.Context())
 	return out.String(), err
 }
@@ -61,6 +67,14 @@ func TestPage_OfflineExample_AnswerAsPrinted(t *testing.T) {
 	allowed := strings.ReplaceAll(manifest, "app: report", "app: cart")
 	if out, err := explained(t, allowed, "--offline", "-f", "-", "deploy/shop/cart", "sts/shop/db:sql"); err != nil || !strings.Contains(out, "port sql/TCP: allowed\n") {
 		t.Errorf("with another label: %v, printed\n%s", err, out)
+	}
+}
+
+// TestPage_LintExample_FindingsAsPrinted types the second command of the page.
+func TestPage_LintExample_FindingsAsPrinted(t *testing.T) {
+	out, err := ran(t, page(t, "yaml")[0], "lint", "--offline", "-f", "-")
+	if want := page(t, "text")[1]; !IsFinding(err) || strings.TrimSpace(out) != strings.TrimSpace(want) {
+		t.Errorf("%v, printed\n%s\nwant\n%s", err, out, want)
 	}
 }
 

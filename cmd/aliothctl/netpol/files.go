@@ -162,6 +162,8 @@ func (f *files) object(head *header, text []byte) error {
 		})
 	case v1alpha1.GroupVersion.Group + " SharedService":
 		return add(text, yaml.Unmarshal, func(in *v1alpha1.SharedService) { o.Shared = append(o.Shared, sharedBy(in)) })
+	case v1alpha1.GroupVersion.Group + " VPC":
+		return add(text, yaml.Unmarshal, o.AddVPC)
 	case v1alpha1.GroupVersion.Group + " Address":
 		return add(text, yaml.Unmarshal, func(in *v1alpha1.Address) { o.Addresses = append(o.Addresses, in) })
 	}

@@ -125,7 +125,7 @@ func (x *Index) selecting(pod *Identity) map[use]struct{} {
 	for _, namespace := range conditions(pod.Namespace, pod.NamespaceLabels) {
 		for _, labels := range conditions("", pod.Labels) {
 			for one := range x.at[anchor{namespace, labels}] {
-				if selects(one.pods, pod) {
+				if Selects(one.pods, pod) {
 					found[one] = struct{}{}
 				}
 			}

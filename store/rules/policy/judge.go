@@ -200,7 +200,7 @@ func (v *view) matchesPods(pods *policy.Pods) bool {
 	case pod.Network != v.subject.Network, !v.peer.Shared && pod.VPC != v.subject.VPC:
 		return false
 	}
-	return selects(pods, pod)
+	return Selects(pods, pod)
 }
 
 // inBlock reports whether a range has the address.

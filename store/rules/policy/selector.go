@@ -9,8 +9,13 @@ import (
 	"github.com/alioth-net/alioth/store/rows/policy"
 )
 
-// selects reports whether the pods of a selection include one. The caller compares VPC and network.
-func selects(pods *policy.Pods, pod *Identity) bool {
+// Applies reports whether a policy applies to an interface.
+func Applies(p *policy.Policy, pod *Identity) bool {
+	return appliesTo(p, pod) && Selects(&p.Subject, pod)
+}
+
+// Selects reports whether the pods of a selection include one. The caller compares VPC and network.
+func Selects(pods *policy.Pods, pod *Identity) bool {
 	if pods.Namespace != "" && pods.Namespace != pod.Namespace {
 		return false
 	}

@@ -190,6 +190,10 @@ var Table = map[string]Page{
 				Begins:  "aliothctl netpol explain --offline",
 				NotHere: "reads the manifest of the page; TestPage_OfflineExample_AnswerAsPrinted does so without a lab",
 			},
+			{
+				Begins:  "aliothctl netpol lint --offline",
+				NotHere: "reads the same manifest; TestPage_LintExample_FindingsAsPrinted does so without a lab",
+			},
 			{Begins: "aliothctl netpol explain first/client"},
 		},
 	},

@@ -32,6 +32,8 @@ type Objects struct {
 	Addresses []*v1alpha1.Address
 	// Networks tell the VPCs of pods that have no Address.
 	Networks []*arktosv1.Network
+	// Ranges are the ranges of VPCs, by name.
+	Ranges map[string][]netip.Prefix
 	// Shared are the Services of the default VPC that every VPC reaches.
 	Shared []Name
 	// DefaultVPC is the VPC of pods without a Network.
@@ -54,6 +56,7 @@ func New() *Objects {
 		Namespaces: map[string]*corev1.Namespace{}, Pods: map[Name]*corev1.Pod{},
 		Templates: map[Ref]*corev1.PodTemplateSpec{}, Services: map[Name]*corev1.Service{},
 		DefaultVPC: v1alpha1.DefaultVPCName,
+		Ranges:     map[string][]netip.Prefix{},
 		policies:   map[policy.Key]*policy.Policy{}, index: rules.NewIndex(),
 	}
 }
