@@ -23,10 +23,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
-// waveSize is the number of pods of a wave, half of them on either node.
-const waveSize = 60
+// largeWave is the number of pods of a wave in `make soak`, wave in `make test`; half of them are on
+// either node.
+const largeWave, wave = 60, 20
 
 // traces are the traces of some tenants' pods on a cluster while they exist. Pods of other tests
 // are not in it. All lists are sorted.
@@ -153,30 +155,31 @@ func TestPodWave_Ended_NothingLeft(t *testing.T) {
 	e.Run(t, staying...)
 	before := e.traces(t, blue, red)
 
-	var wave []*corev1.Pod
-	for i := range waveSize {
+	size := soak.Or(t, largeWave, wave)
+	var pods []*corev1.Pod
+	for i := range size {
 		tenant, node := []*scene.Tenant{blue, red}[i%2], []string{first, second}[i/2%2]
-		wave = append(wave, tenant.Pod(fmt.Sprintf("wave-%02d", i), scene.OnNode(node), scene.WithReadiness(httpProbe("/healthz"))))
+		pods = append(pods, tenant.Pod(fmt.Sprintf("wave-%02d", i), scene.OnNode(node), scene.WithReadiness(httpProbe("/healthz"))))
 	}
 	began := time.Now()
-	if err := e.Start(within(t, 3*patience), wave...); err != nil {
+	if err := e.Start(within(t, 3*patience), pods...); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d pods were Ready after %s", waveSize, time.Since(began).Round(100*time.Millisecond))
+	t.Logf("%d pods were Ready after %s", size, time.Since(began).Round(100*time.Millisecond))
 	during := e.traces(t, blue, red)
-	if got, want := len(during.Addresses)-len(before.Addresses), 2*waveSize; got != want {
-		t.Errorf("%d pods hold %d addresses more, want %d", waveSize, got, want)
+	if got, want := len(during.Addresses)-len(before.Addresses), 2*size; got != want {
+		t.Errorf("%d pods hold %d addresses more, want %d", size, got, want)
 	}
-	if there := e.left(t, before, during); len(there) != 2*waveSize {
-		t.Errorf("%d pods have %d devices and namespaces on the nodes, want %d: %v", waveSize, len(there), 2*waveSize, there)
+	if there := e.left(t, before, during); len(there) != 2*size {
+		t.Errorf("%d pods have %d devices and namespaces on the nodes, want %d: %v", size, len(there), 2*size, there)
 	}
 	for node, rows := range during.Rows {
-		if more := len(rows) - len(before.Rows[node]); more < waveSize/2 {
-			t.Errorf("the maps of %s have %d rows more, want one for each of %d pods at least", node, more, waveSize/2)
+		if more := len(rows) - len(before.Rows[node]); more < size/2 {
+			t.Errorf("the maps of %s have %d rows more, want one for each of %d pods at least", node, more, size/2)
 		}
 	}
-	e.expectAnswers(t, staying[0], wantPod(wave[2]))
-	for _, pod := range wave {
+	e.expectAnswers(t, staying[0], wantPod(pods[2]))
+	for _, pod := range pods {
 		if err := e.Client.Delete(within(t, patience), pod); err != nil {
 			t.Fatal(err)
 		}
