@@ -15,7 +15,7 @@ import (
 )
 
 func TestRestore_RandomHosts_EqualToSnapshot(t *testing.T) {
-	randomhost.Worlds(t, 200, func(t *testing.T, r *rand.Rand) {
+	randomhost.Worlds(t, 100, func(t *testing.T, r *rand.Rand) {
 		m := randomhost.Maker{Rand: r}
 		h := &host{randomhost.Furnished(t, m), t}
 		before := h.Settled()
@@ -40,7 +40,7 @@ func TestRestore_RandomHosts_EqualToSnapshot(t *testing.T) {
 // TestRestore_RandomHosts_ForeignAdditionsKept lets others add objects while a change is open. The additions
 // do not prevent the undo, and the undo does not lose them.
 func TestRestore_RandomHosts_ForeignAdditionsKept(t *testing.T) {
-	randomhost.Worlds(t, 40, func(t *testing.T, r *rand.Rand) {
+	randomhost.Worlds(t, 20, func(t *testing.T, r *rand.Rand) {
 		m := randomhost.Maker{Rand: r}
 		h := &host{randomhost.Furnished(t, m), t}
 		before := h.Settled()

@@ -23,7 +23,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/netif"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -258,6 +257,7 @@ func (s *scaleRig) address(ctx context.Context, i, n int, node, pod, uid string)
 				UID:       uid,
 			},
 			Attachment: v1alpha1.PodAttachment, Set: []string{ip.String()},
+			Config: &netif.VPCConfig{}, Interfaces: []string{v1alpha1.PodAttachment},
 		},
 	})
 	if err != nil {
@@ -266,20 +266,13 @@ func (s *scaleRig) address(ctx context.Context, i, n int, node, pod, uid string)
 	return nil
 }
 
-// pod makes a pod with address n of a VPC, and attaches it to its node.
+// pod makes a pod with address n of a VPC, in the way of the operator, and attaches it to its node.
 func (s *scaleRig) pod(ctx context.Context, i, n int, node *nodes.Node, role string) error {
 	name := fmt.Sprintf("%s-%d", role, i)
-	text, err := annotations.FormatAttachments([]netif.Interface{{
-		Name: v1alpha1.PodAttachment, Kind: "veth", VPC: scaleVPC(i), Subnet: scaleVPC(i),
-		Addresses: []netip.Prefix{netip.PrefixFrom(scaleIP(n), 20)}, MAC: scaleMAC(i, n),
-	}})
-	if err != nil {
-		return fmt.Errorf("describe the attachment of %s: %w", name, err)
-	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: metav1.NamespaceDefault, Name: name,
-			Annotations: map[string]string{v1alpha1.AttachmentsAnnotation: text, arktosv1.ReadinessAnnotation: "true"},
+			Annotations: map[string]string{arktosv1.ReadinessAnnotation: "true"},
 		},
 		Spec: corev1.PodSpec{NodeName: node.Name, Containers: []corev1.Container{{Name: "main", Image: "example.com/none"}}},
 	}
@@ -288,6 +281,12 @@ func (s *scaleRig) pod(ctx context.Context, i, n int, node *nodes.Node, role str
 	}
 	if err := s.address(ctx, i, n, node.Name, name, string(pod.UID)); err != nil {
 		return err
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: v1alpha1.NetworkReadyCondition, Status: corev1.ConditionTrue, Reason: v1alpha1.AttachedReason,
+	}}
+	if err := s.api.Status().Update(ctx, pod); err != nil {
+		return fmt.Errorf("write the status of pod %s: %w", name, err)
 	}
 	return node.Attach(ctx, pod.Namespace, name, string(pod.UID))
 }
