@@ -21,9 +21,10 @@ type Planner struct {
 	// namespaces are the labels of namespaces.
 	namespaces map[string]map[string]string
 	vpcs       map[string]*vpc
-	// shared are the identities of the backends of shared services.
-	shared map[uint32]*peer
-	quota  Size
+	// shared are the identities of the backends of shared services, sharedAddresses their addresses.
+	shared          map[uint32]*peer
+	sharedAddresses map[netip.Addr]uint32
+	quota           Size
 }
 
 // Identity is an identity that the node knows.
@@ -52,19 +53,23 @@ type Plan struct {
 	Parts map[uint32]*Part
 	// Shared are the known identities of the backends of shared services, in their order.
 	Shared []uint32
+	// SharedAddresses are the identities of the addresses of these backends.
+	SharedAddresses map[netip.Addr]uint32
 }
 
 // New returns a Planner without objects. quota is the number of rows that a VPC may have.
 func New(quota Size) *Planner {
 	return &Planner{
 		policies: newPolicies(), namespaces: map[string]map[string]string{}, vpcs: map[string]*vpc{},
-		shared: map[uint32]*peer{}, quota: quota,
+		shared: map[uint32]*peer{}, sharedAddresses: map[netip.Addr]uint32{}, quota: quota,
 	}
 }
 
 // Plan returns the rows of the present objects. Parts of VPCs that have not changed stay.
 func (p *Planner) Plan() Plan {
-	plan := Plan{Parts: map[uint32]*Part{}, Shared: slices.Sorted(maps.Keys(p.shared))}
+	plan := Plan{
+		Parts: map[uint32]*Part{}, Shared: slices.Sorted(maps.Keys(p.shared)), SharedAddresses: p.sharedAddresses,
+	}
 	for _, v := range p.vpcs {
 		if v.vni != 0 {
 			plan.Parts[v.vni] = v.plan(p)
@@ -209,12 +214,23 @@ func (p *Planner) DeleteShared(number uint32) {
 
 // PutAddress sets the identity of an address of a VPC; 0 removes it.
 func (p *Planner) PutAddress(vpc string, ip netip.Addr, number uint32) {
-	v := p.vpc(vpc)
-	if v.addresses[ip] == number {
-		return
+	if v := p.vpc(vpc); v.addresses[ip] != number {
+		v.stale, v.addresses = true, with(v.addresses, ip, number)
 	}
-	v.stale, v.addresses = true, maps.Clone(v.addresses) // the last Part has the map
-	if v.addresses[ip] = number; number == 0 {
-		delete(v.addresses, ip)
+}
+
+// PutSharedAddress sets the identity of an address of a backend of a shared service; 0 removes it.
+func (p *Planner) PutSharedAddress(ip netip.Addr, number uint32) {
+	if p.sharedAddresses[ip] != number {
+		p.sharedAddresses = with(p.sharedAddresses, ip, number)
 	}
+}
+
+// with returns other rows: the last plan has the ones before.
+func with(addresses map[netip.Addr]uint32, ip netip.Addr, number uint32) map[netip.Addr]uint32 {
+	addresses = maps.Clone(addresses)
+	if addresses[ip] = number; number == 0 {
+		delete(addresses, ip)
+	}
+	return addresses
 }
