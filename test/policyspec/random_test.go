@@ -6,7 +6,6 @@ package policyspec_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
 	"testing"
 
@@ -63,10 +62,12 @@ func eachWorld(t *testing.T, test func(*testing.T, maker)) {
 	seed, count := soak.Worlds(t, 10_000, 2_000)
 	for i := range uint64(count) {
 		t.Run(soak.World(seed+i), func(t *testing.T) {
-			test(t, maker{rand.New(rand.NewPCG(seed+i, 45))})
+			test(t, newMaker(seed+i))
 		})
 	}
 }
+
+func newMaker(seed uint64) maker { return maker{rand.New(rand.NewPCG(seed, 45))} }
 
 // rowsOf converts all policies of a world.
 func rowsOf(t *testing.T, w *policyspec.World) (rows []*policy.Policy) {
@@ -122,10 +123,8 @@ func identity(w *policyspec.World, end *policyspec.End) *rules.Identity {
 // compare judges one packet in both ways.
 func compare(t *testing.T, w *policyspec.World, index *rules.Index, p policyspec.Packet) {
 	t.Helper()
-	end := func(e *policyspec.End) rules.End {
-		return rules.End{IP: netip.MustParseAddr(e.IP), Pod: identity(w, e), UID: e.Pod, Shared: e.Shared}
-	}
-	got := index.Judge(&rules.Packet{From: end(&p.From), To: end(&p.To), Protocol: p.Protocol, Port: uint16(p.Port), Probe: p.Probe})
+	packet := packetOf(w, p)
+	got := index.Judge(&packet)
 	want, by := w.Evaluate(p)
 	if causes := (policyspec.By{Egress: decisionText(got.Egress), Ingress: decisionText(got.Ingress)}); got.Allowed() != want || causes != by {
 		t.Fatalf("%+v is allowed: %t by %v, want %t by %v", p, got.Allowed(), causes, want, by)

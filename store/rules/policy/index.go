@@ -89,11 +89,11 @@ func (x *Index) Delete(key policy.Key) {
 func (x *Index) Subjects(pod *Identity) []*policy.Policy {
 	var found []*policy.Policy
 	for one := range x.selecting(pod) {
-		if one.pods == &one.policy.Subject && appliesTo(one.policy, pod) {
+		if one.pods == &one.policy.Subject && AppliesTo(one.policy, pod) {
 			found = append(found, one.policy)
 		}
 	}
-	return ordered(found)
+	return Ordered(found)
 }
 
 // Changed returns the policies whose subjects or peers a pod becomes or ceases to be, in their
@@ -113,7 +113,7 @@ func (x *Index) Changed(before, after *Identity) []*policy.Policy {
 			found[one.policy] = struct{}{}
 		}
 	}
-	return ordered(slices.Collect(maps.Keys(found)))
+	return Ordered(slices.Collect(maps.Keys(found)))
 }
 
 // selecting returns the places that select a pod.
@@ -125,7 +125,7 @@ func (x *Index) selecting(pod *Identity) map[use]struct{} {
 	for _, namespace := range conditions(pod.Namespace, pod.NamespaceLabels) {
 		for _, labels := range conditions("", pod.Labels) {
 			for one := range x.at[anchor{namespace, labels}] {
-				if Selects(one.pods, pod) {
+				if Includes(one.pods, pod) {
 					found[one] = struct{}{}
 				}
 			}
@@ -195,9 +195,9 @@ func uses(p *policy.Policy) func(yield func(use) bool) {
 	}
 }
 
-// ordered sorts policies: by tier and priority. The names decide between equal priorities, which
+// Ordered sorts policies: by tier and priority. The names decide between equal priorities, which
 // the specification leaves open, so that all nodes decide alike.
-func ordered(list []*policy.Policy) []*policy.Policy {
+func Ordered(list []*policy.Policy) []*policy.Policy {
 	slices.SortFunc(list, func(a, b *policy.Policy) int {
 		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Priority, b.Priority),
 			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

@@ -130,7 +130,7 @@ func firstTier(policies []*policy.Policy) []*policy.Policy {
 func decideTier(policies []*policy.Policy, direction policy.Direction, v *view) (policy.Action, *Cause) {
 	var isolation *Cause
 	for _, p := range policies {
-		if !enforced(p, direction) {
+		if !Enforced(p, direction) {
 			continue
 		}
 		for i := range p.Rules[direction] {
@@ -148,9 +148,9 @@ func decideTier(policies []*policy.Policy, direction policy.Direction, v *view) 
 	return 0, nil
 }
 
-// enforced reports whether the rules of a direction count: rules of a NetworkPolicy whose
+// Enforced reports whether the rules of a direction count: rules of a NetworkPolicy whose
 // policyTypes lack their direction do not.
-func enforced(p *policy.Policy, direction policy.Direction) bool {
+func Enforced(p *policy.Policy, direction policy.Direction) bool {
 	return p.Tier != policy.Namespaced || p.Isolates[direction]
 }
 
@@ -200,7 +200,7 @@ func (v *view) matchesPods(pods *policy.Pods) bool {
 	case pod.Network != v.subject.Network, !v.peer.Shared && pod.VPC != v.subject.VPC:
 		return false
 	}
-	return Selects(pods, pod)
+	return Includes(pods, pod)
 }
 
 // inBlock reports whether a range has the address.

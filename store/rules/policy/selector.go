@@ -9,21 +9,57 @@ import (
 	"github.com/alioth-net/alioth/store/rows/policy"
 )
 
-// Applies reports whether a policy applies to an interface.
+// Applies reports whether a policy selects an interface.
 func Applies(p *policy.Policy, pod *Identity) bool {
-	return appliesTo(p, pod) && Selects(&p.Subject, pod)
+	return AppliesTo(p, pod) && Includes(&p.Subject, pod)
 }
 
-// Selects reports whether the pods of a selection include one. The caller compares VPC and network.
-func Selects(pods *policy.Pods, pod *Identity) bool {
-	if pods.Namespace != "" && pods.Namespace != pod.Namespace {
-		return false
+// Answer is the answer to the question whether a selection includes a pod.
+type Answer uint8
+
+// Answers. Undecided means that it depends on a label with an omitted key.
+const (
+	No Answer = iota
+	Undecided
+	Yes
+)
+
+// Selects compares a pod with a selection. omitted reports whether the pod has a label with the key
+// whose value is not known. The caller compares VPC and network.
+func Selects(pods *policy.Pods, pod *Identity, omitted func(key string) bool) Answer {
+	if pods.Namespace != "" && pods.Namespace != pod.Namespace || !meets(pods.Namespaces, pod.NamespaceLabels) {
+		return No
 	}
-	return meets(pods.Namespaces, pod.NamespaceLabels) && meets(pods.Pods, pod.Labels)
+	answer := Yes
+	for i := range pods.Pods {
+		switch r := &pods.Pods[i]; {
+		case omitted(r.Key):
+			answer = min(answer, answerOmitted(r))
+		case !meetsOne(r, pod.Labels):
+			return No
+		}
+	}
+	return answer
 }
 
-// appliesTo reports whether a policy applies to the VPC or network of an interface.
-func appliesTo(p *policy.Policy, pod *Identity) bool {
+// answerOmitted answers for a pod that has the label of a requirement with an unknown value.
+func answerOmitted(r *policy.Requirement) Answer {
+	switch r.Operator {
+	case policy.Exists:
+		return Yes
+	case policy.DoesNotExist:
+		return No
+	}
+	return Undecided
+}
+
+// Includes reports whether the pods of a selection include one. The caller compares VPC and network.
+func Includes(pods *policy.Pods, pod *Identity) bool {
+	return Selects(pods, pod, func(string) bool { return false }) == Yes
+}
+
+// AppliesTo reports whether a policy applies to the VPC or network of an interface.
+func AppliesTo(p *policy.Policy, pod *Identity) bool {
 	if p.Kind != policy.MultiNetworkPolicy {
 		return pod.Network == ""
 	}

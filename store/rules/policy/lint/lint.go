@@ -154,7 +154,7 @@ func (f *finder) peers(rule *policy.Rule, field string) (found []*rules.Identity
 func (f *finder) reachable(pods *policy.Pods) (found []*rules.Identity) {
 	for _, pod := range f.Pods {
 		beside := func(one *rules.Identity) bool { return one.VPC == pod.VPC && one.Network == pod.Network }
-		if rules.Selects(pods, pod.Identity) && (pod.Shared || slices.ContainsFunc(f.subjects, beside)) {
+		if rules.Includes(pods, pod.Identity) && (pod.Shared || slices.ContainsFunc(f.subjects, beside)) {
 			found = append(found, pod.Identity)
 		}
 	}
@@ -164,7 +164,7 @@ func (f *finder) reachable(pods *policy.Pods) (found []*rules.Identity) {
 // peer adds the finding of a peer that matches no pod.
 func (f *finder) peer(pods *policy.Pods, field string) {
 	for _, pod := range f.Pods {
-		if rules.Selects(pods, pod.Identity) && pod.VPC != "" && f.subjects[0].VPC != "" {
+		if rules.Includes(pods, pod.Identity) && pod.VPC != "" && f.subjects[0].VPC != "" {
 			f.add(PeerInOtherVPC, field, "the pods with %s are in VPC %s, and the pods of the policy in VPC %s: no policy opens a way "+
 				"between VPCs; share a Service with a SharedService instead", pods, pod.VPC, f.subjects[0].VPC)
 			return
@@ -215,7 +215,7 @@ func (f *finder) block(cidr netip.Prefix, field string) {
 func (w *World) nothing(pods *policy.Pods) string {
 	left := w.Pods
 	keep := func(part *policy.Pods) bool {
-		left = slices.DeleteFunc(slices.Clone(left), func(pod Pod) bool { return !rules.Selects(part, pod.Identity) })
+		left = slices.DeleteFunc(slices.Clone(left), func(pod Pod) bool { return !rules.Includes(part, pod.Identity) })
 		return len(left) > 0
 	}
 	where := ""
