@@ -28,7 +28,7 @@ func refusedBy(about wire.Frame) wire.ICMP {
 	return wire.Quoting(wire.ICMP{Type: 3, Code: 3}, about)
 }
 
-func TestICMPError_AboutFlow_PassesOnlyForKnownFlow(t *testing.T) {
+func TestICMPError_QuotedFlow_MustBeKnown(t *testing.T) {
 	s := guardedIn(t)
 	datagram := sent(wire.UDP{Sport: 1000, Dport: 53})
 	router := func(f wire.Frame) wire.Frame {
@@ -85,7 +85,7 @@ func TestSharedService_BackendOrVirtualAddress_Judged(t *testing.T) {
 	s := guardedIn(t)
 	s.any(t, 4, none, accept(9))
 	s.want(t, "a backend without an identity", sent(syn(1000, 53)), how, asked, unknown)
-	s.known(t, vni, db) // an address of the pod's own VPC is no other address
+	s.known(t, vni, db)
 	s.want(t, "the same address in the VPC", sent(syn(1000, 53)), how, asked, unknown)
 	s.known(t, 0, web)
 	s.want(t, "an identity that is not known", sent(syn(1000, 53)), how, asked, unknown)
@@ -103,7 +103,7 @@ func TestSharedService_BackendOrVirtualAddress_Judged(t *testing.T) {
 	s.want(t, "by another service", sent(syn(1001, 53)), how, asked, noEgress)
 	bpftest.Must(t, s.Peers.Put(bpf.AliothPolicyPeer{Vni: vni, Set: 2, Space: 1, Identity: web}, uint32(4)))
 	s.want(t, "by the backend's identity", sent(syn(1001, 53)), how, asked, allowed)
-	s.want(t, "which is no identity of the VPC", sent(syn(1001, 53)), egress, web, noEgress)
+	s.want(t, "which the VPC does not know", sent(syn(1001, 53)), egress, web, noEgress)
 }
 
 func TestOutside_Replies_KeepIdentityOfFirstDirection(t *testing.T) {

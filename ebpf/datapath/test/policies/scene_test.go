@@ -57,7 +57,7 @@ const (
 	full      = "policy_full"
 )
 
-// scene is the program, with the maps by which it judges.
+// scene is the program, with its maps.
 type scene struct {
 	Judge       *ebpf.Program `ebpf:"alioth_judge"`
 	Interfaces  *ebpf.Map     `ebpf:"alioth_interfaces"`
