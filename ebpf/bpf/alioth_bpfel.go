@@ -287,6 +287,36 @@ type AliothFollowKey struct {
 	Slot      uint32
 }
 
+type AliothGuard struct {
+	_                structs.HostLayout
+	Ingress          AliothGuarded
+	Egress           AliothGuarded
+	RehearsedIngress AliothGuarded
+	RehearsedEgress  AliothGuarded
+}
+
+type AliothGuarded struct {
+	_     structs.HostLayout
+	Set   uint32
+	Flags AliothGuardedFlag
+}
+
+type AliothGuardedFlag uint32
+
+const (
+	AliothGuardedFlagGUARDED_ISOLATED AliothGuardedFlag = 1
+)
+
+type AliothIdentity uint32
+
+const (
+	AliothIdentityIDENTITY_UNKNOWN       AliothIdentity = 0
+	AliothIdentityIDENTITY_NODE          AliothIdentity = 1
+	AliothIdentityIDENTITY_OUTSIDE       AliothIdentity = 2
+	AliothIdentityIDENTITY_SHARED_CLIENT AliothIdentity = 3
+	AliothIdentityIDENTITY_FIRST         AliothIdentity = 256
+)
+
 type AliothInterface struct {
 	_       structs.HostLayout
 	Ip      [2]AliothAddr
@@ -301,9 +331,27 @@ type AliothInterface struct {
 type AliothInterfaceFlag uint32
 
 const (
-	AliothInterfaceFlagINTERFACE_NODE     AliothInterfaceFlag = 1
-	AliothInterfaceFlagINTERFACE_SERVICES AliothInterfaceFlag = 2
-	AliothInterfaceFlagINTERFACE_NETKIT   AliothInterfaceFlag = 4
+	AliothInterfaceFlagINTERFACE_NODE           AliothInterfaceFlag = 1
+	AliothInterfaceFlagINTERFACE_SERVICES       AliothInterfaceFlag = 2
+	AliothInterfaceFlagINTERFACE_NETKIT         AliothInterfaceFlag = 4
+	AliothInterfaceFlagINTERFACE_INGRESS_JUDGED AliothInterfaceFlag = 8
+	AliothInterfaceFlagINTERFACE_EGRESS_JUDGED  AliothInterfaceFlag = 16
+)
+
+type AliothJudged struct {
+	_        structs.HostLayout
+	LastSeen uint64
+	Ifindex  uint32
+	Epoch    uint32
+	Peer     AliothIdentity
+	Flags    AliothJudgedFlag
+}
+
+type AliothJudgedFlag uint32
+
+const (
+	AliothJudgedFlagJUDGED_INGRESS AliothJudgedFlag = 65536
+	AliothJudgedFlagJUDGED_SHARED  AliothJudgedFlag = 131072
 )
 
 type AliothKnownWay struct {
@@ -397,6 +445,67 @@ type AliothPacketEvent struct {
 	Proto     uint8
 	Pad       [3]uint8
 }
+
+type AliothPolicyHits struct {
+	_       structs.HostLayout
+	Packets uint64
+	Flows   uint64
+}
+
+type AliothPolicyNet struct {
+	_         structs.HostLayout
+	Prefixlen uint32
+	Vni       uint32
+	Set       uint32
+	Ip        AliothAddr
+}
+
+type AliothPolicyPeer struct {
+	_        structs.HostLayout
+	Vni      uint32
+	Set      uint32
+	Space    AliothPolicySpace
+	Identity AliothIdentity
+}
+
+type AliothPolicyPort struct {
+	_         structs.HostLayout
+	Prefixlen uint32
+	Vni       uint32
+	List      uint32
+	Proto     uint8
+	Pad       uint8
+	Port      uint16
+}
+
+type AliothPolicyRank struct {
+	_    structs.HostLayout
+	Vni  uint32
+	Set  uint32
+	Rank uint32
+}
+
+type AliothPolicyRule uint32
+
+const (
+	AliothPolicyRuleRULE_RANK   AliothPolicyRule = 1073741823
+	AliothPolicyRuleRULE_ACTION AliothPolicyRule = 3221225472
+	AliothPolicyRuleRULE_ACCEPT AliothPolicyRule = 1073741824
+	AliothPolicyRuleRULE_DENY   AliothPolicyRule = 2147483648
+	AliothPolicyRuleRULE_PASS   AliothPolicyRule = 3221225472
+)
+
+type AliothPolicyRules struct {
+	_    structs.HostLayout
+	Tier [3]AliothPolicyRule
+}
+
+type AliothPolicySpace uint32
+
+const (
+	AliothPolicySpaceSPACE_VPC    AliothPolicySpace = 0
+	AliothPolicySpaceSPACE_SHARED AliothPolicySpace = 1
+)
 
 type AliothPrefixKey struct {
 	_         structs.HostLayout
@@ -494,8 +603,12 @@ const (
 	AliothReasonDROP_SHADOW_SOCKET       AliothReason = 75
 	AliothReasonDROP_TUNNEL_SOCKET       AliothReason = 76
 	AliothReasonDROP_FORGED_NODE         AliothReason = 77
-	AliothReasonDROP_REWRITE_FAILED      AliothReason = 78
-	AliothReasonREASON_LEN               AliothReason = 79
+	AliothReasonDROP_POLICY_INGRESS      AliothReason = 78
+	AliothReasonDROP_POLICY_EGRESS       AliothReason = 79
+	AliothReasonDROP_POLICY_UNKNOWN      AliothReason = 80
+	AliothReasonDROP_POLICY_FULL         AliothReason = 81
+	AliothReasonDROP_REWRITE_FAILED      AliothReason = 82
+	AliothReasonREASON_LEN               AliothReason = 83
 )
 
 type AliothRole struct {
@@ -647,13 +760,19 @@ const (
 	AliothMapAliothDropCounters  = "alioth_drop_counters"
 	AliothMapAliothDropGate      = "alioth_drop_gate"
 	AliothMapAliothDrops         = "alioth_drops"
+	AliothMapAliothEpochs        = "alioth_epochs"
 	AliothMapAliothFlowGate      = "alioth_flow_gate"
 	AliothMapAliothFlowNotes     = "alioth_flow_notes"
 	AliothMapAliothFlowShare     = "alioth_flow_share"
 	AliothMapAliothFlows         = "alioth_flows"
 	AliothMapAliothFragments     = "alioth_fragments"
+	AliothMapAliothGuards        = "alioth_guards"
 	AliothMapAliothIcmpGate      = "alioth_icmp_gate"
+	AliothMapAliothIdentities    = "alioth_identities"
 	AliothMapAliothInterfaces    = "alioth_interfaces"
+	AliothMapAliothJudged        = "alioth_judged"
+	AliothMapAliothJudgedEnded   = "alioth_judged_ended"
+	AliothMapAliothJudgedOpened  = "alioth_judged_opened"
 	AliothMapAliothKubelets      = "alioth_kubelets"
 	AliothMapAliothLayout        = "alioth_layout"
 	AliothMapAliothLed           = "alioth_led"
@@ -665,6 +784,10 @@ const (
 	AliothMapAliothNodePorts     = "alioth_node_ports"
 	AliothMapAliothNodes         = "alioth_nodes"
 	AliothMapAliothOwn           = "alioth_own"
+	AliothMapAliothPolicyHits    = "alioth_policy_hits"
+	AliothMapAliothPolicyNets    = "alioth_policy_nets"
+	AliothMapAliothPolicyPeers   = "alioth_policy_peers"
+	AliothMapAliothPolicyPorts   = "alioth_policy_ports"
 	AliothMapAliothRoleGate      = "alioth_role_gate"
 	AliothMapAliothRoles         = "alioth_roles"
 	AliothMapAliothServices      = "alioth_services"
@@ -778,13 +901,19 @@ type AliothMapSpecs struct {
 	AliothDropCounters *ebpf.MapSpec `ebpf:"alioth_drop_counters"`
 	AliothDropGate     *ebpf.MapSpec `ebpf:"alioth_drop_gate"`
 	AliothDrops        *ebpf.MapSpec `ebpf:"alioth_drops"`
+	AliothEpochs       *ebpf.MapSpec `ebpf:"alioth_epochs"`
 	AliothFlowGate     *ebpf.MapSpec `ebpf:"alioth_flow_gate"`
 	AliothFlowNotes    *ebpf.MapSpec `ebpf:"alioth_flow_notes"`
 	AliothFlowShare    *ebpf.MapSpec `ebpf:"alioth_flow_share"`
 	AliothFlows        *ebpf.MapSpec `ebpf:"alioth_flows"`
 	AliothFragments    *ebpf.MapSpec `ebpf:"alioth_fragments"`
+	AliothGuards       *ebpf.MapSpec `ebpf:"alioth_guards"`
 	AliothIcmpGate     *ebpf.MapSpec `ebpf:"alioth_icmp_gate"`
+	AliothIdentities   *ebpf.MapSpec `ebpf:"alioth_identities"`
 	AliothInterfaces   *ebpf.MapSpec `ebpf:"alioth_interfaces"`
+	AliothJudged       *ebpf.MapSpec `ebpf:"alioth_judged"`
+	AliothJudgedEnded  *ebpf.MapSpec `ebpf:"alioth_judged_ended"`
+	AliothJudgedOpened *ebpf.MapSpec `ebpf:"alioth_judged_opened"`
 	AliothKubelets     *ebpf.MapSpec `ebpf:"alioth_kubelets"`
 	AliothLayout       *ebpf.MapSpec `ebpf:"alioth_layout"`
 	AliothLed          *ebpf.MapSpec `ebpf:"alioth_led"`
@@ -796,6 +925,10 @@ type AliothMapSpecs struct {
 	AliothNodePorts    *ebpf.MapSpec `ebpf:"alioth_node_ports"`
 	AliothNodes        *ebpf.MapSpec `ebpf:"alioth_nodes"`
 	AliothOwn          *ebpf.MapSpec `ebpf:"alioth_own"`
+	AliothPolicyHits   *ebpf.MapSpec `ebpf:"alioth_policy_hits"`
+	AliothPolicyNets   *ebpf.MapSpec `ebpf:"alioth_policy_nets"`
+	AliothPolicyPeers  *ebpf.MapSpec `ebpf:"alioth_policy_peers"`
+	AliothPolicyPorts  *ebpf.MapSpec `ebpf:"alioth_policy_ports"`
 	AliothRoleGate     *ebpf.MapSpec `ebpf:"alioth_role_gate"`
 	AliothRoles        *ebpf.MapSpec `ebpf:"alioth_roles"`
 	AliothServices     *ebpf.MapSpec `ebpf:"alioth_services"`
@@ -853,13 +986,19 @@ type AliothMaps struct {
 	AliothDropCounters *ebpf.Map `ebpf:"alioth_drop_counters"`
 	AliothDropGate     *ebpf.Map `ebpf:"alioth_drop_gate"`
 	AliothDrops        *ebpf.Map `ebpf:"alioth_drops"`
+	AliothEpochs       *ebpf.Map `ebpf:"alioth_epochs"`
 	AliothFlowGate     *ebpf.Map `ebpf:"alioth_flow_gate"`
 	AliothFlowNotes    *ebpf.Map `ebpf:"alioth_flow_notes"`
 	AliothFlowShare    *ebpf.Map `ebpf:"alioth_flow_share"`
 	AliothFlows        *ebpf.Map `ebpf:"alioth_flows"`
 	AliothFragments    *ebpf.Map `ebpf:"alioth_fragments"`
+	AliothGuards       *ebpf.Map `ebpf:"alioth_guards"`
 	AliothIcmpGate     *ebpf.Map `ebpf:"alioth_icmp_gate"`
+	AliothIdentities   *ebpf.Map `ebpf:"alioth_identities"`
 	AliothInterfaces   *ebpf.Map `ebpf:"alioth_interfaces"`
+	AliothJudged       *ebpf.Map `ebpf:"alioth_judged"`
+	AliothJudgedEnded  *ebpf.Map `ebpf:"alioth_judged_ended"`
+	AliothJudgedOpened *ebpf.Map `ebpf:"alioth_judged_opened"`
 	AliothKubelets     *ebpf.Map `ebpf:"alioth_kubelets"`
 	AliothLayout       *ebpf.Map `ebpf:"alioth_layout"`
 	AliothLed          *ebpf.Map `ebpf:"alioth_led"`
@@ -871,6 +1010,10 @@ type AliothMaps struct {
 	AliothNodePorts    *ebpf.Map `ebpf:"alioth_node_ports"`
 	AliothNodes        *ebpf.Map `ebpf:"alioth_nodes"`
 	AliothOwn          *ebpf.Map `ebpf:"alioth_own"`
+	AliothPolicyHits   *ebpf.Map `ebpf:"alioth_policy_hits"`
+	AliothPolicyNets   *ebpf.Map `ebpf:"alioth_policy_nets"`
+	AliothPolicyPeers  *ebpf.Map `ebpf:"alioth_policy_peers"`
+	AliothPolicyPorts  *ebpf.Map `ebpf:"alioth_policy_ports"`
 	AliothRoleGate     *ebpf.Map `ebpf:"alioth_role_gate"`
 	AliothRoles        *ebpf.Map `ebpf:"alioth_roles"`
 	AliothServices     *ebpf.Map `ebpf:"alioth_services"`
@@ -900,13 +1043,19 @@ func (m *AliothMaps) Close() error {
 		m.AliothDropCounters,
 		m.AliothDropGate,
 		m.AliothDrops,
+		m.AliothEpochs,
 		m.AliothFlowGate,
 		m.AliothFlowNotes,
 		m.AliothFlowShare,
 		m.AliothFlows,
 		m.AliothFragments,
+		m.AliothGuards,
 		m.AliothIcmpGate,
+		m.AliothIdentities,
 		m.AliothInterfaces,
+		m.AliothJudged,
+		m.AliothJudgedEnded,
+		m.AliothJudgedOpened,
 		m.AliothKubelets,
 		m.AliothLayout,
 		m.AliothLed,
@@ -918,6 +1067,10 @@ func (m *AliothMaps) Close() error {
 		m.AliothNodePorts,
 		m.AliothNodes,
 		m.AliothOwn,
+		m.AliothPolicyHits,
+		m.AliothPolicyNets,
+		m.AliothPolicyPeers,
+		m.AliothPolicyPorts,
 		m.AliothRoleGate,
 		m.AliothRoles,
 		m.AliothServices,

@@ -26,6 +26,13 @@ const (
 	// ended.
 	OpenedMap = "alioth_conn_opened"
 	EndedMap  = "alioth_conn_ended"
+	// JudgedMap has the flows that network policies allow. JudgedOpenedMap counts the flows that
+	// interfaces have opened, and judgedEndedMap the flows that have ended.
+	JudgedMap       = "alioth_judged"
+	JudgedOpenedMap = "alioth_judged_opened"
+	JudgedEndedMap  = "alioth_judged_ended"
+	// PolicyHitsMap counts packets and flows by the rule that decided.
+	PolicyHitsMap = "alioth_policy_hits"
 	// AffinitiesMap has the backends of clients with affinity.
 	AffinitiesMap = "alioth_affinities"
 	// FragmentsMap has the first fragments that later ones follow.

@@ -218,6 +218,33 @@ func TestDatapath_CounterLayoutChanged_StateKept(t *testing.T) {
 	}
 }
 
+// An earlier release has pinned no maps of network policies.
+func TestDatapath_MapsOfPoliciesMissing_StateKept(t *testing.T) {
+	w := world.New(t)
+	world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}).Bytes())
+	for name := range bpf.Pinnable(w.Objects) {
+		for _, prefix := range []string{"guards", "identities", "policy_", "epochs", "judged"} {
+			if strings.HasPrefix(name, bpf.Prefix+prefix) {
+				bpftest.Must(t, os.Remove(filepath.Join(w.Config.PinDir, name)))
+			}
+		}
+	}
+	bpftest.Must(t, w.Close())
+	again := bpftest.Open(t, w.Config)
+	wantState(t, again, w.State())
+	if rows, err := world.FlowRows(again.Objects.AliothConnections); err != nil || len(rows) != 2 {
+		t.Errorf("connections are %v, %v, want two", rows, err)
+	}
+	bpftest.Must(t, again.Apply(w.State()))
+	var opened uint32
+	bpftest.Must(t, again.Objects.AliothJudgedOpened.Lookup(uint32(w.PodA), &opened))
+	for _, name := range []string{bpf.JudgedMap, bpf.PolicyHitsMap} {
+		if _, err := os.Stat(filepath.Join(w.Config.PinDir, name)); err != nil {
+			t.Errorf("the map is not pinned: %v", err)
+		}
+	}
+}
+
 func TestMaps_UnfinishedOpen_NotAdopted(t *testing.T) {
 	w := world.New(t)
 	if err := w.Close(); err != nil {

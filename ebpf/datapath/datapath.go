@@ -28,8 +28,8 @@ type Datapath struct {
 	kernel  *tables.Kernel
 	links   *links
 	filters *filters
-	// connections are deleted while mu is held.
-	connections *connections.Table
+	// flows are deleted while mu is held.
+	flows connections.Tables
 
 	// trials is held during a trial.
 	trials sync.Mutex
@@ -77,16 +77,16 @@ func Open(loaded *programs.Loaded, log *slog.Logger) (*Datapath, error) {
 		return nil, err
 	}
 	maps := bpf.Pinnable(objects)
-	connections := connections.New(maps)
+	flows := connections.Tables{Connections: connections.New(maps), Judged: connections.NewJudged(maps)}
 	d := &Datapath{
-		cfg:         cfg,
-		log:         log,
-		objects:     objects,
-		reader:      &Reader{maps},
-		kernel:      &tables.Kernel{Maps: maps, Programs: filters, Flows: connections},
-		links:       newLinks(cfg.PinDir, objects, filters, log),
-		filters:     filters,
-		connections: connections,
+		cfg:     cfg,
+		log:     log,
+		objects: objects,
+		reader:  &Reader{maps},
+		kernel:  &tables.Kernel{Maps: maps, Programs: filters, Flows: flows},
+		links:   newLinks(cfg.PinDir, objects, filters, log),
+		filters: filters,
+		flows:   flows,
 		// An earlier process may have ended in between.
 		unpruned: true, servicesChanged: true,
 	}
@@ -291,7 +291,7 @@ func (d *Datapath) prune(left *tables.Rows) error {
 	if err != nil {
 		return err
 	}
-	if err := d.connections.Prune(left, now); err != nil {
+	if err := d.flows.Connections.Prune(left, now); err != nil {
 		return err
 	}
 	d.unpruned = false

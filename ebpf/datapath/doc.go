@@ -67,6 +67,15 @@
 //	alioth_sockets       socket              -> the services that it uses, and their backends
 //	alioth_targets       {scope, ip, port}   -> shadow
 //	alioth_netns         netns cookie        -> its VPCs and addresses, in order of attachment
+//	alioth_guards        ifindex             -> sets of rules of network policies
+//	alioth_identities    {VNI or 0, ip}      -> identity
+//	alioth_policy_peers  {VNI, set, space, identity} -> list of ports
+//	alioth_policy_nets   {VNI, set, prefix}  -> list of ports
+//	alioth_policy_ports  {VNI, list, protocol, port} -> first rule of each tier
+//	alioth_epochs        VNI modulo 4096     -> changes with the rules of the VPC
+//	alioth_judged        {VNI, pod, peer, ...} one entry per flow and guarded interface
+//	alioth_judged_opened, alioth_judged_ended these flows per interface
+//	alioth_policy_hits   {VNI, set, rank}    packets and flows by rule, per CPU
 //	alioth_counters      reason x direction, per CPU
 //	alioth_drop_counters {ifindex, VNI, reason, direction}, per CPU
 //	alioth_drops         sampled drop events

@@ -37,13 +37,13 @@ func (d *Datapath) SweepDropCounters() error {
 	return telemetry.NewDropSweeper(d.reader.maps, d.cfg.VXLANIfindex, d.cfg.Uplink()).Sweep()
 }
 
-// SweepConnections deletes the flows to services that have ended or have been silent
-// for too long at now (of MonotonicNow), and corrects the number of flows of each
+// SweepConnections deletes the flows to services, and the judged flows, that have ended or have
+// been silent for too long at now (of MonotonicNow), and corrects the number of flows of each
 // interface. It returns the number of deleted flows. Call it every few seconds.
 func (d *Datapath) SweepConnections(now time.Duration) (removed int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.connections.Sweep(now)
+	return d.flows.Sweep(now)
 }
 
 // StaleSockets finds the stale sockets in the network namespace of the calling thread. It

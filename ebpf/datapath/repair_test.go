@@ -123,6 +123,9 @@ func TestRepair_ChangeByHand_RepairedAndReportedOnce(t *testing.T) {
 		{"an interface's account of flows is deleted", func() error {
 			return w.Objects.AliothConnOpened.Delete(uint32(w.PodA))
 		}, []string{datapath.RepairMap}},
+		{"an interface's account of judged flows is deleted", func() error {
+			return w.Objects.AliothJudgedOpened.Delete(uint32(w.PodA))
+		}, []string{datapath.RepairMap}},
 		{"a service is deleted", func() error {
 			return w.Objects.AliothServices.Delete(bpf.AliothServiceKey{Vip: bpf.EncodeAddr(wire.IP("10.96.0.10")), Port: bpf.NetworkOrder(53), Proto: state.ProtoUDP})
 		}, []string{datapath.RepairMap}},

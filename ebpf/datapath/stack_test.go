@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/judged"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
@@ -88,5 +89,34 @@ func TestPrograms_EachOne_FitsStackOfLinux61(t *testing.T) {
 		if size, way := deepest(list, entry); size > stackRoom {
 			t.Errorf("%s takes %d bytes of stack, more than %d, along %s", name, size, stackRoom, way)
 		}
+	}
+}
+
+// judgeRoom is the stack that the programs have left for the judgement at its deepest place: in
+// missed, below alioth_from_pod.
+const judgeRoom = 128
+
+func TestJudge_AnyCaller_FitsStackOfLinux61(t *testing.T) {
+	bpftest.InNamespace(t)
+	const name = "alioth_judge"
+	spec, err := judged.LoadJudged()
+	bpftest.Must(t, err)
+	var loaded struct {
+		Judge *ebpf.Program `ebpf:"alioth_judge"`
+	}
+	bpftest.Must(t, spec.LoadAndAssign(&loaded, &ebpf.CollectionOptions{
+		Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats},
+	}))
+	defer loaded.Judge.Close()
+	list, _ := functions(t, spec.Programs[name], loaded.Judge.VerifierLog)
+	if size, way := deepest(list, "judge"); size > judgeRoom {
+		t.Errorf("the judgement takes %d bytes of stack, more than %d, along %s", size, judgeRoom, way)
+	}
+	info, err := loaded.Judge.Info()
+	bpftest.Must(t, err)
+	n, ok := info.VerifiedInstructions()
+	t.Logf("the verifier looks at %d instructions", n)
+	if !ok || n > mostVerified/4 {
+		t.Errorf("for the judgement the verifier looks at %d instructions (told: %v), more than %d", n, ok, mostVerified/4)
 	}
 }

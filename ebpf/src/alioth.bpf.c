@@ -10,6 +10,7 @@
 #include "shadow.h"
 #include "egress.h"
 #include "guarded.h"
+#include "maps_policy.h"
 #include "outer_fragment.h"
 #include "own_socket.h"
 #include "neighbour.h"

@@ -37,6 +37,12 @@ static __always_inline void conn_key(struct conn_key *key, const struct packet *
 	key->inside = inside;
 }
 
+/* is_opening reports whether a TCP segment opens a connection. */
+static __always_inline bool is_opening(const struct packet *pkt)
+{
+	return pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
+}
+
 /* conn_closing returns the flags that a TCP packet sets in the state of its flow. */
 static __always_inline __u32 conn_closing(const struct packet *pkt)
 {
@@ -51,42 +57,58 @@ static __always_inline __u32 conn_closing(const struct packet *pkt)
 	return flags;
 }
 
-/* conn_touch keeps an entry alive. It writes once per second at most: the
- * entry is shared by all CPUs.
+/* flow_touch keeps an entry alive. It writes once per second at most: the entry is shared by
+ * all CPUs.
  */
-static __always_inline void conn_touch(struct conn *conn, const struct packet *pkt)
+static __always_inline void flow_touch(__u32 *flags, __u32 add, __u64 *last_seen)
 {
-	__u32 flags = CONN_SEEN | conn_closing(pkt);
 	__u64 now = bpf_ktime_get_ns();
 
-	if ((conn->flags & flags) != flags)
-		conn->flags |= flags;
-	if (now - conn->last_seen > CONN_RENEW_NS)
-		conn->last_seen = now;
+	if ((*flags & add) != add)
+		*flags |= add;
+	if (now - *last_seen > CONN_RENEW_NS)
+		*last_seen = now;
 }
 
-/* conn_reserve counts a new flow of the interface, if the interface's limit allows one. */
-static __always_inline enum reason conn_reserve(__u32 ifindex)
+static __always_inline void conn_touch(struct conn *conn, const struct packet *pkt)
 {
-	__u32 *opened = bpf_map_lookup_elem(&alioth_conn_opened, &ifindex);
-	__u32 *ended = bpf_map_lookup_elem(&alioth_conn_ended, &ifindex);
+	flow_touch(&conn->flags, CONN_SEEN | conn_closing(pkt), &conn->last_seen);
+}
+
+/* flow_reserve counts a new flow of the interface in a table with these counters, and reports
+ * whether the interface's limit allows it.
+ */
+static __always_inline bool flow_reserve(void *opened_flows, void *ended_flows, const __u32 *ifindex)
+{
+	__u32 *opened = bpf_map_lookup_elem(opened_flows, ifindex);
+	__u32 *ended = bpf_map_lookup_elem(ended_flows, ifindex);
 	__s32 held;
 
 	if (!opened || !ended)
-		return DROP_CONN_LIMIT;
+		return false;
 	held = __sync_fetch_and_add(opened, 1) - *ended;
 	if (held < (__s32)alioth_config.connections_per_interface)
-		return UNDECIDED;
+		return true;
 	__sync_fetch_and_add(opened, -1);
-	return DROP_CONN_LIMIT;
+	return false;
+}
+
+static __always_inline void flow_release(void *opened_flows, const __u32 *ifindex)
+{
+	__u32 *opened = bpf_map_lookup_elem(opened_flows, ifindex);
+
+	if (opened)
+		__sync_fetch_and_add(opened, -1);
+}
+
+static __always_inline enum reason conn_reserve(__u32 ifindex)
+{
+	return flow_reserve(&alioth_conn_opened, &alioth_conn_ended, &ifindex) ? UNDECIDED : DROP_CONN_LIMIT;
 }
 
 static __always_inline void conn_release(__u32 ifindex)
 {
-	__u32 *opened = bpf_map_lookup_elem(&alioth_conn_opened, &ifindex);
-
-	if (opened)
-		__sync_fetch_and_add(opened, -1);
+	flow_release(&alioth_conn_opened, &ifindex);
 }
 
 enum insertion {

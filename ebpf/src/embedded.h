@@ -78,14 +78,14 @@ static __always_inline __u32 walk_quote(struct __sk_buff *skb, const struct pack
 
 static __always_inline int read_quote_v6(struct __sk_buff *skb, const struct packet *pkt, struct quote *q)
 {
-	struct ipv6hdr ip;
+	__u8 head[8]; /* the whole header would not fit the stack of the judgement of policies */
 
-	if (!within(pkt, q->l3, sizeof(ip)) || bpf_skb_load_bytes(skb, q->l3, &ip, sizeof(ip)) || ip.version != 6)
+	if (!within(pkt, q->l3, sizeof(struct ipv6hdr)) || bpf_skb_load_bytes(skb, q->l3, head, sizeof(head)) ||
+	    head[0] >> 4 != 6 || bpf_skb_load_bytes(skb, q->l3 + 8, &q->src, sizeof(q->src)) ||
+	    bpf_skb_load_bytes(skb, q->l3 + 24, &q->dst, sizeof(q->dst)))
 		return -1;
-	__builtin_memcpy(q->src.b, ip.saddr, 16);
-	__builtin_memcpy(q->dst.b, ip.daddr, 16);
-	q->proto = ip.nexthdr;
-	q->l4 = walk_quote(skb, pkt, q, q->l3 + sizeof(ip));
+	q->proto = head[6];
+	q->l4 = walk_quote(skb, pkt, q, q->l3 + sizeof(struct ipv6hdr));
 	return 0;
 }
 

@@ -104,10 +104,18 @@ static __noinline int remember_first(struct __sk_buff *skb, const struct packet 
 	return 0;
 }
 
-/* find_first finds the first fragment of a later one's datagram. It finds none for a
- * later fragment that overlaps the first, since that could overwrite the ports (RFC
- * 3128, RFC 5722).
+/* follows reports whether a later fragment is of the datagram of a first one that was kept. A
+ * later fragment that overlaps the first one is not: it could overwrite the ports (RFC 3128, RFC
+ * 5722).
  */
+static __always_inline bool follows(struct __sk_buff *skb, const struct packet *pkt, const struct first_fragment *first,
+				    const struct datagram *of)
+{
+	return first->until >= bpf_ktime_get_ns() && same_datagram(&first->of, of) &&
+	       fragment_offset(skb, pkt) >= first->of.first;
+}
+
+/* find_first finds the first fragment of a later one's datagram. */
 static __always_inline struct first_fragment *find_first(struct __sk_buff *skb, const struct packet *pkt,
 							 const struct addr *peer)
 {
@@ -119,10 +127,7 @@ static __always_inline struct first_fragment *find_first(struct __sk_buff *skb, 
 	follow_slot(&key, skb, pkt, id);
 	first = bpf_map_lookup_elem(&alioth_fragments, &key);
 	describe_datagram(&of, pkt, peer, id);
-	if (!first || first->until < bpf_ktime_get_ns() || !same_datagram(&first->of, &of) ||
-	    fragment_offset(skb, pkt) < first->of.first)
-		return 0;
-	return first;
+	return first && follows(skb, pkt, first, &of) ? first : 0;
 }
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef ALIOTH_PARSE_H
 #define ALIOTH_PARSE_H
 
-#include "types.h"
+#include "types_packet.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 

@@ -190,12 +190,6 @@ static __always_inline enum reason conn_open(struct __sk_buff *skb, const struct
 	return conn_remember(w, skb->ifindex, shared, asking == ASKS_SERVICE ? 0 : CONN_BY_SOCKET);
 }
 
-/* is_opening reports whether a TCP segment opens a connection. */
-static __always_inline bool is_opening(const struct packet *pkt)
-{
-	return pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
-}
-
 /* conn_reopen handles a TCP opening that uses the ports of an existing flow again, and the
  * datagrams of flows that the notes of a socket have made. The flow keeps its backend as long
  * as that is a backend of the service, or without a service the given one: the address of a

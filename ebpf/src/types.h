@@ -133,6 +133,10 @@ enum reason {
 	DROP_SHADOW_SOCKET,
 	DROP_TUNNEL_SOCKET,
 	DROP_FORGED_NODE,
+	DROP_POLICY_INGRESS,
+	DROP_POLICY_EGRESS,
+	DROP_POLICY_UNKNOWN,
+	DROP_POLICY_FULL,
 	DROP_REWRITE_FAILED,
 	REASON_LEN,
 };
@@ -210,6 +214,11 @@ enum interface_flag {
 	 * programs recognize netkit by the packet.
 	 */
 	INTERFACE_NETKIT = 1 << 2,
+	/* It has a set of rules in this direction. With either of them, the packets of both
+	 * directions are judged, since the replies of a flow have the flow's first direction.
+	 */
+	INTERFACE_INGRESS_JUDGED = 1 << 3,
+	INTERFACE_EGRESS_JUDGED = 1 << 4,
 };
 
 struct interface {

@@ -92,6 +92,7 @@ func Packages() []Package {
 			),
 		},
 		{Path: "./ebpf/datapath/test/guarded"},
+		{Path: "./ebpf/datapath/test/policies"},
 		{
 			Path: "./ebpf/datapath/test/reports",
 			Omitted: onBoth(

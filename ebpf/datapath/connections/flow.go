@@ -11,17 +11,20 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// How long a flow to a service is kept without a packet. The programs note packets with
+// How long a flow is kept without a packet. The programs note packets with
 // a resolution of one second.
 const (
 	idleEstablished = 2*time.Hour + 4*time.Minute // TCP, RFC 5382 REQ-5
 	idleOpening     = time.Minute                 // TCP without a reply
 	idleClosing     = 10 * time.Second            // TCP closed from both sides, or reset
-	idleDatagram    = 30 * time.Second            // UDP
+	idleDatagram    = 30 * time.Second            // UDP, and protocols without ports
 	idleDNS         = 6 * time.Second             // UDP to port 53, which resolvers retry after 5 s
 )
 
-const portDNS = 53
+const (
+	portDNS   = 53
+	protoSCTP = 132
+)
 
 // flow is the pair of entries of one flow.
 type flow struct {
@@ -31,6 +34,7 @@ type flow struct {
 	lastSeen               time.Duration
 	forwardFlags           bpf.AliothConnFlag
 	reverseFlags           bpf.AliothConnFlag
+	server                 uint16 // port of the side that did not open the flow
 }
 
 // closed reports whether the flow was closed from both sides, or reset.
@@ -45,9 +49,9 @@ func (f *flow) answered() bool { return f.reverseFlags&bpf.AliothConnFlagCONN_SE
 // idle returns the time that the flow may be silent.
 func (f *flow) idle() time.Duration {
 	switch {
-	case f.forward.Proto == state.ProtoUDP && bpf.NetworkOrder(f.forward.PeerPort) == portDNS:
+	case f.forward.Proto == state.ProtoUDP && bpf.NetworkOrder(f.server) == portDNS:
 		return idleDNS
-	case f.forward.Proto == state.ProtoUDP:
+	case f.forward.Proto != state.ProtoTCP && f.forward.Proto != protoSCTP:
 		return idleDatagram
 	case f.closed():
 		return idleClosing
@@ -84,7 +88,7 @@ func pairFlows(entries map[bpf.AliothConnKey]bpf.AliothConn) map[bpf.AliothConnK
 		}
 		f, ok := flows[name]
 		if !ok {
-			f = &flow{forward: forward, reverse: reverse, ifindex: row.Ifindex}
+			f = &flow{forward: forward, reverse: reverse, ifindex: row.Ifindex, server: forward.PeerPort}
 			flows[name] = f
 		}
 		f.lastSeen = max(f.lastSeen, time.Duration(row.LastSeen))

@@ -113,7 +113,7 @@ func TestRemoval_FlowReopenedMeanwhile_RepliesKept(t *testing.T) {
 			if err := table.forget(read[key]); err != nil {
 				t.Fatal(err)
 			}
-			left, err := readConnections(connections)
+			left, err := readEntries[bpf.AliothConn](connections)
 			if err != nil || len(left) != c.left {
 				t.Errorf("the table has %v, %v, want %d entries", left, err, c.left)
 			}

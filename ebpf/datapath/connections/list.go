@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cilium/ebpf"
-
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
@@ -32,7 +30,7 @@ type Connection struct {
 // List reads the table of flows to shared services, ordered by VPC, pod
 // and service. Halves of flows are left out.
 func List(in bpf.Maps) ([]Connection, error) {
-	entries, err := readConnections(in[bpf.ConnectionsMap])
+	entries, err := readEntries[bpf.AliothConn](in[bpf.ConnectionsMap])
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +58,4 @@ func (c Connection) compare(other Connection) int {
 		c.Service.Compare(other.Service),
 		cmp.Compare(c.Proto, other.Proto),
 	)
-}
-
-// readConnections copies the table while programs change it. Lookups in
-// batches see each bucket as a whole, so no lasting entry is missed.
-func readConnections(m *ebpf.Map) (map[bpf.AliothConnKey]bpf.AliothConn, error) {
-	entries := map[bpf.AliothConnKey]bpf.AliothConn{}
-	return entries, bpf.ReadMap(m, entries)
 }

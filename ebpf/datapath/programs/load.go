@@ -35,8 +35,13 @@ var observing = []string{
 	bpf.AffinitiesMap,
 	bpf.CountersMap, bpf.DropCountersMap, bpf.DropsMap, "alioth_drop_gate", "alioth_icmp_gate", bpf.WaysMap, bpf.FragmentsMap,
 	bpf.FlowsMap, "alioth_flow_gate", "alioth_flow_share", bpf.FlowNotesMap, "alioth_kubelets",
-	bpf.MissesMap, "alioth_miss_gate", "alioth_miss_share", "alioth_role_gate",
+	bpf.MissesMap, "alioth_miss_gate", "alioth_miss_share", "alioth_role_gate", bpf.PolicyHitsMap,
 }
+
+// judgedPerConnection is the size of the table of judged flows, for each entry of the table of
+// flows to services. With it a node has room for four times the limit of an interface per pod:
+// a judged flow takes one entry, and a flow to a service two.
+const judgedPerConnection = 2
 
 // Loaded are programs with their maps, which the kernel has accepted and nothing runs.
 type Loaded struct {
@@ -161,6 +166,7 @@ func Specify(cfg Config) (*ebpf.CollectionSpec, error) {
 		return nil, fmt.Errorf("read compiled programs: %w", err)
 	}
 	spec.Maps[bpf.ConnectionsMap].MaxEntries = cfg.Connections
+	spec.Maps[bpf.JudgedMap].MaxEntries = judgedPerConnection * cfg.Connections
 	constants, err := cfg.constants()
 	if err != nil {
 		return nil, err

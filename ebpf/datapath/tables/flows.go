@@ -4,31 +4,34 @@
 package tables
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
-// Flows stands for the two maps that count the flows of an interface. The programs own
-// the values, a State decides the keys.
-const flowTable = table[uint32, none]("flows")
+// Flows stands for the maps that count the flows of an interface: two for flows to services, two
+// for judged flows. The programs own the values, a State decides the keys. A row is true if the
+// interface has all counters: an earlier release has left only the first two.
+const flowTable = table[uint32, bool]("flows")
 
 var flowsTable = &descriptor{
 	anyTable: flowAccounts{flowTable},
 	encode: func(t *Rows, p part) {
 		for _, i := range p.Interfaces {
-			flowTable.of(t)[uint32(i.Ifindex)] = none{}
+			flowTable.of(t)[uint32(i.Ifindex)] = true
 		}
 	},
 }
 
-type flowAccounts struct{ table[uint32, none] }
+type flowAccounts struct{ table[uint32, bool] }
 
 func (flowAccounts) read(k *Kernel, t *Rows) error {
-	opened := map[uint32]uint32{}
-	err := bpf.ReadMap(k.Maps[bpf.OpenedMap], opened)
+	opened, judged := map[uint32]uint32{}, map[uint32]uint32{}
+	err := errors.Join(bpf.ReadMap(k.Maps[bpf.OpenedMap], opened), bpf.ReadMap(k.Maps[bpf.JudgedOpenedMap], judged))
 	for ifindex := range opened {
-		flowTable.of(t)[ifindex] = none{}
+		_, flowTable.of(t)[ifindex] = judged[ifindex]
 	}
 	return err
 }
@@ -39,7 +42,7 @@ func (a flowAccounts) survey(k *Kernel, compare Compare) (harmed bool, err error
 	return compare(func(have *Rows) (bool, error) {
 		now := &Rows{}
 		err := a.read(k, now)
-		return !sameKeys(flowTable.of(now), flowTable.of(have)), err
+		return !maps.Equal(flowTable.of(now), flowTable.of(have)), err
 	})
 }
 

@@ -140,6 +140,12 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	bpf.AliothReasonDROP_KUBELET_NO_POD: "kubelet_no_pod", // a connect of the kubelet to a pod that has no interface
 	bpf.AliothReasonDROP_GUARDED_PORT:   "guarded_port",   // a connect of a pod's process to the port of the node IPAM API
 
+	// Network policies.
+	bpf.AliothReasonDROP_POLICY_INGRESS: "policy_ingress", // the receiver's rules refuse it
+	bpf.AliothReasonDROP_POLICY_EGRESS:  "policy_egress",  // the sender's rules refuse it
+	bpf.AliothReasonDROP_POLICY_UNKNOWN: "policy_unknown", // the peer's identity is not known on this node
+	bpf.AliothReasonDROP_POLICY_FULL:    "policy_full",    // no room for a new flow of a guarded interface
+
 	bpf.AliothReasonDROP_REWRITE_FAILED: "rewrite_failed",
 }
 

@@ -250,6 +250,23 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 		"find the pod (docs/troubleshoot/lost-packets.md): it attacks the nodes, or has an address of a node",
 	},
 
+	bpf.AliothReasonDROP_POLICY_INGRESS: {
+		"a network policy of the receiver does not allow the flow, or the flow is not known any more",
+		"allow it by a rule, if it is wanted: aliothctl netpol explains the verdict; open the connection again, if it was idle for hours",
+	},
+	bpf.AliothReasonDROP_POLICY_EGRESS: {
+		"a network policy of the sender does not allow the flow, or the flow is not known any more",
+		"allow it by a rule, if it is wanted: aliothctl netpol explains the verdict; open the connection again, if it was idle for hours",
+	},
+	bpf.AliothReasonDROP_POLICY_UNKNOWN: {
+		"the node does not know the labels of the other pod yet, so no network policy can be judged",
+		"nothing if it stops within seconds; otherwise look at the log of alioth-cnid on this node",
+	},
+	bpf.AliothReasonDROP_POLICY_FULL: {
+		"the pod has reached its limit of flows that network policies judge, or the node's table of them is full",
+		"let the pod reuse connections, or find the sender that floods it; --service-flows-per-pod of alioth-cnid is the limit",
+	},
+
 	bpf.AliothReasonDROP_REWRITE_FAILED: {"the kernel refused to change the packet", tellUs},
 }
 
