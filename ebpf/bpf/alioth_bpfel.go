@@ -301,9 +301,11 @@ type AliothInterface struct {
 type AliothInterfaceFlag uint32
 
 const (
-	AliothInterfaceFlagINTERFACE_NODE     AliothInterfaceFlag = 1
-	AliothInterfaceFlagINTERFACE_SERVICES AliothInterfaceFlag = 2
-	AliothInterfaceFlagINTERFACE_NETKIT   AliothInterfaceFlag = 4
+	AliothInterfaceFlagINTERFACE_NODE           AliothInterfaceFlag = 1
+	AliothInterfaceFlagINTERFACE_SERVICES       AliothInterfaceFlag = 2
+	AliothInterfaceFlagINTERFACE_NETKIT         AliothInterfaceFlag = 4
+	AliothInterfaceFlagINTERFACE_SENDS_IDENTITY AliothInterfaceFlag = 8
+	AliothInterfaceFlagINTERFACE_IDENTITY       AliothInterfaceFlag = 256
 )
 
 type AliothKnownWay struct {

@@ -210,6 +210,10 @@ enum interface_flag {
 	 * programs recognize netkit by the packet.
 	 */
 	INTERFACE_NETKIT = 1 << 2,
+	/* Its packets have its identity on the wire (class.h). */
+	INTERFACE_SENDS_IDENTITY = 1 << 3,
+	/* The lowest bit of the identity, which has bits 8 to 31; 0: not known. */
+	INTERFACE_IDENTITY = 1 << 8,
 };
 
 struct interface {
