@@ -136,7 +136,7 @@ func (w words) writeVPCs(out io.Writer) {
 }
 
 func (w words) writeInterfaces(out io.Writer) {
-	fmt.Fprintf(out, "\nInterfaces\nOF\tVPC\tADDRESSES\tMAC\tSHADOWS\n")
+	fmt.Fprintf(out, "\nInterfaces\nOF\tVPC\tADDRESSES\tMAC\tSHADOWS\tIDENTITY\tSENT\n")
 	for _, i := range w.Interfaces {
 		var shadows []netip.Addr
 		for _, shadow := range []netip.Addr{i.Shadow4, i.Shadow6} {
@@ -144,7 +144,17 @@ func (w words) writeInterfaces(out io.Writer) {
 				shadows = append(shadows, shadow)
 			}
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", w.device(i.Ifindex), w.vpc(i.VNI), join(i.Addrs), i.MAC, join(shadows))
+		fmt.Fprintf(
+			out,
+			"%s\t%s\t%s\t%s\t%s\t%d\t%s\n",
+			w.device(i.Ifindex),
+			w.vpc(i.VNI),
+			join(i.Addrs),
+			i.MAC,
+			join(shadows),
+			i.Identity,
+			yes(i.SendsIdentity),
+		)
 	}
 }
 

@@ -334,8 +334,10 @@ const (
 	AliothInterfaceFlagINTERFACE_NODE           AliothInterfaceFlag = 1
 	AliothInterfaceFlagINTERFACE_SERVICES       AliothInterfaceFlag = 2
 	AliothInterfaceFlagINTERFACE_NETKIT         AliothInterfaceFlag = 4
-	AliothInterfaceFlagINTERFACE_INGRESS_JUDGED AliothInterfaceFlag = 8
-	AliothInterfaceFlagINTERFACE_EGRESS_JUDGED  AliothInterfaceFlag = 16
+	AliothInterfaceFlagINTERFACE_SENDS_IDENTITY AliothInterfaceFlag = 8
+	AliothInterfaceFlagINTERFACE_INGRESS_JUDGED AliothInterfaceFlag = 16
+	AliothInterfaceFlagINTERFACE_EGRESS_JUDGED  AliothInterfaceFlag = 32
+	AliothInterfaceFlagINTERFACE_IDENTITY       AliothInterfaceFlag = 256
 )
 
 type AliothJudged struct {

@@ -112,6 +112,7 @@ static __always_inline enum reason from_pod(struct __sk_buff *skb, struct packet
 	if (!from)
 		return DROP_UNKNOWN_INTERFACE;
 	pkt->vni = from->vni;
+	pkt->origin = origin_of(from);
 	reason = parse_eth(skb, pkt);
 	if (reason)
 		return reason;

@@ -112,7 +112,7 @@ static __always_inline int address_hop(struct __sk_buff *skb, const struct hop *
 {
 	__u8 source[6];
 
-	write_class(source, hop->class);
+	write_source(source, hop->origin, hop->class);
 	return set_macs(skb, hop->mac, source);
 }
 

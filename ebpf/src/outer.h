@@ -46,6 +46,7 @@ struct hop {
 	const struct addr *node;
 	const __u8 *mac; /* the inner Ethernet destination */
 	enum packet_class class;
+	__u32 origin;
 };
 
 enum pushing { PUSHED, NOT_PUSHED, HALF_PUSHED };
@@ -287,7 +288,7 @@ static __always_inline enum pushing push_outer(struct __sk_buff *skb, struct pac
 
 	describe_outer(skb, pkt, hop->node, &outer);
 	__builtin_memcpy(outer.inner.h_dest, hop->mac, 6);
-	write_class(outer.inner.h_source, hop->class);
+	write_source(outer.inner.h_source, hop->origin, hop->class);
 	outer.inner.h_proto = pkt->ethertype;
 	if (bpf_skb_adjust_room(skb, OUTER_LEN, BPF_ADJ_ROOM_MAC, flags))
 		return NOT_PUSHED;

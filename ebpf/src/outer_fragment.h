@@ -166,7 +166,7 @@ static __always_inline enum reason first_fragment(struct __sk_buff *skb, struct 
 static __always_inline const struct addr *next_node(const struct packet *pkt)
 {
 	struct address *to = lookup_address(pkt->vni, &pkt->dst);
-	enum packet_class class = class_of(pkt);
+	enum packet_class class = pkt->class;
 	struct guide guide;
 	struct cached *row;
 
@@ -194,6 +194,7 @@ static __always_inline enum reason fragmented(struct __sk_buff *skb, struct pack
 	reason = parse_ip(skb, pkt);
 	if (reason)
 		return reason;
+	read_source(pkt);
 	node = next_node(pkt);
 	if (!node)
 		return is_report(pkt) ? DROP_MLD : DROP_NO_ENDPOINT;

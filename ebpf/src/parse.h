@@ -56,7 +56,7 @@ struct packet {
 	__u8 eth_src[6];
 	__u32 vni;
 	__u32 ifindex; /* of the interface that owns the flow: the program's device, or the receiver's */
-	int action; /* of a forwarded packet, from the redirect helper */
+	__u32 origin; /* the sender's identity, see class.h */
 	/* Offsets into the packet and lengths; words would not fit the stack on Linux 6.1. */
 	__u16 l4; /* of the transport header, once walked */
 	__u16 fragment_header; /* IPv6: of the fragment header, if there is one, once walked */
@@ -77,6 +77,7 @@ struct packet {
 	bool whole; /* it must not be fragmented on the path */
 	bool translated; /* src, dst or a port was changed */
 	__u8 class; /* enum packet_class */
+	__u8 action; /* of a forwarded packet, from the redirect helper: a verdict */
 	/* The original ends of a translated packet; otherwise uninitialized. */
 	struct tuple came;
 };

@@ -29,7 +29,7 @@ __noinline enum reason give_back(struct __sk_buff *skb, struct packet *pkt, cons
 			return DROP_TOO_BIG;
 	}
 	unmark(skb);
-	write_class(source, CLASS_RETURNED);
+	write_source(source, pkt->origin, CLASS_RETURNED);
 	if (set_macs(skb, pkt->eth_dst, source))
 		return DROP_REWRITE_FAILED;
 	reason = to_device(skb, pkt, node);
@@ -60,12 +60,16 @@ static __always_inline enum reason decide(struct __sk_buff *skb, struct packet *
 {
 	struct address *address;
 
-	pkt->class = class_of(pkt);
+	read_source(pkt);
 	if (!present)
 		return pkt->class == CLASS_DIRECT ? give_back(skb, pkt, node) : DROP_UNKNOWN_VNI;
 	address = lookup_address(pkt->vni, &pkt->src);
-	if (address && address->kind == ADDRESS_LOCAL)
-		return pkt->class == CLASS_RETURNED ? again(skb, pkt, node) : DROP_SPOOFED_LOCAL;
+	if (address && address->kind == ADDRESS_LOCAL) {
+		if (pkt->class != CLASS_RETURNED)
+			return DROP_SPOOFED_LOCAL;
+		pkt->ifindex = address->ifindex;
+		return again(skb, pkt, node);
+	}
 	if (pkt->class == CLASS_RETURNED)
 		return DROP_RETURNED_FOREIGN;
 	address = lookup_address(pkt->vni, &pkt->dst);

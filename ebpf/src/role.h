@@ -108,8 +108,8 @@ static __always_inline bool choose_member(struct __sk_buff *skb, struct packet *
 	return false;
 }
 
-/* send_on carries out the decision to send the packet on: to pkt->next, with pkt->class and
- * pkt->eth_dst. own: the packet is of the node's own interface. A function that is verified
+/* send_on carries out the decision to send the packet on: to pkt->next, with pkt->class,
+ * pkt->origin and pkt->eth_dst. own: the packet is of the node's own interface. A function that is verified
  * once, for its stack frame.
  */
 __noinline enum reason send_on(struct __sk_buff *skb, struct packet *pkt, bool own)
@@ -122,6 +122,7 @@ __noinline enum reason send_on(struct __sk_buff *skb, struct packet *pkt, bool o
 	hop.node = &pkt->next;
 	hop.mac = pkt->eth_dst;
 	hop.class = pkt->class;
+	hop.origin = pkt->origin;
 	reason = deliver_remote(skb, pkt, own, &hop);
 	return reason == FORWARDED_REMOTE && pkt->class != CLASS_DIRECT ? FORWARDED_ROLE : reason;
 }
@@ -328,6 +329,8 @@ __noinline enum reason address_error(struct __sk_buff *skb, struct packet *pkt, 
 	pkt->sport = pkt->dport = 0;
 	pkt->whole = true;
 	pkt->limit = 0;
+	/* In the form of the sender's packet, without its identity. */
+	pkt->origin &= ORIGIN_SENT;
 	if (lookup_address(pkt->vni, &pkt->dst))
 		return bounce(pkt, true);
 	if (!find_guide(pkt, &guide) || !guide.role)
@@ -379,8 +382,16 @@ static __always_inline bool led_to(struct cached *row, const struct addr *node)
 	return true;
 }
 
-/* again decides about a packet of a pod of this node that node has returned: it goes over a
- * role, see send_on.
+/* sign writes the origin of a packet of the interface pkt->ifindex. */
+static __always_inline void sign(struct packet *pkt)
+{
+	const struct interface *from = bpf_map_lookup_elem(&alioth_interfaces, &pkt->ifindex);
+
+	pkt->origin = from && from->vni == pkt->vni ? origin_of(from) : 0;
+}
+
+/* again decides about a packet of a pod of this node, behind pkt->ifindex, that node has returned:
+ * it goes over a role, see send_on. What the node has sent back as the identity does not count.
  */
 __noinline enum reason again(struct __sk_buff *skb, struct packet *pkt, const struct addr *node)
 {
@@ -403,6 +414,7 @@ __noinline enum reason again(struct __sk_buff *skb, struct packet *pkt, const st
 		return DROP_STALE_ROW;
 	if (!guide.role)
 		return guide.none == DROP_NO_MEMBER ? DROP_NO_MEMBER : DROP_STALE_ROW;
+	sign(pkt);
 	reason = to_member(skb, pkt, &guide, 0);
 	return reason == DROP_NO_MEMBER && guide.role->flags & ROLE_HERE ? DROP_STALE_ROW : reason;
 }

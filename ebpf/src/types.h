@@ -214,11 +214,15 @@ enum interface_flag {
 	 * programs recognize netkit by the packet.
 	 */
 	INTERFACE_NETKIT = 1 << 2,
+	/* Its packets have its identity on the wire (class.h). */
+	INTERFACE_SENDS_IDENTITY = 1 << 3,
 	/* It has a set of rules in this direction. With either of them, the packets of both
 	 * directions are judged, since the replies of a flow have the flow's first direction.
 	 */
-	INTERFACE_INGRESS_JUDGED = 1 << 3,
-	INTERFACE_EGRESS_JUDGED = 1 << 4,
+	INTERFACE_INGRESS_JUDGED = 1 << 4,
+	INTERFACE_EGRESS_JUDGED = 1 << 5,
+	/* The lowest bit of the identity, which has bits 8 to 31; 0: not known. */
+	INTERFACE_IDENTITY = 1 << 8,
 };
 
 struct interface {

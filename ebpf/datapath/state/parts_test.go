@@ -281,6 +281,7 @@ func TestState_Contradictory_Refused(t *testing.T) {
 		{"no MAC", func(s *state.State) { s.Interfaces[0].MAC = state.MAC{} }, "no address of one station"},
 		{"a group's MAC", func(s *state.State) { s.Interfaces[0].MAC = bcast }, "no address of one station"},
 		{"a netkit pair for the node", func(s *state.State) { s.Interfaces[0].Node, s.Interfaces[0].Netkit = true, true }, "no netkit pair"},
+		{"an identity of 25 bits", func(s *state.State) { s.Interfaces[0].Identity = 1 << 24 }, "identity 16777216"},
 		{"a shadow without address", func(s *state.State) { s.Interfaces[0].Shadow6 = ip(shadowA6) }, "does not belong"},
 		{"a shadow of the other family", func(s *state.State) { s.Interfaces[0].Shadow4 = ip(shadowA6) }, "does not belong"},
 		{"a shadow of the node's interface", func(s *state.State) { s.Interfaces[0].Node = true }, "does not belong"},

@@ -77,6 +77,11 @@ type Interface struct {
 	Node bool
 	// Netkit reports that the device is the primary one of a netkit pair, not a veth.
 	Netkit bool
+	// Identity is the number of the pod's label set in its VPC, below 1<<24; 0: not known.
+	Identity uint32
+	// SendsIdentity reports that packets to other nodes have the identity, also if it is 0.
+	// Programs of releases without identities do not read such packets' class.
+	SendsIdentity bool
 }
 
 // AddressKind is the kind of place of an address of a VPC.

@@ -24,6 +24,9 @@ const maxAffinity = 24 * time.Hour
 // maxVNI is the largest VXLAN network identifier, RFC 7348 section 5.
 const maxVNI = 1<<24 - 1
 
+// maxIdentity is the largest identity that fits the packets of the tunnel (docs/design/165).
+const maxIdentity = 1<<24 - 1
+
 // mappedRange contains the IPv4-mapped addresses, the form of IPv4 addresses in maps.
 var mappedRange = netip.MustParsePrefix("::ffff:0:0/96")
 
@@ -236,6 +239,9 @@ func (i Interface) Check() error {
 	}
 	if i.Node && i.Netkit {
 		return fmt.Errorf("the node's own interface is no netkit pair")
+	}
+	if i.Identity > maxIdentity {
+		return fmt.Errorf("identity %d is above %d", i.Identity, maxIdentity)
 	}
 	return i.checkAddrs()
 }

@@ -26,12 +26,24 @@ var interfacesTable = &descriptor{
 	},
 }
 
+// laterFlags are the flags that depend on more than the attachment: on Services, and on the
+// identity of the pod. An interface works without them.
+const laterFlags = bpf.AliothInterfaceFlagINTERFACE_SERVICES | bpf.AliothInterfaceFlagINTERFACE_SENDS_IDENTITY |
+	^(bpf.AliothInterfaceFlagINTERFACE_IDENTITY - 1)
+
 // encodeInterface returns the row of an interface; served reports whether its VPC has
 // services.
 func encodeInterface(i state.Interface, served bool) bpf.AliothInterface {
-	row := bpf.AliothInterface{Vni: i.VNI, Mac: i.MAC}
+	row := bpf.AliothInterface{
+		Vni:   i.VNI,
+		Mac:   i.MAC,
+		Flags: bpf.AliothInterfaceFlagINTERFACE_IDENTITY * bpf.AliothInterfaceFlag(i.Identity),
+	}
 	if served {
 		row.Flags |= bpf.AliothInterfaceFlagINTERFACE_SERVICES
+	}
+	if i.SendsIdentity {
+		row.Flags |= bpf.AliothInterfaceFlagINTERFACE_SENDS_IDENTITY
 	}
 	for _, ip := range i.Addrs {
 		row.Ip[bpf.FamilyOf(ipfamily.Of(ip.Unmap()))] = bpf.EncodeAddr(ip)
@@ -60,6 +72,9 @@ func decodeInterface(ifindex uint32, row bpf.AliothInterface) state.Interface {
 		Gateway6: bpf.DecodeAddr(row.Gateway[bpf.AliothFamilyFAMILY_V6]),
 		Node:     row.Flags&bpf.AliothInterfaceFlagINTERFACE_NODE != 0,
 		Netkit:   row.Flags&bpf.AliothInterfaceFlagINTERFACE_NETKIT != 0,
+
+		Identity:      uint32(row.Flags / bpf.AliothInterfaceFlagINTERFACE_IDENTITY),
+		SendsIdentity: row.Flags&bpf.AliothInterfaceFlagINTERFACE_SENDS_IDENTITY != 0,
 	}
 	for _, raw := range row.Ip {
 		if ip := bpf.DecodeAddr(raw); ip.IsValid() {

@@ -168,9 +168,7 @@ func (t *Rows) Lacks(s state.State) (missing Operation, any bool) {
 	want := &Rows{}
 	want.add(part{State: &s, have: t})
 	for ifindex, row := range interfaceTable.of(want) {
-		// The flag for Services depends on more than this part of a State.
-		const served = bpf.AliothInterfaceFlagINTERFACE_SERVICES
-		row.Flags = row.Flags&^served | interfaceTable.of(t)[ifindex].Flags&served
+		row.Flags = row.Flags&^laterFlags | interfaceTable.of(t)[ifindex].Flags&laterFlags
 		interfaceTable.of(want)[ifindex] = row
 	}
 	for _, op := range Plan(t, want) {

@@ -60,6 +60,7 @@ func New(t testing.TB) *Rules {
 	for i := range s.Interfaces {
 		s.Interfaces[i].MAC[4] = byte(i + 1)
 		s.Interfaces[i].Gateway4, s.Interfaces[i].Gateway6 = wire.IP("10.0.1.1"), wire.IP("fd10:0:0:1::1")
+		s.Interfaces[i].Identity, s.Interfaces[i].SendsIdentity = 0x1a2b00+uint32(i), i%2 == 0
 	}
 	for i, a := range s.Addresses {
 		for _, owner := range s.Interfaces {
@@ -173,6 +174,9 @@ func (r *Rules) Macs() []state.MAC {
 	list := []state.MAC{
 		state.VirtualMAC, world.Bcast, world.MacR, world.MacUplink,
 		world.ClassDirect, world.ClassReturned, world.ClassToDivider, world.ClassToBouncer, world.ClassFromBouncer,
+	}
+	for class := range uint8(6) {
+		list = append(list, world.IdentitySource(4711, 0, class), world.IdentitySource(0xabcdef, world.Unjudged, class))
 	}
 	for _, i := range r.state.Interfaces {
 		list = append(list, i.MAC)
@@ -331,7 +335,7 @@ func (r *Rules) local(at Place, in, out seen, mark uint32) error {
 	switch {
 	case err != nil:
 		return err
-	case at.kind != world.KindPod && in.ethSrc == world.ClassReturned:
+	case at.kind != world.KindPod && world.ClassOf(in.ethSrc) == world.ClassOfReturned:
 		return fmt.Errorf("a returned frame is delivered")
 	}
 	if err := r.kept(vni, in, out); err != nil {
@@ -366,7 +370,7 @@ func (r *Rules) remote(at Place, in, out seen, mark uint32) error {
 		}
 		inner = view(out.all[50:])
 	}
-	if err := r.kept(from.VNI, in, inner); err != nil || inner.ethSrc != world.ClassDirect {
+	if err := r.kept(from.VNI, in, inner); err != nil || inner.ethSrc != world.SourceOf(from, world.ClassOfDirect) {
 		return fmt.Errorf("the inner frame is sent by %s: %w", inner.ethSrc, err)
 	}
 	for _, a := range r.state.Addresses {
@@ -400,13 +404,12 @@ func (r *Rules) arrived(at Place, in seen) (vni uint32, inner seen, err error) {
 // before, and no pod here is an end of it.
 func (r *Rules) returned(at Place, in, out seen, mark uint32) error {
 	vni, in, err := r.arrived(at, in)
-	final := []state.MAC{world.ClassReturned, world.ClassToDivider, world.ClassToBouncer, world.ClassFromBouncer}
 	switch {
 	case err != nil:
 		return err
-	case out.ethSrc != world.ClassReturned || out.ethDst != in.ethDst || !bytes.Equal(in.all[12:], out.all[12:]):
+	case out.ethSrc != world.WithClass(in.ethSrc, world.ClassOfReturned) || out.ethDst != in.ethDst || !bytes.Equal(in.all[12:], out.all[12:]):
 		return fmt.Errorf("the frame is changed")
-	case slices.Contains(final, in.ethSrc):
+	case world.ClassOf(in.ethSrc) != world.ClassOfDirect:
 		return fmt.Errorf("a frame of class %s is returned", in.ethSrc)
 	case mark&state.MarkMask != 0:
 		return fmt.Errorf("the frame keeps its mark")

@@ -24,15 +24,6 @@ const ActNext = 0xffffffff
 // MacUplink is the address of the node's uplink.
 var MacUplink = state.MAC{0x02, 0, 0, 0, 0, 0xee}
 
-// The inner Ethernet sources of tunnelled packets, by their class (docs/design/141).
-var (
-	ClassDirect      = state.MAC{0x02, 0xa1, 0x07, 0x00, 0x02, 0}
-	ClassReturned    = state.MAC{0x02, 0xa1, 0x07, 0x00, 0x02, 1}
-	ClassToDivider   = state.MAC{0x02, 0xa1, 0x07, 0x00, 0x02, 2}
-	ClassToBouncer   = state.MAC{0x02, 0xa1, 0x07, 0x00, 0x02, 3}
-	ClassFromBouncer = state.MAC{0x02, 0xa1, 0x07, 0x00, 0x02, 4}
-)
-
 // OnUnderlay gives a world the device with the node's tunnel addresses.
 func OnUnderlay(t testing.TB) func(*programs.Config) {
 	t.Helper()

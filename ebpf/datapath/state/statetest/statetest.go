@@ -130,6 +130,9 @@ func RandomPart(random *rand.Rand, vni uint32) *state.State {
 				VNI:     vni,
 				MAC:     podMAC,
 				Addrs:   []netip.Addr{addr(fmt.Sprintf("10.0.3.%d", i))},
+
+				Identity:      random.Uint32N(1 << 24),
+				SendsIdentity: random.IntN(2) == 0,
 			},
 		)
 	})

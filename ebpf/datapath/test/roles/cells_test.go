@@ -4,7 +4,6 @@
 package roles_test
 
 import (
-	"bytes"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -21,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
 // gone returns the end of a row that is gone, which no test lives to see.
@@ -51,13 +51,29 @@ func packet(local bool, class state.MAC) wire.Frame {
 	return f
 }
 
-func classMAC(class trial.Hop) state.MAC { return state.MAC{0x02, 0xa1, 0x07, 0, 0x02, uint8(class)} }
+func classMAC(class trial.Hop) state.MAC { return world.WithClass(world.ClassDirect, uint8(class)) }
 
 // bench runs packets through the programs of a world, and counts as they do.
 type bench struct {
 	*world.World
 	counts map[uint32]uint64
 	out    []byte
+	// origin and own are the direct sources of packets of other nodes and of pod A.
+	origin, own state.MAC
+}
+
+// forms are the forms of inner Ethernet sources on the node's network: all nodes send the first,
+// all send the second, and half of them each, as while the operator switches the nodes.
+var forms = []struct{ origin, own state.MAC }{
+	{world.ClassDirect, world.ClassDirect},
+	{world.IdentitySource(0x070002, world.Unjudged, 0), world.IdentitySource(1<<24-1, 0, 0)},
+	{world.ClassDirect, world.IdentitySource(4711, 0, 0)},
+	{world.IdentitySource(4711, 0, 0), world.ClassDirect},
+}
+
+// newBench returns a bench whose nodes send the first form.
+func newBench(w *world.World, room int) *bench {
+	return &bench{w, map[uint32]uint64{}, make([]byte, room), world.ClassDirect, world.ClassDirect}
 }
 
 // run sends the packet in the form of its arrival, and returns the verdict and the resulting
@@ -70,7 +86,8 @@ func (b *bench) run(t *testing.T, vni uint32, a arrival) (verdict uint32, out []
 		return b.once(t, b.Objects.AliothFromPod, b.PodA, f.Bytes())
 	}
 	return b.once(t, b.Objects.AliothFromUnderlay, b.Config.UnderlayIfindex, world.Wrapped{
-		Eth: world.MacUplink, From: a.by.node(), To: self, Port: programs.DefaultTunnelPort, Flags: 8, VNI: vni, Inner: packet(a.local, classMAC(a.class)).Bytes(),
+		Eth: world.MacUplink, From: a.by.node(), To: self, Port: programs.DefaultTunnelPort, Flags: 8, VNI: vni,
+		Inner: packet(a.local, world.WithClass(b.origin, uint8(a.class))).Bytes(),
 	}.Bytes())
 }
 
@@ -117,10 +134,12 @@ func hopOf(t *testing.T, out []byte) (node netip.Addr, class trial.Hop, inner []
 		t.Errorf("the outer source is %s, want this node's own", from)
 	}
 	inner = out[outerLen:]
-	if mac := [6]byte(inner[6:12]); !bytes.Equal(mac[:5], []byte{0x02, 0xa1, 0x07, 0, 0x02}) {
-		t.Errorf("the inner Ethernet source %x is no class", mac)
+	source := state.MAC(inner[6:12])
+	class = trial.Hop(world.ClassOf(source))
+	if source != world.WithClass(source, uint8(class)) {
+		t.Errorf("the inner Ethernet source %s is no class", source)
 	}
-	return netip.AddrFrom4([4]byte(out[30:34])), trial.Hop(inner[11]), inner
+	return netip.AddrFrom4([4]byte(out[30:34])), class, inner
 }
 
 // arrivals returns all ways of arrival of the packet.
@@ -142,19 +161,22 @@ func arrivals() []arrival {
 // times.
 func TestPrograms_EveryTableAndClass_VerdictsAsDesigned(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
-	b := &bench{w, map[uint32]uint64{}, make([]byte, 256)}
+	b := newBench(w, 256)
 	list := every()
 	onto(t, w, list)
 	failures := 0
 	for i, c := range list {
-		enter(t, w, i, c)
-		for _, a := range arrivals() {
-			if err := check(t, b, i, c, a); err != nil {
-				t.Errorf("%+v: %+v: %v", c, a, err)
-				failures++
-			}
-			if failures > 10 {
-				t.Fatal("too many failures")
+		for _, form := range forms[:soak.Or(t, len(forms), 2)] {
+			b.origin, b.own = form.origin, form.own
+			b.enter(t, i, c)
+			for _, a := range arrivals() {
+				if err := check(t, b, i, c, a); err != nil {
+					t.Errorf("%+v: %+v: %+v: %v", form, c, a, err)
+					failures++
+				}
+				if failures > 10 {
+					t.Fatal("too many failures")
+				}
 			}
 		}
 	}
@@ -187,14 +209,26 @@ func check(t *testing.T, b *bench, i int, c tables, a arrival) error {
 	if want.class == returned || want.nodes[0] == self {
 		return nil // by the tunnel's device, see TestReturnedPacket_AnyContent_EqualsReceived in verdicts
 	}
-	node, class, _ := hopOf(t, out)
+	node, class, inner := hopOf(t, out)
 	if class != want.class || !slices.Contains(want.nodes, node) {
 		return fmt.Errorf("sent to %s %s, want one of %v %s", node, class, want.nodes, want.class)
+	}
+	if source := b.sourceOf(a, class); source != state.MAC(inner[6:12]) {
+		return fmt.Errorf("the inner Ethernet source is %x, want %s", inner[6:12], source)
 	}
 	if !a.fromPod && class <= a.class {
 		return fmt.Errorf("the class has not risen from %s to %s", a.class, class)
 	}
 	return nil
+}
+
+// sourceOf returns the inner Ethernet source of a packet that is sent on. The node of the pod writes
+// it anew, others change the class alone.
+func (b *bench) sourceOf(a arrival, class trial.Hop) state.MAC {
+	if a.fromPod || a.local {
+		return world.WithClass(b.own, uint8(class))
+	}
+	return world.WithClass(b.origin, uint8(class))
 }
 
 // checkRow finds the cached row as it was, unless a returned packet of its own node has

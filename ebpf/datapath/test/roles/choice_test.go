@@ -35,7 +35,7 @@ func sender(t *testing.T, list []netip.Addr) *bench {
 		}
 	}
 	bpftest.Must(t, w.Apply(s))
-	return &bench{w, map[uint32]uint64{}, make([]byte, 4096)}
+	return newBench(w, 4096)
 }
 
 // memberOf sends a packet of a flow of pod A, and returns the member that it goes over.

@@ -4,6 +4,7 @@
 package roles_test
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"testing"
 
@@ -174,12 +175,22 @@ func onto(t *testing.T, w *world.World, list []tables) {
 func vniOf(i int) uint32 { return uint32(1000 + i) }
 
 // enter moves pod A into the VPC of tables, and gives that its cached row.
-func enter(t *testing.T, w *world.World, i int, c tables) {
+func (b *bench) enter(t *testing.T, i int, c tables) {
 	t.Helper()
-	row := bpf.AliothInterface{Vni: vniOf(i), Mac: world.MacA}
+	w := b.World
+	row := bpf.AliothInterface{Vni: vniOf(i), Mac: world.MacA, Flags: flagsOf(b.own)}
 	row.Ip[bpf.AliothFamilyFAMILY_V4] = bpf.EncodeAddr(source)
 	bpftest.Must(t, w.Objects.AliothInterfaces.Put(uint32(w.PodA), row))
 	putCached(t, w, i, c)
+}
+
+// flagsOf returns the flags of an interface whose packets have this source.
+func flagsOf(source state.MAC) bpf.AliothInterfaceFlag {
+	identity := binary.BigEndian.Uint32([]byte{0, source[2], source[3], source[4]})
+	if source != world.IdentitySource(identity, 0, world.ClassOfDirect) {
+		return 0
+	}
+	return bpf.AliothInterfaceFlag(identity)*bpf.AliothInterfaceFlagINTERFACE_IDENTITY | bpf.AliothInterfaceFlagINTERFACE_SENDS_IDENTITY
 }
 
 func putCached(t *testing.T, w *world.World, i int, c tables) {

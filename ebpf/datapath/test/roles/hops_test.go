@@ -92,6 +92,23 @@ func TestHops_Bouncers_AsDesigned(t *testing.T) {
 	})
 }
 
+// Nodes of both releases: the rows of some have been switched. Every packet arrives, over the same
+// nodes.
+func TestHops_SomeNodesSendIdentities_AsDesigned(t *testing.T) {
+	onBoth(t, func(t *testing.T, family int) {
+		s := newScene(t, family, true)
+		c := watch(t)
+		for _, sending := range [][]int{{client, server}, {client}, {server}, {}} {
+			s.identify(sending...)
+			for _, to := range s.b.Addrs {
+				expectHops(t, "a miss on both sides", s.ping(t, c, to), join(dividedThere, dividedBack)...)
+				s.cache(t, client, to, divider)
+				expectHops(t, "a row that leads elsewhere", s.ping(t, c, to), join([]string{"0>4 0", "4>0 1"}, dividedThere, dividedBack)...)
+			}
+		}
+	})
+}
+
 func TestHops_Dividers_AsDesigned(t *testing.T) {
 	onBoth(t, func(t *testing.T, family int) {
 		s := newScene(t, family, true)
@@ -155,10 +172,13 @@ func TestOuterFragments_OverMembers_Arrive(t *testing.T) {
 		for _, n := range s.Nodes {
 			bpftest.In(t, n.NS, func() { bpftest.SetMTU(t, n.Ifindex, 1400) })
 		}
-		for _, size := range []int{1200, 1400} {
-			if !bpftest.DatagramWith(t, s.a.NS, s.b.NS, netip.AddrPortFrom(s.b.Addrs[0], 9000), size, cutInTransit) {
-				s.logCounts(t)
-				t.Errorf("a datagram of %d bytes did not arrive", size)
+		for _, sending := range [][]int{{}, {client}} {
+			s.identify(sending...)
+			for _, size := range []int{1200, 1400} {
+				if !bpftest.DatagramWith(t, s.a.NS, s.b.NS, netip.AddrPortFrom(s.b.Addrs[0], 9000), size, cutInTransit) {
+					s.logCounts(t)
+					t.Errorf("nodes %v send identities: a datagram of %d bytes did not arrive", sending, size)
+				}
 			}
 		}
 		for _, i := range []int{client, divider} {

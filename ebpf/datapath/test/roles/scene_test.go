@@ -89,6 +89,16 @@ func (s *scene) play(i int, divided bool) {
 	}
 }
 
+// identify has the interfaces of these nodes send identities, and no others.
+func (s *scene) identify(nodes ...int) {
+	for i, n := range s.Nodes {
+		for j := range n.State.Interfaces {
+			n.State.Interfaces[j].Identity, n.State.Interfaces[j].SendsIdentity = 0x010203, slices.Contains(nodes, i)
+		}
+	}
+	s.ApplyEach()
+}
+
 // dropRemote takes the complete table from a node.
 func (s *scene) dropRemote(i int) {
 	st := &s.Nodes[i].State

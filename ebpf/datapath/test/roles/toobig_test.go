@@ -42,7 +42,7 @@ func bouncer(t *testing.T, change func(*state.State)) *bench {
 	change(&s)
 	bpftest.Must(t, w.Apply(s))
 	bpftest.SetMTU(t, w.Config.UnderlayIfindex, 1350)
-	return &bench{w, map[uint32]uint64{}, make([]byte, 4096)}
+	return newBench(w, 4096)
 }
 
 // large returns a packet of 1400 bytes between two pods.
@@ -112,20 +112,32 @@ func TestBouncer_PacketTooBig_SenderToldMTU(t *testing.T) {
 				if i == 1 && !bpftest.PopsIPv6(t) {
 					continue // the tunnel's device takes it
 				}
-				f := large(c.from[i], to)
-				verdict, out := b.arrive(t, others[0], f.Bytes())
-				if verdict != world.ActRedirect {
-					t.Fatalf("%s: verdict %d, counters %v", to, verdict, bpftest.Counts(t, b.Datapath))
-				}
-				node, class, inner := hopOf(t, out)
-				if node != c.node || class != c.class {
-					t.Errorf("%s: sent to %s %s, want %s %s", to, node, class, c.node, c.class)
-				}
-				if want := about(f, 1300); !bytes.Equal(inner[14:], want) {
-					t.Errorf("%s: the error is\n%x, want\n%x", to, inner[14:], want)
+				// The error is not the sender's packet: it has the same form without the identity.
+				for in, out := range map[state.MAC]state.MAC{
+					world.ClassToBouncer: world.ClassDirect, world.IdentitySource(4711, world.Unjudged, 3): world.IdentitySource(0, 0, 0),
+				} {
+					f := large(c.from[i], to)
+					f.EthSrc = in
+					b.told(t, f, c.node, c.class, world.WithClass(out, uint8(c.class)))
 				}
 			}
 		})
+	}
+}
+
+// told lets a packet arrive, and finds the error about it on its way to a node.
+func (b *bench) told(t *testing.T, f wire.Frame, want netip.Addr, wantClass trial.Hop, source state.MAC) {
+	t.Helper()
+	verdict, out := b.arrive(t, others[0], f.Bytes())
+	if verdict != world.ActRedirect {
+		t.Fatalf("%s: verdict %d, counters %v", f.Dst, verdict, bpftest.Counts(t, b.Datapath))
+	}
+	node, class, inner := hopOf(t, out)
+	if node != want || class != wantClass || state.MAC(inner[6:12]) != source {
+		t.Errorf("%s: sent to %s %s by %x, want %s %s by %s", f.Dst, node, class, inner[6:12], want, wantClass, source)
+	}
+	if want := about(f, 1300); !bytes.Equal(inner[14:], want) {
+		t.Errorf("%s: the error is\n%x, want\n%x", f.Dst, inner[14:], want)
 	}
 }
 

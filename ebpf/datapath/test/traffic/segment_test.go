@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/lab"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wire"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/world"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
@@ -119,6 +120,14 @@ func plain(src, dst netip.Addr, port uint16, word []byte) wire.Frame {
 	return wire.Frame{EthDst: toEverybody, EthSrc: macChild, Src: src, Dst: dst, L4: wire.UDP{Sport: 40000, Dport: port, Payload: word}}
 }
 
+// withIdentity is a tunnel packet of a node with an identity, and a word.
+func withIdentity(word []byte) wire.Transport {
+	source := world.IdentitySource(4711, 0, world.ClassOfDirect)
+	header := binary.BigEndian.AppendUint32([]byte{8, 0, 0, 0}, lab.VNI1<<8)
+	inner := slices.Concat(header, toEverybody[:], source[:], []byte{0x08, 0x00}, word)
+	return wire.UDP{Sport: 50000, Dport: programs.DefaultTunnelPort, Payload: inner}
+}
+
 // tagged puts tags before the type of a frame.
 func tagged(frame []byte, vids ...byte) []byte {
 	var tags []byte
@@ -173,6 +182,7 @@ func sentFrames(own, this, other []netip.Addr, word []byte) (dropped, passing ma
 		"a solicitation of a node":           about(135, other[1], own[1], word),
 		"to the tunnel":                      udp4.Bytes(),
 		"to the tunnel over IPv6":            udp6.Bytes(),
+		"to the tunnel with an identity":     with(udp4, func(f *wire.Frame) { f.L4 = withIdentity(word) }),
 		"to VXLAN links":                     plain(own[0], other[0], lab.LinkPort, word).Bytes(),
 		"to VXLAN links over IPv6":           plain(own[1], other[1], lab.LinkPort, word).Bytes(),
 		"to the tunnel with options":         with(udp4, func(f *wire.Frame) { f.Options = make([]byte, 8) }),

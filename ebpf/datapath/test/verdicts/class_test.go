@@ -69,7 +69,7 @@ var situations = []situation{
 // byClass returns the result for each inner Ethernet source. A source that is not a class counts
 // as direct.
 func (s situation) byClass() map[state.MAC]string {
-	return map[state.MAC]string{
+	results := map[state.MAC]string{
 		world.ClassDirect: s.direct, world.ClassReturned: s.returned,
 		world.ClassToDivider: s.toDivider, world.ClassToBouncer: s.toBouncer, world.ClassFromBouncer: s.bounce,
 		world.MacR: s.direct, world.MacA: s.direct, state.VirtualMAC: s.direct,
@@ -81,7 +81,16 @@ func (s situation) byClass() map[state.MAC]string {
 		{0x02, 0xa1, 0x06, 0, 0x02, 1}:   s.direct,
 		{0x02, 0xa0, 0x07, 0, 0x02, 1}:   s.direct,
 		{0x06, 0xa1, 0x07, 0, 0x02, 1}:   s.direct,
+		{0x02, 0xa3, 0x07, 0, 0x02, 1}:   s.direct,
+		{0x03, 0xa2, 0x07, 0, 0x02, 1}:   s.direct,
 	}
+	for class, result := range []string{s.direct, s.returned, s.toDivider, s.toBouncer, s.bounce, s.direct, s.direct} {
+		results[world.IdentitySource(0, 0, uint8(class))] = result
+		results[world.IdentitySource(0x070002, world.Unjudged, uint8(class))] = result
+		results[world.IdentitySource(1<<24-1, 0xf0, uint8(class))] = result
+	}
+	results[world.IdentitySource(4711, 0xf0, 15)] = s.direct
+	return results
 }
 
 // frame returns the packet, sent by an inner Ethernet source.
@@ -98,7 +107,7 @@ func out(f wire.Frame, reason string) (verdict uint32, frame wire.Frame) {
 	case "forwarded_local":
 		return world.ActRedirect, f.With(func(f *wire.Frame) { f.EthDst, f.EthSrc = world.MacA, state.VirtualMAC })
 	case "returned":
-		return world.ActRedirect, f.With(func(f *wire.Frame) { f.EthSrc = world.ClassReturned })
+		return world.ActRedirect, f.With(func(f *wire.Frame) { f.EthSrc = world.WithClass(f.EthSrc, world.ClassOfReturned) })
 	}
 	return world.ActShot, f
 }
@@ -261,7 +270,7 @@ func TestReturn_SenderNoNode_Dropped(t *testing.T) {
 	for _, stranger := range []netip.Addr{wire.IP("192.0.2.66"), wire.IP("2001:db8::66")} {
 		for _, vni := range []uint32{world.VNIRed, otherVNI} {
 			program := world.Tunnelled(t, w, vni, stranger)
-			for _, source := range []state.MAC{world.ClassDirect, world.ClassReturned, world.ClassToBouncer, world.MacR} {
+			for _, source := range []state.MAC{world.ClassDirect, world.ClassReturned, world.ClassToBouncer, world.MacR, world.IdentitySource(4711, 0, 0)} {
 				w.Expect(t, program, []world.Case{sent(source.String(), w, situation{from: "20", to: "99"}.frame("10.0.1.", source), "unknown_node")})
 			}
 		}

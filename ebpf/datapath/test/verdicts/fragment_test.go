@@ -92,6 +92,11 @@ func TestPacket_TooBigOverIPv6_TwoFragments(t *testing.T) {
 	made := func(dst string, size int) []byte {
 		return long(dst, size, func(f *wire.Frame) { f.EthDst, f.EthSrc, f.Whole = world.MacR, world.ClassDirect, false })
 	}
+	identified := func(in []byte) []byte {
+		source := world.IdentitySource(1<<24-1, world.Unjudged, world.ClassOfDirect)
+		copy(in[6:], source[:])
+		return in
+	}
 	clone := wire.Frame{
 		EthDst: world.MacR, EthSrc: world.ClassDirect, Src: wire.IP("2001:db8::1"), Dst: wire.IP("2001:db8::2"),
 		Fragment: &wire.Fragment{Offset: 0, More: true}, L4: wire.Raw{Proto: state.ProtoUDP, Data: make([]byte, 1400)},
@@ -103,6 +108,8 @@ func TestPacket_TooBigOverIPv6_TwoFragments(t *testing.T) {
 	}{
 		"IPv6":                          {made("fd10:0:0:1::20", 1281), world.VNIRed, 14 + rules.FragmentHeaders + first},
 		"IPv4":                          {made("10.0.1.21", 1281), world.VNIRed, 14 + rules.FragmentHeaders + first},
+		"IPv6 with an identity":         {identified(made("fd10:0:0:1::20", 1281)), world.VNIRed, 14 + rules.FragmentHeaders + first},
+		"IPv4 with an identity":         {identified(made("10.0.1.21", 1281)), world.VNIRed, 14 + rules.FragmentHeaders + first},
 		"as much as two fragments have": {made("10.0.1.21", 2*first-30), world.VNIRed, 14 + rules.FragmentHeaders + first},
 		"what fits":                     {made("10.0.1.21", 1280), world.VNIRed, 14 + 1280},
 		"the clone of an outer packet":  {clone, rules.MarkSecond | first, 14 + rules.FragmentHeaders + 1400 - first},
