@@ -158,11 +158,11 @@ static __always_inline void add_virtual(struct judging *j, __u32 set)
 		add_net(j, set, &service->addr);
 }
 
-/* decide finds the rule that decides, by the tiers, and returns its action. isolated: the tier of
+/* weigh_tiers finds the rule that decides, by the tiers, and returns its action. isolated: the tier of
  * NetworkPolicies refuses what none of its rules allows. Without any rule the flow is allowed; 0
  * is the action then.
  */
-static __always_inline __u32 decide(struct judging *j, bool isolated)
+static __always_inline __u32 weigh_tiers(struct judging *j, bool isolated)
 {
 	for (int i = 0; i < TIER_LEN; i++) {
 		__u32 rule = j->rules.tier[i], action = rule & RULE_ACTION;
@@ -203,7 +203,7 @@ static __noinline enum reason by_set(__u32 set, __u32 flags)
 	add_net(j, set, &j->flow.peer);
 	if (j->how & JUDGE_SHARED)
 		add_virtual(j, set);
-	action = decide(j, flags & GUARDED_ISOLATED);
+	action = weigh_tiers(j, flags & GUARDED_ISOLATED);
 	if (action)
 		j->rank.set = set;
 	return action == RULE_DENY ? policy_refusal(j->how) : UNDECIDED;
