@@ -23,7 +23,7 @@ type Planner struct {
 	vpcs       map[string]*vpc
 	// shared are the identities of the backends of shared services, sharedAddresses their addresses.
 	shared          map[uint32]*peer
-	sharedAddresses map[netip.Addr]uint32
+	sharedAddresses addresses
 	quota           Size
 }
 
@@ -61,14 +61,15 @@ type Plan struct {
 func New(quota Size) *Planner {
 	return &Planner{
 		policies: newPolicies(), namespaces: map[string]map[string]string{}, vpcs: map[string]*vpc{},
-		shared: map[uint32]*peer{}, sharedAddresses: map[netip.Addr]uint32{}, quota: quota,
+		shared: map[uint32]*peer{}, quota: quota,
 	}
 }
 
 // Plan returns the rows of the present objects. Parts of VPCs that have not changed stay.
 func (p *Planner) Plan() Plan {
 	plan := Plan{
-		Parts: map[uint32]*Part{}, Shared: slices.Sorted(maps.Keys(p.shared)), SharedAddresses: p.sharedAddresses,
+		Parts: map[uint32]*Part{}, Shared: slices.Sorted(maps.Keys(p.shared)),
+		SharedAddresses: p.sharedAddresses.output(p.quota.Addresses),
 	}
 	for _, v := range p.vpcs {
 		if v.vni != 0 {
@@ -214,23 +215,47 @@ func (p *Planner) DeleteShared(number uint32) {
 
 // PutAddress sets the identity of an address of a VPC; 0 removes it.
 func (p *Planner) PutAddress(vpc string, ip netip.Addr, number uint32) {
-	if v := p.vpc(vpc); v.addresses[ip] != number {
-		v.stale, v.addresses = true, with(v.addresses, ip, number)
+	if v := p.vpc(vpc); v.addresses.put(ip, number) {
+		v.stale = true
 	}
 }
 
 // PutSharedAddress sets the identity of an address of a backend of a shared service; 0 removes it.
-func (p *Planner) PutSharedAddress(ip netip.Addr, number uint32) {
-	if p.sharedAddresses[ip] != number {
-		p.sharedAddresses = with(p.sharedAddresses, ip, number)
-	}
+func (p *Planner) PutSharedAddress(ip netip.Addr, number uint32) { p.sharedAddresses.put(ip, number) }
+
+// addresses are the identities of addresses.
+type addresses struct {
+	all map[netip.Addr]uint32
+	// out is nil after a change.
+	out map[netip.Addr]uint32
 }
 
-// with returns other rows: the last plan has the ones before.
-func with(addresses map[netip.Addr]uint32, ip netip.Addr, number uint32) map[netip.Addr]uint32 {
-	addresses = maps.Clone(addresses)
-	if addresses[ip] = number; number == 0 {
-		delete(addresses, ip)
+// put sets the identity of an address, and reports whether it had another one.
+func (a *addresses) put(ip netip.Addr, number uint32) bool {
+	if a.all[ip] == number {
+		return false
 	}
-	return addresses
+	if a.all == nil {
+		a.all = map[netip.Addr]uint32{}
+	}
+	if a.all[ip] = number; number == 0 {
+		delete(a.all, ip)
+	}
+	a.out = nil
+	return true
+}
+
+// output returns the first addresses of a number.
+func (a *addresses) output(most int) map[netip.Addr]uint32 {
+	switch {
+	case a.out != nil:
+	case len(a.all) <= most:
+		a.out = maps.Clone(a.all)
+	default:
+		a.out = map[netip.Addr]uint32{}
+		for _, ip := range slices.SortedFunc(maps.Keys(a.all), netip.Addr.Compare)[:most] {
+			a.out[ip] = a.all[ip]
+		}
+	}
+	return a.out
 }

@@ -6,7 +6,6 @@ package policyplan
 import (
 	"cmp"
 	"maps"
-	"net/netip"
 	"reflect"
 	"slices"
 
@@ -18,7 +17,7 @@ import (
 type vpc struct {
 	vni        uint32
 	interfaces map[int]uint32
-	addresses  map[netip.Addr]uint32
+	addresses  addresses
 	peers      map[peerKey]*peer
 	// changed are the peers that have changed since the last plan. known are the peers that have
 	// rows: a peer that exceeds the quota stays unknown.
@@ -45,7 +44,7 @@ type guardKey struct {
 
 func newVPC() *vpc {
 	return &vpc{
-		interfaces: map[int]uint32{}, addresses: map[netip.Addr]uint32{}, peers: map[peerKey]*peer{},
+		interfaces: map[int]uint32{}, peers: map[peerKey]*peer{},
 		changed: map[peerKey]bool{}, known: map[peerKey]bool{}, wanted: map[uint32][]wish{},
 		sets: map[string]*set{}, current: map[guardKey]*set{}, lists: lists{byContent: map[string]*list{}}, stale: true,
 	}
@@ -176,7 +175,10 @@ func (v *vpc) renew(s *set, keys []peerKey, quota Size) {
 
 // output returns the rows as they are now.
 func (v *vpc) output(quota Size) *Part {
-	part := &Part{VNI: v.vni, Guards: map[int]Guard{}, Addresses: v.addresses, Lists: v.lists.sweep(), Delays: v.delays}
+	part := &Part{
+		VNI: v.vni, Guards: map[int]Guard{}, Addresses: v.addresses.output(quota.Addresses),
+		Lists: v.lists.sweep(), Delays: v.delays,
+	}
 	for key := range v.known {
 		if !key.shared {
 			part.Known = append(part.Known, key.identity)
@@ -191,18 +193,12 @@ func (v *vpc) output(quota Size) *Part {
 			part.Guards[ifindex] = guard
 		}
 	}
-	if len(v.addresses) > quota.Addresses {
-		part.Addresses = map[netip.Addr]uint32{}
-		for _, ip := range slices.SortedFunc(maps.Keys(v.addresses), netip.Addr.Compare)[:quota.Addresses] {
-			part.Addresses[ip] = v.addresses[ip]
-		}
-	}
 	for key := range v.changed {
 		if !v.known[key] {
 			part.Unfit++
 		}
 	}
-	part.Unfit += len(v.addresses) - len(part.Addresses)
+	part.Unfit += len(v.addresses.all) - len(part.Addresses)
 	return part
 }
 

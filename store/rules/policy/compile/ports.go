@@ -71,7 +71,7 @@ func keyOf(parts []part) string {
 		b = binary.AppendUvarint(b, uint64(p.encoded()))
 		b = binary.AppendUvarint(b, uint64(len(p.ports)))
 		for _, one := range p.ports {
-			b = append(binary.AppendUvarint(b, uint64(len(one.Protocol))), one.Protocol...)
+			b = appendText(b, one.Protocol)
 			b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, one.First), one.Last)
 		}
 	}

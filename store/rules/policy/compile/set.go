@@ -60,7 +60,7 @@ type Set struct {
 // New compiles the policies that select a pod, in the order of policy.Ordered, for one direction.
 // ports are the named ports of the pod.
 func New(direction rows.Direction, policies []*rows.Policy, ports []policy.Port) *Set {
-	s := &Set{direction: direction, peers: peerParts{byNamespace: map[string][]podPart{}}, lists: newLists()}
+	s := &Set{direction: direction, peers: newPeerParts(), lists: newLists()}
 	nets := netParts{ofRule: map[*rule][]int{}}
 	for _, p := range policies {
 		if !policy.Enforced(p, direction) {

@@ -87,6 +87,9 @@ func TestSet_Ranges_EachPartOfThem(t *testing.T) {
 			{ip: "10.1.2.1", protocol: tcpPort, allowed: true, rank: 1}, {ip: "10.1.2.3", protocol: tcpPort, rank: lookup.Isolated},
 			{ip: "10.1.4.1", protocol: tcpPort, rank: lookup.Isolated}, {ip: "10.1.3.1", protocol: tcpPort, allowed: true, rank: 1},
 		}},
+		"exceptions one after another": {[]rows.Peer{block("10.0.0.0/8", "10.1.0.0/16"), block("10.2.0.0/16", "10.2.0.0/24")}, []packet{
+			{ip: "10.2.0.1", protocol: tcpPort, allowed: true, rank: 1},
+		}},
 		"an exception of everything": {[]rows.Peer{block("10.0.0.0/8", "10.0.0.0/8"), block("10.0.0.0/8", "0.0.0.0/0")}, []packet{
 			{ip: "10.0.0.1", protocol: tcpPort, rank: lookup.Isolated},
 		}},
