@@ -101,6 +101,9 @@ type Config struct {
 	// verdicts instead of Services.
 	ScaledEndpoints bool
 
+	// NetworkPolicies: label sets of pods get numbers, by which nodes will enforce network policies.
+	NetworkPolicies bool
+
 	// RoleNodes is RoleNodesLabelled or RoleNodesAny.
 	RoleNodes string
 

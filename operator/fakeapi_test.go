@@ -445,7 +445,7 @@ func kindsOfAPI() []client.Object {
 		&v1alpha1.ExternalPool{}, &v1alpha1.ExternalAddress{}, &v1alpha1.HostAccess{}, &v1alpha1.ScaledEndpoint{},
 		&arktosv1.Network{}, &corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Pod{},
 		&v1alpha1.HostVNIClaim{}, &v1alpha1.DomainClaim{}, &nadv1.NetworkAttachmentDefinition{},
-		&v1alpha1.DelegationGrant{}, &v1alpha1.HostLink{}, &v1alpha1.HostLinkReport{},
+		&v1alpha1.DelegationGrant{}, &v1alpha1.HostLink{}, &v1alpha1.HostLinkReport{}, &v1alpha1.PolicyIdentity{},
 		&danmv1.DanmNet{}, &danmv1.TenantNetwork{}, &danmv1.ClusterNetwork{}, &danmv1.TenantConfig{},
 		&danmiov1.DanmNet{}, &danmiov1.TenantNetwork{}, &danmiov1.ClusterNetwork{}, &danmiov1.TenantConfig{},
 		&multitenancyv1alpha1.PodNetwork{}, &multitenancyv1alpha1.PodNetworkInstance{},

@@ -61,7 +61,7 @@ func (w *world) keepsSpecs(verb string, before client.Object) {
 var againManifests string
 
 // ofPrograms are further kinds that nobody writes by hand.
-var ofPrograms = []string{"VNIClaim", "DomainClaim", "HostVNIClaim", "RoleMember", "HostLinkReport", "NodeInfo", "MultiTenantPodNetworkConfig"}
+var ofPrograms = []string{"VNIClaim", "PolicyIdentity", "DomainClaim", "HostVNIClaim", "RoleMember", "HostLinkReport", "NodeInfo", "MultiTenantPodNetworkConfig"}
 
 // twinGroups are groups with kinds of others.
 var twinGroups = map[string]string{

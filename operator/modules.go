@@ -42,6 +42,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kinds/outside"
+	"github.com/alioth-net/alioth/store/kinds/policies"
 	"github.com/alioth-net/alioth/store/kinds/roles"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
@@ -66,6 +67,9 @@ func modules(cfg Config) []module {
 	}
 	if cfg.NodeNetworkState {
 		all = append(all, nodeNetwork(cfg.PolicyMode == PolicyCentralized))
+	}
+	if cfg.NetworkPolicies {
+		all = append(all, labelSets())
 	}
 	if cfg.NodeIPAM {
 		all = append(all, nodeIPAM(cfg.NodeIPAMGroups))
@@ -255,6 +259,15 @@ func hosts() module {
 				Client: p.client("hostaccess"), Store: p.rows, Grants: p.grants("hostaccess"),
 			})
 		},
+	}
+}
+
+// labelSets returns the area of the numbers that stand for label sets. No controller writes its kind yet.
+func labelSets() module {
+	return module{
+		kinds:    []*descriptor.Kind{policies.Identity.Kind},
+		rights:   []string{"policyidentities.alioth.dev: create delete patch"},
+		register: func(*parts) error { return nil },
 	}
 }
 

@@ -26,7 +26,7 @@ func TestModules_EachKind_InOneModule(t *testing.T) {
 		known = append(known, kind.Name)
 	}
 	cfg := DefaultConfig()
-	cfg.NodeNetworkState, cfg.NodeIPAM, cfg.ScaledEndpoints = true, true, true
+	cfg.NodeNetworkState, cfg.NodeIPAM, cfg.ScaledEndpoints, cfg.NetworkPolicies = true, true, true, true
 	for _, area := range modules(cfg) {
 		for _, kind := range area.kinds {
 			watched = append(watched, kind.Name)
@@ -65,6 +65,12 @@ func TestChartRights_ScaledEndpoints_AllGranted(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.ScaledEndpoints = true
 	compareRights(t, cfg, "--set", "scaledEndpoints.enabled=true")
+}
+
+func TestChartRights_NetworkPolicies_AllGranted(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.NetworkPolicies = true
+	compareRights(t, cfg, "--set", "networkPolicies.enabled=true")
 }
 
 func TestChartRights_NodeIPAM_AllGranted(t *testing.T) {

@@ -195,6 +195,12 @@ func (o *options) addFlags(root *cobra.Command) {
 		o.ScaledEndpoints,
 		"judge who the backends of Services are, and write it to ScaledEndpoints for the nodes",
 	)
+	flags.BoolVar(
+		&o.NetworkPolicies,
+		"network-policies",
+		o.NetworkPolicies,
+		"give label sets of pods numbers (PolicyIdentity), for the enforcement of network policies; nothing is enforced yet",
+	)
 	flags.StringVar(
 		&o.RoleNodes,
 		"role-nodes",

@@ -100,8 +100,10 @@ func pick[K string | uint32, V any](w *world, of map[K]V) (key K, ok bool) {
 
 func (w *world) event() {
 	switch n := w.IntN(100); {
-	case n < 35:
+	case n < 30:
 		w.pass()
+	case n < 35:
+		w.claim()
 	case n < 50:
 		w.advance(time.Duration(w.IntN(3000)) * time.Millisecond)
 	case n < 56:

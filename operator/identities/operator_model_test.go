@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/store/rules/policy"
+	"github.com/alioth-net/alioth/store/rules/policy/identity"
 )
 
 // snapshot returns what the operator knows.
@@ -22,11 +23,7 @@ func (w *world) snapshot(o *operator) (*Snapshot, *state) {
 	maps.Copy(view.addresses, o.addresses)
 	s := &Snapshot{Taken: o.taken, Settled: o.settled, Reported: map[uint32]bool{}}
 	for _, uid := range slices.Sorted(maps.Keys(view.pods)) {
-		s.Pods = append(s.Pods, Pod{
-			UID:      uid,
-			Identity: policy.Identity{VPC: "red", Namespace: "n", Labels: view.pods[uid]},
-			Selected: func(key string) bool { return view.selected[key] },
-		})
+		s.Pods = append(s.Pods, w.podOf(view, uid))
 	}
 	for _, name := range slices.Sorted(maps.Keys(view.addresses)) {
 		s.Addresses = append(s.Addresses, view.addresses[name].Address)
@@ -91,6 +88,37 @@ func (w *world) ask(o *operator, view *state, resting []string) []func() {
 		o.covered[uid] = true
 	}
 	return []func(){func() { w.write(w.now, func(s *state, _ int) { s.call = call }) }}
+}
+
+// claim creates an Address of a pod that the operator sees, between two passes.
+func (w *world) claim() {
+	o := w.operators[w.leader]
+	view := w.states[o.view]
+	uid, ok := pick(w, view.pods)
+	if !ok {
+		return
+	}
+	pod := w.podOf(view, uid)
+	number := o.term.Assign(&pod, w.now)
+	if number == 0 {
+		return
+	}
+	set := identity.Of(&pod.Identity, pod.Selected)
+	one := Address{Name: uid + []string{"v4", "v6"}[w.IntN(2)], Pod: uid, Identity: number}
+	w.send(func() {
+		if version, ok := w.address(w.now, one, set.Canonical()); ok {
+			o.addresses[one.Name] = endpoint{w.latest().addresses[one.Name].Address, "", version}
+		}
+	})
+}
+
+// podOf returns a pod of a state as the operator sees it.
+func (w *world) podOf(view *state, uid string) Pod {
+	return Pod{
+		UID:      uid,
+		Identity: policy.Identity{VPC: "red", Namespace: "n", Labels: view.pods[uid]},
+		Selected: func(key string) bool { return view.selected[key] },
+	}
 }
 
 // newAddresses creates the Addresses of a pod, one per family.

@@ -115,6 +115,8 @@ type Term struct {
 	// used is the last time at which an identity was in use, by its UID; seen the first time at
 	// which the term knew it.
 	used, seen map[string]time.Time
+	// ready has the identities that new Addresses may get by the last plan, by their canonical form.
+	ready map[string]Identity
 	numbers    func(*identity.Set) iter.Seq[uint32]
 }
 
@@ -132,7 +134,20 @@ func (t *Term) Plan(s *Snapshot, now time.Time) Steps {
 	for i := range p.identities {
 		p.retire(&p.identities[i])
 	}
+	t.ready = p.usable()
 	return p.steps
+}
+
+// Assign returns the number for a new Address of a pod, 0 without one. It counts as a use of the
+// identity. The Address need not be known to the next plan.
+func (t *Term) Assign(pod *Pod, now time.Time) uint32 {
+	set := identity.Of(&pod.Identity, pod.Selected)
+	one, ok := t.ready[set.Canonical()]
+	if !ok {
+		return 0
+	}
+	t.used[one.UID] = now
+	return one.Number
 }
 
 // plan is one call of Plan.
@@ -206,7 +221,7 @@ func (p *plan) serve(pod *Pod) {
 		return
 	}
 	p.used[one.UID] = p.now
-	if left := Patience - p.now.Sub(p.seen[one.UID]); left > 0 && !p.Reported[one.Number] {
+	if left := p.patience(one); left > 0 {
 		p.again(left)
 		return
 	}
@@ -262,6 +277,26 @@ func (p *plan) free(set *identity.Set) uint32 {
 		}
 	}
 	return 0
+}
+
+// patience returns how long Addresses wait for an identity.
+func (p *plan) patience(one *Identity) time.Duration {
+	if p.Reported[one.Number] {
+		return 0
+	}
+	return Patience - p.now.Sub(p.seen[one.UID])
+}
+
+// usable returns the identities that new Addresses may get, by their canonical form.
+func (p *plan) usable() map[string]Identity {
+	ready := map[string]Identity{}
+	for form, one := range p.live {
+		ends := slices.ContainsFunc(p.steps.Delete, func(d Identity) bool { return d.UID == one.UID })
+		if !ends && p.patience(one) <= 0 {
+			ready[form] = *one
+		}
+	}
+	return ready
 }
 
 // retire plans the end of an identity that is not in use.

@@ -214,3 +214,30 @@ func TestPlan_NumberHandedOut_LifeBeginsAgain(t *testing.T) {
 		t.Errorf("in the end: %v", got)
 	}
 }
+
+// TestAssign_NewAddress_CountsAsUse: the Address may exist before the next plan knows it.
+func TestAssign_NewAddress_CountsAsUse(t *testing.T) {
+	term, web, pod := NewTerm(), identityOf("web"), podOf("p", "web")
+	s := &Snapshot{Identities: []Identity{web}, Settled: true}
+	term.Plan(s, start)
+	if got := term.Assign(&pod, start); got != 0 {
+		t.Errorf("assigned %d before the nodes can know it", got)
+	}
+	term.Plan(s, start.Add(Patience))
+	other := podOf("q", "db")
+	if got := term.Assign(&pod, start.Add(Life-time.Second)); got != web.Number {
+		t.Errorf("assigned %d, want %d", got, web.Number)
+	}
+	if got := term.Assign(&other, start.Add(Life)); got != 0 {
+		t.Errorf("labels without identity are assigned %d", got)
+	}
+	if steps := term.Plan(s, start.Add(Life)); len(steps.Delete) > 0 {
+		t.Error("an identity is deleted right after its use")
+	}
+	if steps := term.Plan(s, start.Add(2*Life)); len(steps.Delete) != 1 {
+		t.Error("an unused identity is not deleted")
+	}
+	if got := term.Assign(&pod, start.Add(2*Life)); got != 0 {
+		t.Errorf("assigned %d although it is being deleted", got)
+	}
+}

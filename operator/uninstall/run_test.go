@@ -129,6 +129,10 @@ func install(t *testing.T, namespace string, cleanup corev1.PodStatus) *installa
 				Network: v1alpha1.NetworkReference{Group: "danm.io", Kind: "DanmNet", Namespace: namespace, Name: "danm", UID: "4"},
 			},
 		},
+		&v1alpha1.PolicyIdentity{
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.PolicyIdentityName(namespace, 4711), Finalizers: []string{v1alpha1.Finalizer}},
+			Spec:       v1alpha1.PolicyIdentitySpec{VPC: namespace, Number: 4711, Namespace: namespace},
+		},
 		in.address("10.0.0.2", v1alpha1.AddressHolder{Kind: v1alpha1.HolderNode, Name: node, UID: "1"}),
 		in.address("10.0.0.3", v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: namespace, Name: "gone", UID: "2"}),
 		in.outside(),
@@ -318,6 +322,10 @@ func TestUninstall_NodesClean_EverythingReleased(t *testing.T) {
 	errDaemon := in.Get(t.Context(), client.ObjectKey{Namespace: in.namespace, Name: "a-other"}, &set)
 	if err := errors.Join(errOperator, errDaemon); err != nil || *deployment.Spec.Replicas != 1 || len(set.Spec.Template.Spec.NodeSelector) != 1 {
 		t.Errorf("somebody else's workloads have changed (%v)", err)
+	}
+	var identities v1alpha1.PolicyIdentityList
+	if err := in.List(t.Context(), &identities, client.MatchingFields{"spec.vpc": in.namespace}); err != nil || len(identities.Items) != 0 {
+		t.Errorf("%d PolicyIdentities are left (%v)", len(identities.Items), err)
 	}
 	if calls, conditions := in.written(t); calls != 0 || !slices.Equal(conditions, []corev1.NodeConditionType{corev1.NodeReady}) {
 		t.Errorf("%d roll calls are left, and the node's conditions %v; want somebody else's alone", calls, conditions)

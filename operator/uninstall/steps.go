@@ -222,6 +222,28 @@ func (u *uninstaller) forgetNodes(ctx context.Context) error {
 	return nil
 }
 
+// endIdentities deletes the numbers of label sets with their finalizers. A number without Address
+// does not rest first, because the daemons that knew it are gone.
+func (u *uninstaller) endIdentities(ctx context.Context) error {
+	var list v1alpha1.PolicyIdentityList
+	if err := u.client.List(ctx, &list); ignoreMissingKind(err) != nil {
+		return fmt.Errorf("list PolicyIdentities: %w", err)
+	}
+	for i := range list.Items {
+		identity := &list.Items[i]
+		uid := identity.GetUID()
+		if err := u.client.Delete(ctx, identity, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete PolicyIdentity %s: %w", identity.Name, err)
+		}
+		// The patch has no resource version, which the deletion has changed.
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		if err := u.client.Patch(ctx, identity, patch); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("release PolicyIdentity %s: %w", identity.Name, err)
+		}
+	}
+	return nil
+}
+
 // dropFinalizers removes the operator's finalizers. Otherwise objects could never be deleted once
 // the operator is gone.
 func (u *uninstaller) dropFinalizers(ctx context.Context) error {

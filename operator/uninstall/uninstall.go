@@ -96,6 +96,7 @@ func Run(ctx context.Context, c client.Client, cfg Config, log *slog.Logger) (er
 		{"clean the nodes", u.cleanNodes},
 		{"release addresses", u.releaseAddresses},
 		{"delete the nodes' answers", u.forgetNodes},
+		{"delete the numbers of label sets", u.endIdentities},
 		{"remove finalizers", u.dropFinalizers},
 	} {
 		log.Info("next step", "step", step.name)

@@ -3,6 +3,7 @@
 
 // Package policy has the rows of network policies of all kinds (docs/design/165). NetworkPolicy,
 // ClusterNetworkPolicy and MultiNetworkPolicy become the same row, so one judgement serves them.
+// It has the rows of PolicyIdentities too.
 package policy
 
 import (

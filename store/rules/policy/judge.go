@@ -26,10 +26,7 @@ type Identity struct {
 }
 
 // Port is a port of a container.
-type Port struct {
-	Name, Protocol string
-	Port           uint16
-}
+type Port = policy.Port
 
 // End is an end of a packet, as the judging interface sees it: after a Service was translated, and
 // before shadow addresses.

@@ -89,6 +89,7 @@ func programs() []program {
 				"podnetworks.multitenancy.acn.azure.com: list watch",
 				"pods/status: patch",
 				"pods: get list watch",
+				"policyidentities.alioth.dev: create delete list patch watch",
 				"rolemembers.alioth.dev: create delete list update watch",
 				"rollcalls.alioth.dev: create get list update watch",
 				"scaledendpoints.alioth.dev: list update watch", // of an earlier time
@@ -230,6 +231,7 @@ func programs() []program {
 				"podnetworkinstances.acn.azure.com: list patch",
 				"podnetworkinstances.multitenancy.acn.azure.com: list patch",
 				"pods: list",
+				"policyidentities.alioth.dev: delete list patch",
 				"rollcalls.alioth.dev: deletecollection",
 				"subnets.alioth.dev: list patch",
 				"tenantnetworks.danm.io: list patch",

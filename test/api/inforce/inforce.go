@@ -34,7 +34,7 @@ const settleWithin = time.Minute
 func Install(t testing.TB, root string, admin, operator client.Client, values ...string) {
 	t.Helper()
 	create(t, admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: chart.Namespace}})
-	arguments := []string{"--set", "nodeNetworkState.enabled=true,nodeIPAM.enabled=true,nodeIPAM.infraSubnet=default"}
+	arguments := []string{"--set", "nodeNetworkState.enabled=true,networkPolicies.enabled=true,nodeIPAM.enabled=true,nodeIPAM.infraSubnet=default"}
 	for _, value := range values {
 		arguments = append(arguments, "--set", value)
 	}

@@ -119,6 +119,9 @@ func set(in any, path []any, value any) {
 // names are the names that objects must have by their specs. Without them a wrong field would
 // be refused for the name of the object.
 var names = map[string]func(spec map[string]any) string{
+	"PolicyIdentity": func(spec map[string]any) string {
+		return v1alpha1.PolicyIdentityName(textOf(spec["vpc"]), numberOf(spec["number"]))
+	},
 	"VNIClaim":    func(spec map[string]any) string { return fmt.Sprintf("vni-%v", spec["vni"]) },
 	"DomainClaim": func(spec map[string]any) string { return fmt.Sprintf("domain-%v", spec["number"]) },
 	"Address": func(spec map[string]any) string {

@@ -64,6 +64,13 @@ var aliothRows = []row{
 	},
 	{of("VNIClaim"), of("spec"), "the decision: which VPC has a VNI", "only the operator creates it, CEL fixes it", ""},
 	{
+		of("PolicyIdentity"),
+		of("spec"),
+		"the decision: which labels a number stands for; nothing goes by it yet",
+		"only the operator creates it, CEL fixes it",
+		"TestPolicyIdentity_WriterNotOperator_Refused",
+	},
+	{
 		of("ExternalPool", "HostAccess", "SharedService", "DelegationGrant"),
 		of("spec"),
 		"what tenants are permitted",

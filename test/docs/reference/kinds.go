@@ -24,7 +24,7 @@ var (
 		"NodeNetworkConfigurationPolicy", "NodeNetConfPolicy", "NodeNetworkState", "PodNetwork", "PodNetworkInstance",
 	}
 	ByMachine = []string{
-		"Address", "AttachmentClaim", "VNIClaim", "ExternalAddress", "DomainClaim", "HostVNIClaim", "Usage", "AdmissionGrants", "ScaledEndpoint",
+		"Address", "AttachmentClaim", "VNIClaim", "PolicyIdentity", "ExternalAddress", "DomainClaim", "HostVNIClaim", "Usage", "AdmissionGrants", "ScaledEndpoint",
 		"RoleMember", "NodeRoles", "RollCall", "HostLink", "HostLinkReport", "NodeNetworkConfigurationEnactment",
 		"MultitenantPodNetworkConfig", "MultiTenantPodNetworkConfig", "NodeInfo",
 	}
