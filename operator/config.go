@@ -101,7 +101,7 @@ type Config struct {
 	// verdicts instead of Services.
 	ScaledEndpoints bool
 
-	// NetworkPolicies: label sets of pods get numbers, by which nodes will enforce network policies.
+	// NetworkPolicies: label sets of pods get numbers. Nodes will enforce network policies by these numbers.
 	NetworkPolicies bool
 
 	// RoleNodes is RoleNodesLabelled or RoleNodesAny.

@@ -42,7 +42,6 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kinds/outside"
-	"github.com/alioth-net/alioth/store/kinds/policies"
 	"github.com/alioth-net/alioth/store/kinds/roles"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
@@ -265,7 +264,7 @@ func hosts() module {
 // labelSets returns the area of the numbers that stand for label sets. No controller writes its kind yet.
 func labelSets() module {
 	return module{
-		kinds:    []*descriptor.Kind{policies.Identity.Kind},
+		kinds:    []*descriptor.Kind{vpcs.PolicyIdentity.Kind},
 		rights:   []string{"policyidentities.alioth.dev: create delete patch"},
 		register: func(*parts) error { return nil },
 	}

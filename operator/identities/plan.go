@@ -116,8 +116,8 @@ type Term struct {
 	// which the term knew it.
 	used, seen map[string]time.Time
 	// ready has the identities that new Addresses may get by the last plan, by their canonical form.
-	ready map[string]Identity
-	numbers    func(*identity.Set) iter.Seq[uint32]
+	ready   map[string]Identity
+	numbers func(*identity.Set) iter.Seq[uint32]
 }
 
 // NewTerm returns a Term that knows no identity.

@@ -12,13 +12,12 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kinds/outside"
-	"github.com/alioth-net/alioth/store/kinds/policies"
 	"github.com/alioth-net/alioth/store/kinds/roles"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
 // all has the kinds of every area.
-var all = slices.Concat(core.All(), vpcs.All(), roles.All(), outside.All(), nmstateapi.All(), ipamapi.All(), policies.All())
+var all = slices.Concat(core.All(), vpcs.All(), roles.All(), outside.All(), nmstateapi.All(), ipamapi.All())
 
 // All lists every kind that has rows.
 func All() []*descriptor.Kind { return slices.Clone(all) }

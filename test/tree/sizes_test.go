@@ -30,7 +30,7 @@ var largest = size{files: 15, lines: 2500}
 // hundreds. A package that fits has no row.
 var larger = map[string]size{
 	// One package is one version of the API, by the convention of Kubernetes.
-	"api/v1alpha1": {15, 3000},
+	"api/v1alpha1": {15, 3500},
 }
 
 // smallest is the least number of lines of a package with one importer that needs no reason.

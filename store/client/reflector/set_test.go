@@ -322,6 +322,7 @@ func sampleObjects() []kube.Object {
 		addressObject("10.0.0.1", "a", 1),
 		&v1alpha1.AttachmentClaim{ObjectMeta: objectMeta("p1.net1", "a", 1)},
 		&v1alpha1.VNIClaim{ObjectMeta: objectMeta("vni-7", "a", 1), Spec: v1alpha1.VNIClaimSpec{VNI: 7}},
+		&v1alpha1.PolicyIdentity{ObjectMeta: objectMeta("blue.256", "a", 1)},
 		&v1alpha1.RollCall{ObjectMeta: objectMeta("node.node-1", "a", 1)},
 		&v1alpha1.SharedService{ObjectMeta: objectMeta("dns", "a", 1)},
 		&v1alpha1.ExternalPool{ObjectMeta: objectMeta("edge", "a", 1)},

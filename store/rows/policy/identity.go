@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/alioth-net/alioth/api/quote"
 	"github.com/alioth-net/alioth/store/memory"
@@ -49,11 +50,24 @@ func (i *Identity) Check() error {
 		keys, texts = append(keys[:len(keys):len(keys)], key), append(texts, value)
 	}
 	for _, key := range keys {
-		if len(key) > maxKey {
-			return fmt.Errorf("the key %s of a label has more than %d bytes", quote.Text(key), maxKey)
+		if err := checkKey(key); err != nil {
+			return err
 		}
 	}
 	return cmp.Or(sound.Names(i.VPC, i.Namespace), sound.Texts(texts...))
+}
+
+// checkKey checks the key of a label: a name with up to 63 characters, which may have a DNS name and
+// a slash before it.
+func checkKey(key string) error {
+	prefix, name, found := strings.Cut(key, "/")
+	if !found {
+		prefix, name = "", key
+	}
+	if len(key) > maxKey {
+		return fmt.Errorf("the key %s of a label has more than %d bytes", quote.Text(key), maxKey)
+	}
+	return cmp.Or(sound.Names(prefix), sound.Texts(name))
 }
 
 const byVPC = "vpc"

@@ -8,7 +8,6 @@ package policy
 
 import (
 	"net/netip"
-	"strings"
 
 	"github.com/alioth-net/alioth/store/memory"
 )
@@ -149,46 +148,4 @@ type Requirement struct {
 	Operator Operator
 	// Values of In and NotIn.
 	Values []string
-}
-
-// String writes a selection of pods for people.
-func (p *Pods) String() string {
-	text := p.Pods.String()
-	if text == "" {
-		text = "any labels"
-	}
-	switch {
-	case p.Namespace != "":
-		return text + " in namespace " + p.Namespace
-	case len(p.Namespaces) > 0:
-		return text + " in namespaces with " + p.Namespaces.String()
-	}
-	return text + " in any namespace"
-}
-
-// String writes a selector as kubectl does: requirements with commas between them.
-func (s Selector) String() string {
-	var texts []string
-	for i := range s {
-		texts = append(texts, s[i].String())
-	}
-	return strings.Join(texts, ",")
-}
-
-// String writes a requirement as kubectl does.
-func (r *Requirement) String() string {
-	values := "(" + strings.Join(r.Values, ",") + ")"
-	switch r.Operator {
-	case In:
-		if len(r.Values) == 1 {
-			return r.Key + "=" + r.Values[0]
-		}
-		return r.Key + " in " + values
-	case NotIn:
-		return r.Key + " notin " + values
-	case DoesNotExist:
-		return "!" + r.Key
-	case Exists:
-	}
-	return r.Key
 }

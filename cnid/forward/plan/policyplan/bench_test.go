@@ -106,6 +106,7 @@ func BenchmarkPlan(b *testing.B) {
 }
 
 func (c crowd) bench(b *testing.B) {
+	b.Helper()
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
 			c.planner()

@@ -156,7 +156,7 @@ func (p *policies) name(w *wish, pod *peer) {
 		names = names || w.direction == rows.Ingress && hasNames(row.Rules[w.direction])
 	}
 	if names {
-		w.ports = pod.Peer.Ports
+		w.ports = pod.Ports
 		for _, port := range w.ports {
 			key = append(append(key, 0), port.Name...)
 			key = append(append(key, 0), port.Protocol...)

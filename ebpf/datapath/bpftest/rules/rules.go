@@ -407,7 +407,8 @@ func (r *Rules) returned(at Place, in, out seen, mark uint32) error {
 	switch {
 	case err != nil:
 		return err
-	case out.ethSrc != world.WithClass(in.ethSrc, world.ClassOfReturned) || out.ethDst != in.ethDst || !bytes.Equal(in.all[12:], out.all[12:]):
+	case out.ethSrc != world.WithClass(in.ethSrc, world.ClassOfReturned) || out.ethDst != in.ethDst ||
+		!bytes.Equal(in.all[12:], out.all[12:]):
 		return fmt.Errorf("the frame is changed")
 	case world.ClassOf(in.ethSrc) != world.ClassOfDirect:
 		return fmt.Errorf("a frame of class %s is returned", in.ethSrc)

@@ -24,8 +24,9 @@ const Unjudged = 0x80
 
 // Classes of tunnelled packets.
 const (
-	ClassOfDirect, ClassOfReturned = uint8(0), uint8(1)
-	lastClass                      = uint8(4)
+	ClassOfDirect   = uint8(0)
+	ClassOfReturned = uint8(1)
+	lastClass       = uint8(4)
 )
 
 // IdentitySource is the source with an identity, flags and a class.

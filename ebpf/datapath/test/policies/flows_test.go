@@ -36,7 +36,7 @@ func TestFlow_Replies_PassByEntry(t *testing.T) {
 	s.want(t, "its reply", over6(received(segment(5432, 2000, wire.FlagSYN|wire.FlagACK))), ingress, db, allowed)
 	s.want(t, "a datagram from web", received(wire.UDP{Sport: 1000, Dport: 53}), ingress, web, allowed)
 	s.want(t, "its reply", sent(wire.UDP{Sport: 53, Dport: 1000}), egress, asked, allowed)
-	if got := s.held(t, device); got != 3 {
+	if got := s.held(t); got != 3 {
 		t.Errorf("the pod has %d flows, want 3", got)
 	}
 	if got := s.hit(t, 1, 0); got.Packets != 2 || got.Flows != 2 {
@@ -52,7 +52,7 @@ func TestFlow_TCPWithoutOpening_Refused(t *testing.T) {
 		s.want(t, name, received(segment(1000, 80, flags)), ingress, web, noIngress)
 		s.want(t, name+" sent", sent(segment(80, 1000, flags)), egress, db, noEgress)
 	}
-	if got := s.held(t, device); got != 0 {
+	if got := s.held(t); got != 0 {
 		t.Errorf("the packets have made %d entries", got)
 	}
 	s.guard(t, device, bpf.AliothGuard{Ingress: bpf.AliothGuarded{Set: 1, Flags: isolated}})
@@ -130,7 +130,7 @@ func TestEpoch_Changed_JudgedAgainInFirstDirection(t *testing.T) {
 	if got := s.hit(t, 2, 0); got.Flows != 1 || got.Packets != 2 {
 		t.Errorf("the rule has %+v, want a flow that was judged twice", got)
 	}
-	if got := s.held(t, device); got != 1 {
+	if got := s.held(t); got != 1 {
 		t.Errorf("the pod has %d flows, want 1", got)
 	}
 	s.guard(t, device, bpf.AliothGuard{Egress: bpf.AliothGuarded{Set: 3, Flags: isolated}})
@@ -177,7 +177,7 @@ func TestTable_Full_RefusedWithoutEviction(t *testing.T) {
 	s.want(t, "the first goes on", received(segment(80, 1000, wire.FlagSYN|wire.FlagACK)), ingress, web, allowed)
 	s.epoch(t, 1)
 	s.want(t, "the second is judged again", sent(segment(1001, 80, wire.FlagACK)), egress, web, allowed)
-	if got := s.held(t, device); got != 2 {
+	if got := s.held(t); got != 2 {
 		t.Errorf("the pod has %d flows, want 2", got)
 	}
 }
@@ -188,7 +188,7 @@ func TestFlow_AddressMovesToOtherInterface_JudgedAnew(t *testing.T) {
 	if got := s.askAt(t, otherDevice, received(segment(1000, 80, wire.FlagACK)), ingress, web); got != noIngress {
 		t.Errorf("the flow of the former pod: %s, want %s", got, noIngress)
 	}
-	if got := s.held(t, device); got != 0 {
+	if got := s.held(t); got != 0 {
 		t.Errorf("the former pod has %d flows", got)
 	}
 }

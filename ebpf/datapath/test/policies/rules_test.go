@@ -31,10 +31,10 @@ var tierCases = []tierCase{
 	{"no rule of an isolated pod", isolated, nil, false, bpf.AliothPolicyRuleRULE_RANK},
 	{"accepted by an administrator", isolated, []bpf.AliothPolicyRule{accept(3), none, deny(1)}, true, 3},
 	{"denied by an administrator", 0, []bpf.AliothPolicyRule{deny(3), accept(1), accept(2)}, false, 3},
-	{"passed to a developer", isolated, []bpf.AliothPolicyRule{pass(1), accept(2), deny(3)}, true, 2},
-	{"passed to the isolation", isolated, []bpf.AliothPolicyRule{pass(1), none, accept(3)}, false, bpf.AliothPolicyRuleRULE_RANK},
-	{"passed to the baseline", 0, []bpf.AliothPolicyRule{pass(1), none, deny(3)}, false, 3},
-	{"passed to nothing", 0, []bpf.AliothPolicyRule{pass(1)}, true, 0},
+	{"passed to a developer", isolated, []bpf.AliothPolicyRule{pass, accept(2), deny(3)}, true, 2},
+	{"passed to the isolation", isolated, []bpf.AliothPolicyRule{pass, none, accept(3)}, false, bpf.AliothPolicyRuleRULE_RANK},
+	{"passed to the baseline", 0, []bpf.AliothPolicyRule{pass, none, deny(3)}, false, 3},
+	{"passed to nothing", 0, []bpf.AliothPolicyRule{pass}, true, 0},
 	{"allowed by a developer", isolated, []bpf.AliothPolicyRule{none, accept(2), deny(3)}, true, 2},
 	{"denied by a developer", isolated, []bpf.AliothPolicyRule{none, deny(2), accept(3)}, false, 2},
 	{"denied by the baseline", 0, []bpf.AliothPolicyRule{none, none, deny(0)}, false, 0},
@@ -78,8 +78,8 @@ func TestLists_IdentityAndAddress_EarlierRuleDecides(t *testing.T) {
 		{"only by address", nil, []bpf.AliothPolicyRule{none, accept(1)}, allowed, allowed},
 		{"identity first", []bpf.AliothPolicyRule{accept(1)}, []bpf.AliothPolicyRule{deny(2)}, allowed, noIngress},
 		{"address first", []bpf.AliothPolicyRule{accept(2)}, []bpf.AliothPolicyRule{deny(1)}, noIngress, noIngress},
-		{"pass by address first", []bpf.AliothPolicyRule{accept(2)}, []bpf.AliothPolicyRule{pass(1)}, noIngress, noIngress},
-		{"other tiers", []bpf.AliothPolicyRule{pass(1)}, []bpf.AliothPolicyRule{none, accept(7)}, allowed, allowed},
+		{"pass by address first", []bpf.AliothPolicyRule{accept(2)}, []bpf.AliothPolicyRule{pass}, noIngress, noIngress},
+		{"other tiers", []bpf.AliothPolicyRule{pass}, []bpf.AliothPolicyRule{none, accept(7)}, allowed, allowed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, 64, both(1, isolated))

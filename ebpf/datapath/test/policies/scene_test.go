@@ -145,9 +145,7 @@ func (s *scene) net(t *testing.T, set uint32, prefix string, list uint32) {
 func (s *scene) ports(t *testing.T, list uint32, proto uint8, port uint16, bits uint32, rules ...bpf.AliothPolicyRule) {
 	t.Helper()
 	var row bpf.AliothPolicyRules
-	for tier, rule := range rules {
-		row.Tier[tier] = rule
-	}
+	copy(row.Tier[:], rules)
 	key := bpf.AliothPolicyPort{Prefixlen: 80 + bits, Vni: vni, List: list, Proto: proto, Port: bpf.NetworkOrder(port)}
 	bpftest.Must(t, s.Ports.Put(key, row))
 }
@@ -199,11 +197,11 @@ func (s *scene) forget(t *testing.T) {
 	bpftest.Must(t, s.table().Open(device))
 }
 
-// held returns the number of flows of a device, as its limit counts them.
-func (s *scene) held(t *testing.T, ifindex uint32) uint32 {
+// held returns the number of flows of the pod, as its limit counts them.
+func (s *scene) held(t *testing.T) uint32 {
 	t.Helper()
 	var opened, ended uint32
-	bpftest.Must(t, errors.Join(s.Opened.Lookup(ifindex, &opened), s.Ended.Lookup(ifindex, &ended)))
+	bpftest.Must(t, errors.Join(s.Opened.Lookup(uint32(device), &opened), s.Ended.Lookup(uint32(device), &ended)))
 	return opened - ended
 }
 
@@ -227,12 +225,13 @@ func (s *scene) hit(t *testing.T, set uint32, rank bpf.AliothPolicyRule) (sum bp
 func accept(rank bpf.AliothPolicyRule) bpf.AliothPolicyRule {
 	return bpf.AliothPolicyRuleRULE_ACCEPT | rank
 }
+
 func deny(rank bpf.AliothPolicyRule) bpf.AliothPolicyRule {
 	return bpf.AliothPolicyRuleRULE_DENY | rank
 }
-func pass(rank bpf.AliothPolicyRule) bpf.AliothPolicyRule {
-	return bpf.AliothPolicyRuleRULE_PASS | rank
-}
+
+// pass is a rule with rank 1 that leads to the next tier.
+const pass = bpf.AliothPolicyRuleRULE_PASS | 1
 
 // none is the lack of a rule in a tier.
 const none = bpf.AliothPolicyRule(0)

@@ -80,12 +80,16 @@ func TestSet_Ranges_EachPartOfThem(t *testing.T) {
 		packets []packet
 	}{
 		"an exception": {[]rows.Peer{block("10.0.0.0/8", "10.1.0.0/16")}, []packet{
-			{ip: "10.0.0.1", protocol: tcpPort, allowed: true, rank: 1}, {ip: "10.1.0.1", protocol: tcpPort, rank: lookup.Isolated},
-			{ip: "11.0.0.1", protocol: tcpPort, rank: lookup.Isolated}, {ip: "10.2.0.0", protocol: tcpPort, allowed: true, rank: 1},
+			{ip: "10.0.0.1", protocol: tcpPort, allowed: true, rank: 1},
+			{ip: "10.1.0.1", protocol: tcpPort, rank: lookup.Isolated},
+			{ip: "11.0.0.1", protocol: tcpPort, rank: lookup.Isolated},
+			{ip: "10.2.0.0", protocol: tcpPort, allowed: true, rank: 1},
 		}},
 		"an exception in an exception of another": {[]rows.Peer{block("10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24"), block("10.1.2.0/23", "10.1.2.3/32")}, []packet{
-			{ip: "10.1.2.1", protocol: tcpPort, allowed: true, rank: 1}, {ip: "10.1.2.3", protocol: tcpPort, rank: lookup.Isolated},
-			{ip: "10.1.4.1", protocol: tcpPort, rank: lookup.Isolated}, {ip: "10.1.3.1", protocol: tcpPort, allowed: true, rank: 1},
+			{ip: "10.1.2.1", protocol: tcpPort, allowed: true, rank: 1},
+			{ip: "10.1.2.3", protocol: tcpPort, rank: lookup.Isolated},
+			{ip: "10.1.4.1", protocol: tcpPort, rank: lookup.Isolated},
+			{ip: "10.1.3.1", protocol: tcpPort, allowed: true, rank: 1},
 		}},
 		"exceptions one after another": {[]rows.Peer{block("10.0.0.0/8", "10.1.0.0/16"), block("10.2.0.0/16", "10.2.0.0/24")}, []packet{
 			{ip: "10.2.0.1", protocol: tcpPort, allowed: true, rank: 1},
@@ -94,11 +98,13 @@ func TestSet_Ranges_EachPartOfThem(t *testing.T) {
 			{ip: "10.0.0.1", protocol: tcpPort, rank: lookup.Isolated},
 		}},
 		"all of IPv4": {[]rows.Peer{block("0.0.0.0/0")}, []packet{
-			{ip: "203.0.113.1", protocol: tcpPort, allowed: true, rank: 1}, {ip: "2001:db8::1", protocol: tcpPort, rank: lookup.Isolated},
+			{ip: "203.0.113.1", protocol: tcpPort, allowed: true, rank: 1},
+			{ip: "2001:db8::1", protocol: tcpPort, rank: lookup.Isolated},
 			{ip: "::1", protocol: tcpPort, rank: lookup.Isolated},
 		}},
 		"all of IPv6": {[]rows.Peer{block("::/0", "fd00::/8")}, []packet{
-			{ip: "203.0.113.1", protocol: tcpPort, rank: lookup.Isolated}, {ip: "2001:db8::1", protocol: tcpPort, allowed: true, rank: 1},
+			{ip: "203.0.113.1", protocol: tcpPort, rank: lookup.Isolated},
+			{ip: "2001:db8::1", protocol: tcpPort, allowed: true, rank: 1},
 			{ip: "fd00::1", protocol: tcpPort, rank: lookup.Isolated},
 		}},
 		"both, without an exception of the other": {[]rows.Peer{block("::/0", "::/0"), block("0.0.0.0/0", "::/0")}, []packet{
@@ -126,9 +132,12 @@ func TestSet_Tiers_EarlierRuleDecides(t *testing.T) {
 		[]rows.Rule{{Action: rows.Accept, Peers: all, Ports: []rows.Ports{tcp(80, 89)}}}, // 5
 		[]rows.Rule{{Action: rows.Deny, Everyone: true}})                                 // 6
 	check(t, "with isolation", set, []packet{
-		{"a", "10.0.0.1", compile.TCP, 80, true, 5}, {"a", "10.0.0.1", compile.TCP, 81, false, 3},
-		{"a", "192.0.2.1", compile.TCP, 81, true, 5}, {"a", "192.0.2.1", compile.UDP, 80, false, lookup.Isolated},
-		{"b", "10.0.0.1", compile.TCP, 80, false, 3}, {"b", "192.0.2.1", compile.Others, 0, true, 4},
+		{"a", "10.0.0.1", compile.TCP, 80, true, 5},
+		{"a", "10.0.0.1", compile.TCP, 81, false, 3},
+		{"a", "192.0.2.1", compile.TCP, 81, true, 5},
+		{"a", "192.0.2.1", compile.UDP, 80, false, lookup.Isolated},
+		{"b", "10.0.0.1", compile.TCP, 80, false, 3},
+		{"b", "192.0.2.1", compile.Others, 0, true, 4},
 		{"", "192.0.2.1", compile.TCP, 80, false, lookup.Isolated},
 	})
 	set, _ = world(rows.Ingress, []rows.Rule{{Action: rows.Pass, Peers: all}}, nil,
@@ -151,12 +160,15 @@ func TestSet_Ports_EachForm(t *testing.T) {
 	}{
 		"without ports": {rows.Ingress, everyone(), []packet{{"a", "10.0.0.1", compile.Others, 0, true, 1}, {"", "fd00::1", compile.UDP, 9, true, 1}}},
 		"all ports of TCP": {rows.Ingress, everyone(tcp(0, 65535)), []packet{
-			{"", "10.0.0.1", compile.TCP, 65535, true, 1}, {"", "10.0.0.1", compile.UDP, 1, false, lookup.Isolated},
+			{"", "10.0.0.1", compile.TCP, 65535, true, 1},
+			{"", "10.0.0.1", compile.UDP, 1, false, lookup.Isolated},
 			{"", "10.0.0.1", compile.Others, 0, false, lookup.Isolated},
 		}},
 		"a range": {rows.Ingress, everyone(tcp(1000, 2000)), []packet{
-			{"", "10.0.0.1", compile.TCP, 999, false, lookup.Isolated}, {"", "10.0.0.1", compile.TCP, 1000, true, 1},
-			{"", "10.0.0.1", compile.TCP, 2000, true, 1}, {"", "10.0.0.1", compile.TCP, 2001, false, lookup.Isolated},
+			{"", "10.0.0.1", compile.TCP, 999, false, lookup.Isolated},
+			{"", "10.0.0.1", compile.TCP, 1000, true, 1},
+			{"", "10.0.0.1", compile.TCP, 2000, true, 1},
+			{"", "10.0.0.1", compile.TCP, 2001, false, lookup.Isolated},
 		}},
 		"the pod's own named port": {rows.Ingress, everyone(rows.Ports{Name: "web"}), []packet{
 			{"", "10.0.0.1", compile.TCP, 8080, true, 1}, {"", "10.0.0.1", compile.UDP, 8080, false, lookup.Isolated},
@@ -187,8 +199,11 @@ func TestSet_NamedPortOfRange_Refused(t *testing.T) {
 		}},
 		{rows.Deny, rows.Accept, []packet{{"b", "10.0.0.1", compile.TCP, 9, false, 1}, {"b", "11.0.0.1", compile.TCP, 9, true, 2}}},
 		{rows.Pass, rows.Deny, []packet{
-			{"a", "10.0.0.1", compile.TCP, 8080, true, 0}, {"b", "10.0.0.1", compile.TCP, 443, true, 0}, {"b", "10.0.0.1", compile.TCP, 9, false, 2},
-			{"b", "10.0.0.1", compile.UDP, 9, false, 2}, {"b", "10.0.0.1", compile.Others, 0, false, 3},
+			{"a", "10.0.0.1", compile.TCP, 8080, true, 0},
+			{"b", "10.0.0.1", compile.TCP, 443, true, 0},
+			{"b", "10.0.0.1", compile.TCP, 9, false, 2},
+			{"b", "10.0.0.1", compile.UDP, 9, false, 2},
+			{"b", "10.0.0.1", compile.Others, 0, false, 3},
 		}},
 	} {
 		set, _ := world(rows.Egress, []rows.Rule{{Action: c.action, Peers: peers, Ports: ports}, {Action: c.next, Everyone: true}}, nil, nil)

@@ -166,7 +166,7 @@ func (f *finder) peer(pods *policy.Pods, field string) {
 	for _, pod := range f.Pods {
 		if rules.Includes(pods, pod.Identity) && pod.VPC != "" && f.subjects[0].VPC != "" {
 			f.add(PeerInOtherVPC, field, "the pods with %s are in VPC %s, and the pods of the policy in VPC %s: no policy opens a way "+
-				"between VPCs; share a Service with a SharedService instead", pods, pod.VPC, f.subjects[0].VPC)
+				"between VPCs; share a Service with a SharedService instead", podsText(pods), pod.VPC, f.subjects[0].VPC)
 			return
 		}
 	}
@@ -227,13 +227,13 @@ func (w *World) nothing(pods *policy.Pods) string {
 	}
 	for i := range pods.Namespaces {
 		if !keep(&policy.Pods{Namespaces: pods.Namespaces[i : i+1]}) {
-			return fmt.Sprintf("no namespace with pods has %s", pods.Namespaces)
+			return fmt.Sprintf("no namespace with pods has %s", selectorText(pods.Namespaces))
 		}
 	}
 	for i := range pods.Pods {
 		before := left
 		if !keep(&policy.Pods{Pods: pods.Pods[i : i+1]}) {
-			return fmt.Sprintf("no pod%s has %s%s", where, pods.Pods, values(before, pods.Pods[i].Key))
+			return fmt.Sprintf("no pod%s has %s%s", where, selectorText(pods.Pods), values(before, pods.Pods[i].Key))
 		}
 	}
 	return "no pod" + where + " has an interface that the policy is for"

@@ -1,13 +1,14 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package policies
+package vpcs
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
@@ -25,8 +26,17 @@ spec:
   ports: [{name: http, protocol: TCP, port: 8080}]
 `
 
-func TestConvertIdentity_AllFields_Converted(t *testing.T) {
-	got, err := convertIdentity(read[v1alpha1.PolicyIdentity](t, readIdentity))
+func readPolicyIdentity(t *testing.T) *v1alpha1.PolicyIdentity {
+	t.Helper()
+	out := new(v1alpha1.PolicyIdentity)
+	if err := yaml.UnmarshalStrict([]byte(readIdentity), out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestConvertPolicyIdentity_AllFields_Converted(t *testing.T) {
+	got, err := convertPolicyIdentity(readPolicyIdentity(t))
 	want := &policy.Identity{
 		Meta: store.Meta{UID: "u"}, Name: "red.4711", VPC: "red", Number: 4711, Namespace: "ns",
 		Labels: map[string]string{"app": "web", "tier": ""}, Omitted: []string{"pod-template-hash"},
@@ -40,7 +50,7 @@ func TestConvertIdentity_AllFields_Converted(t *testing.T) {
 	}
 }
 
-func TestIdentity_UnknownOrLongTexts_NoRow(t *testing.T) {
+func TestPolicyIdentity_UnknownOrLongTexts_NoRow(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.PolicyIdentity){
 		"protocol":    func(in *v1alpha1.PolicyIdentity) { in.Spec.Ports[0].Protocol = "QUIC" },
 		"key":         func(in *v1alpha1.PolicyIdentity) { in.Spec.Labels[0].Key = strings.Repeat("k", 318) },
@@ -49,9 +59,9 @@ func TestIdentity_UnknownOrLongTexts_NoRow(t *testing.T) {
 		"port":        func(in *v1alpha1.PolicyIdentity) { in.Spec.Ports[0].Name = "a\n" },
 		"VPC":         func(in *v1alpha1.PolicyIdentity) { in.Spec.VPC = "Red" },
 	} {
-		in := read[v1alpha1.PolicyIdentity](t, readIdentity)
+		in := readPolicyIdentity(t)
 		change(in)
-		if row, err := Identity.Row(in); err == nil {
+		if row, err := PolicyIdentity.Row(in); err == nil {
 			t.Errorf("%s: row %+v", name, row)
 		}
 	}

@@ -1,11 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package policies
+package vpcs
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store/client/descriptor"
@@ -13,22 +12,15 @@ import (
 	"github.com/alioth-net/alioth/store/rows/policy"
 )
 
-// all are the kinds of the area that have tables: each adds itself where it is defined. Operator and
-// nodes do not follow policies yet.
-var all descriptor.Set
-
-// All lists the kinds of the area that have tables.
-func All() []*descriptor.Kind { return slices.Clone(all) }
-
-// Identity is the kind of a number that stands for a set of labels. No node follows it yet.
-var Identity = descriptor.Define(&all, descriptor.Description[*v1alpha1.PolicyIdentity, policy.Identity]{
-	Name: "PolicyIdentity", Object: &v1alpha1.PolicyIdentity{}, List: &v1alpha1.PolicyIdentityList{}, Convert: convertIdentity,
+// PolicyIdentity is the kind of a number that stands for a set of labels. No node follows it yet.
+var PolicyIdentity = descriptor.Define(&all, descriptor.Description[*v1alpha1.PolicyIdentity, policy.Identity]{
+	Name: "PolicyIdentity", Object: &v1alpha1.PolicyIdentity{}, List: &v1alpha1.PolicyIdentityList{}, Convert: convertPolicyIdentity,
 	Table: descriptor.ByName(policy.GetIdentity, policy.PutIdentity, policy.DeleteIdentity),
 })
 
-// convertIdentity converts a PolicyIdentity. It fails for a protocol that is not known: a set without
+// convertPolicyIdentity converts a PolicyIdentity. It fails for a protocol that is not known: a set without
 // one of its ports would be another set.
-func convertIdentity(in *v1alpha1.PolicyIdentity) (*policy.Identity, error) {
+func convertPolicyIdentity(in *v1alpha1.PolicyIdentity) (*policy.Identity, error) {
 	row := &policy.Identity{
 		Meta: values.Meta(in), Name: in.Name, VPC: in.Spec.VPC, Number: uint32(in.Spec.Number), Namespace: in.Spec.Namespace,
 		Labels: map[string]string{}, Omitted: in.Spec.Omitted,
