@@ -22,7 +22,7 @@ func TestServer_Stopped_NothingLeft(t *testing.T) {
 	}
 	t.Cleanup(server.Stop)
 	client := discovery.NewDiscoveryClientForConfigOrDie(server.Config())
-	for group, want := range map[string]int{"alioth.dev/v1alpha1": 20, "arktos.futurewei.com/v1": 1, "danm.k8s.io/v1": 4, "danm.io/v1": 4} {
+	for group, want := range map[string]int{"alioth.dev/v1alpha1": 21, "arktos.futurewei.com/v1": 1, "danm.k8s.io/v1": 4, "danm.io/v1": 4} {
 		list, err := client.ServerResourcesForGroupVersion(group)
 		if err != nil {
 			t.Fatalf("discover %s: %v", group, err)
