@@ -131,7 +131,7 @@ func TestDowngradeCheck_ForeignCRD_NamedIfChartMade(t *testing.T) {
 var ofPrograms = map[string]string{
 	"Address": "operator", "AdmissionGrants": "operator", "AttachmentClaim": "operator", "DomainClaim": "operator", "ExternalAddress": "operator",
 	"HostLink": "operator", "HostLinkReport": "daemon", "HostVNIClaim": "operator", "NodeRoles": "daemon", "RoleMember": "operator",
-	"RollCall": "operator and daemon", "ScaledEndpoint": "operator", "Usage": "operator", "VNIClaim": "operator",
+	"PolicyIdentity": "operator", "RollCall": "operator and daemon", "ScaledEndpoint": "operator", "Usage": "operator", "VNIClaim": "operator",
 	"NodeInfo": "daemon", "MultitenantPodNetworkConfig": "operator", "MultiTenantPodNetworkConfig": "operator",
 	"NodeNetworkConfigurationEnactment": "daemon", "NodeNetworkState": "daemon",
 	"NetworkAttachmentDefinition": "its schema is that of the standard, without a field of Alioth's",
