@@ -12,7 +12,7 @@
 #include "maps_policy.h"
 #include "work.h"
 
-/* What a packet is judged as. */
+/* The caller describes the packet to the judgement by these flags. */
 enum judging_flag {
 	JUDGE_INGRESS = 1 << 0, /* to the interface; otherwise from it */
 	JUDGE_OUTSIDE = 1 << 1, /* the peer is reached from the shadow address */
